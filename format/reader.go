@@ -52,7 +52,9 @@ func (s *Skipped) Merge(o Skipped) {
 func (f *File) Records() *Reader {
 	r := &Reader{f: f, unordered: f.Attrs[0].Flags&FlagSampleIDAll == 0}
 	for _, d := range f.data {
-		r.parts = append(r.parts, &part{r: r, src: d.src, scan: d.scanner(f.Order)})
+		p := &part{r: r, src: d.src, scan: d.scanner(f.Order)}
+		p.start, p.end = p.scan.pos, p.scan.end
+		r.parts = append(r.parts, p)
 	}
 	return r
 }
@@ -70,6 +72,19 @@ func (f *File) RecordsByRound() *Reader {
 	r := f.Records()
 	r.roundFirst = true
 	return r
+}
+
+// Progress returns how many bytes of the data have been read, and of how many: 0 if their number is unknown, as in a
+// pipe.
+func (r *Reader) Progress() (n, of int64) {
+	for _, p := range r.parts {
+		n += p.scan.pos - p.start
+		if p.end == endless {
+			return n, 0
+		}
+		of += p.end - p.start
+	}
+	return n, of
 }
 
 // Next returns the next record, or io.EOF after the last. Any other error ends the
@@ -106,11 +121,12 @@ func (r *Reader) merge() (Raw, error) {
 
 // part is the records of one file. A directory has several.
 type part struct {
-	r     *Reader
-	src   recording
-	scan  *scanner
-	order rounds.Sorter[queued]
-	done  bool
+	r          *Reader
+	src        recording
+	scan       *scanner
+	start, end int64 // of its records
+	order      rounds.Sorter[queued]
+	done       bool
 	// held is how many bytes of memory order holds back, borrowed how many of a
 	// file's chunks.
 	held, borrowed int

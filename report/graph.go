@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"gperf/internal/look"
 )
 
 // CallGraph selects how callchains are drawn. The zero value draws none.
@@ -119,6 +121,7 @@ type drawing struct {
 	minHits uint64 // minimum of a branch, unless it is relative to the parent
 	byName  bool   // omit the first frame of a single graph: the entry shows it
 	sep     string // between folded frames
+	look    look.Look
 }
 
 const graphMargin = "            "
@@ -170,7 +173,7 @@ func (d *drawing) appendLine(b []byte, frames []*place) (_ []byte, drawn bool) {
 		} else {
 			b = append(b, "   "...)
 		}
-		b = append(appendFrame(b, pl), '\n')
+		b = append(d.appendCropped(b, pl), '\n')
 	}
 	return b, len(frames) > 0
 }
@@ -220,7 +223,7 @@ func (d *drawing) appendForks(b []byte, forks []*branch, total uint64, margin st
 			} else {
 				b = below.append(b, depth, graphGap)
 			}
-			b = append(appendFrame(b, pl), '\n')
+			b = append(d.appendCropped(b, pl), '\n')
 		}
 		whole := total
 		if d.g.Mode == GraphFractal {
@@ -260,7 +263,8 @@ func (d *drawing) appendValue(b []byte, c *calls, total uint64) []byte {
 	if total != 0 {
 		percent = float64(hits) * 100 / float64(total)
 	}
-	return append(strconv.AppendFloat(b, percent, 'f', 2, 64), '%')
+	start := len(b)
+	return d.look.Percent(append(strconv.AppendFloat(b, percent, 'f', 2, 64), '%'), start, percent)
 }
 
 func (d *drawing) appendFlat(b []byte, list []*branch) []byte {
@@ -269,7 +273,7 @@ func (d *drawing) appendFlat(b []byte, list []*branch) []byte {
 		b = append(d.appendValue(b, &br.calls, d.total), '\n')
 		for _, pl := range br.path() {
 			b = append(b, "                "...)
-			b = append(appendFrame(b, pl), '\n')
+			b = append(d.appendCropped(b, pl), '\n')
 		}
 		b = append(b, '\n')
 		if i+1 == d.g.Limit {
@@ -302,6 +306,12 @@ func (b *branch) path() []*place {
 		return nil
 	}
 	return append(b.parent.path(), b.frames...)
+}
+
+// appendCropped appends a frame at the end of a line, cropped to the window.
+func (d *drawing) appendCropped(b []byte, pl *place) []byte {
+	start := len(b)
+	return d.look.Crop(appendFrame(b, pl), start)
 }
 
 // appendFrame appends the function of a frame, or its address.

@@ -220,14 +220,15 @@ func (hw *hierarchyWriter) one(nd *node) {
 		}
 		start := len(b)
 		b = hw.appendFigures(b, nd.Entry, hw.layout.columns[i], hw.widths[i])
-		b = column.AppendBlanks(b, hw.widths[i]-(len(b)-start))
+		b = column.AppendBlanks(b, hw.widths[i]-hw.columns(b[start:]))
 	}
 	b = column.AppendBlanks(b, hw.margin(0))
+	names := len(b)
 	for _, k := range nd.keys {
 		text := k.append(hw.Hist, nil, nd.Entry, hw.widths[slices.Index(hw.layout.columns, k)])
 		b = append(append(b, hw.sep...), strings.TrimLeft(string(text), " ")...)
 	}
-	b = append(b, '\n')
+	b = append(hw.opts.Look.Crop(b, names), '\n')
 	if nd.below == nil && hw.chains {
 		b = hw.graphs.append(b, nd.Entry, nd.shown(hw.opts))
 	}

@@ -61,6 +61,7 @@ func (h *Hist) AppendGraph(b []byte, e *Entry) []byte {
 	if !h.chains {
 		return b
 	}
-	d := drawing{g: &h.opts.Graph, total: h.all.Period, minHits: h.minHits, byName: h.layout.byName, sep: ";"}
+	d := drawing{g: &h.opts.Graph, total: h.all.Period, minHits: h.minHits, byName: h.layout.byName, sep: ";",
+		look: h.opts.Look}
 	return d.append(b, e, e.shown(h.opts))
 }

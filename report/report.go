@@ -23,6 +23,7 @@ import (
 	"regexp"
 
 	"gperf/format"
+	"gperf/internal/look"
 	"gperf/internal/session"
 )
 
@@ -65,6 +66,7 @@ type Options struct {
 	Groups        Groups
 	Parent        *regexp.Regexp // functions for the key parent; nil: DefaultParent
 	Weight        string         // the field that session.Weight made the periods from
+	Look          look.Look
 
 	chains bool // an event has callchains
 	live   bool // a table of Live

@@ -389,7 +389,9 @@ func (h *Hist) appendPercent(b []byte, part, all uint64, width int) []byte {
 	if h.opts.Separator != "" {
 		width = 0
 	}
-	return append(append(column.AppendBlanks(append(b, ' '), width-2-len(d)), d...), '%')
+	start := len(b)
+	b = append(append(column.AppendBlanks(append(b, ' '), width-2-len(d)), d...), '%')
+	return h.opts.Look.Percent(b, start, percent)
 }
 
 func appendNumber(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gperf/internal/column"
+	"gperf/internal/look"
 	"gperf/internal/parallel"
 )
 
@@ -61,6 +62,7 @@ type blockWriter struct {
 	*Hist
 	w      *bufio.Writer
 	widths []int // of the columns
+	whole  []int // before they were fitted to the window
 	graphs drawing
 }
 
@@ -76,13 +78,40 @@ func writeBlock(w *bufio.Writer, h *Hist) error {
 			minHits: h.minHits,
 			byName:  h.layout.byName,
 			sep:     cmp.Or(h.opts.Separator, ";"),
+			look:    h.opts.Look,
 		},
 	}
+	b.whole = slices.Clone(b.widths)
+	b.fit()
 	if h.opts.Hierarchy {
 		return b.writeHierarchy()
 	}
 	return b.writeList()
 }
+
+// fit reduces the widths of the columns to those of the window, except figures and --column-widths.
+func (w *blockWriter) fit() {
+	if w.opts.Look.Width == 0 || w.opts.Separator != "" || w.opts.Hierarchy {
+		return
+	}
+	room, minimums := w.opts.Look.Width, make([]int, len(w.widths))
+	for i, k := range w.layout.columns {
+		minimums[i] = -1
+		switch {
+		case !k.shown(w.event): // it takes no room
+			room += w.widths[i]
+		case k.figureOf == nil && k.user == 0:
+			minimums[i] = max(len(k.Head), minColumn)
+			fallthrough
+		default:
+			room -= 2
+		}
+	}
+	look.Fit(w.widths, minimums, room)
+}
+
+// minColumn is the number of columns that a column of names has at least.
+const minColumn = 10
 
 // writeList writes the entries in portions: their text may be a hundred times as big
 // as the entries.
@@ -210,16 +239,38 @@ func (w *blockWriter) appendEntry(b []byte, e *Entry) []byte {
 			}
 			b = w.appendFigures(b, e, k, width)
 		} else {
-			b = k.append(w.Hist, b, e, w.widths[i])
+			b = w.appendName(b, e, i)
 		}
 		if sep != "" && !k.figure {
 			replaceByte(b[n:], sep[0], '.')
 		}
 		if i < len(w.widths)-1 {
-			b = column.AppendBlanks(b, min(w.widths[i], maxPad)-(len(b)-n))
+			b = column.AppendBlanks(b, min(w.widths[i], maxPad)-w.columns(b[n:]))
 		}
 	}
 	return b
+}
+
+// appendName appends the text of column i, which is no figure. A column that was fitted to the window has the
+// beginnings and ends of long texts.
+func (w *blockWriter) appendName(b []byte, e *Entry, i int) []byte {
+	k := w.layout.columns[i]
+	if w.widths[i] == w.whole[i] {
+		return k.append(w.Hist, b, e, w.widths[i])
+	}
+	text := strings.TrimRight(string(k.append(w.Hist, nil, e, w.whole[i])), " ")
+	if k.uses&usesSymbol != 0 {
+		return append(b, look.Function(text, w.widths[i])...)
+	}
+	return append(b, look.Middle(text, w.widths[i])...)
+}
+
+// columns returns the width of a text: in bytes, as perf does, unless its look is that of a terminal.
+func (w *blockWriter) columns(b []byte) int {
+	if w.opts.Look == (look.Look{}) {
+		return len(b)
+	}
+	return w.opts.Look.Columns(b)
 }
 
 // replaceByte replaces the separator within a field.

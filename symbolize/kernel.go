@@ -111,6 +111,7 @@ func (k *kernelSymbols) unresolved() []Unresolved {
 }
 
 func (k *kernelSymbols) load() (*kernelTables, error) {
+	defer k.opts.reading(dso.KernelName)()
 	syms, hasModules, err := k.read()
 	if err != nil {
 		return nil, err

@@ -79,7 +79,10 @@ func (s *sourceLines) named(frames []srcline.InlineFrame,
 
 func (s *sourceLines) userDSO(path string, id dso.BuildID) *dsoLines {
 	d := s.dso(dsoKey{path, id})
-	d.once.Do(func() { d.err = s.loadUser(d, path, id) })
+	d.once.Do(func() {
+		defer s.opts.reading(path)()
+		d.err = s.loadUser(d, path, id)
+	})
 	return d
 }
 
@@ -146,7 +149,10 @@ func (s *sourceLines) KernelSource(ip uint64) ([]srcline.InlineFrame, Reason) {
 		return s.ModuleSource(module, dso.BuildID{}, ip)
 	}
 	d := s.dso(dsoKey{path: dso.KernelName})
-	d.once.Do(func() { d.err = s.loadKernel(d) })
+	d.once.Do(func() {
+		defer s.opts.reading("the kernel's debug information")()
+		d.err = s.loadKernel(d)
+	})
 	if d.err != nil {
 		return nil, reasonOf(d.err)
 	}

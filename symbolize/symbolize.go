@@ -94,6 +94,9 @@ type Options struct {
 	// "" the kernel's addresses are those of its symbols.
 	KernelRef     string
 	KernelRefAddr uint64
+	// Reading, if set, is called before symbols or source lines of a file are read, and what it returns after that. Its
+	// calls may be concurrent.
+	Reading func(path string) (done func())
 }
 
 // Symbolizer names addresses. It builds each DSO's table once, on first use. It may be used from several goroutines.
@@ -115,6 +118,14 @@ func New(opts Options) *Symbolizer {
 	user, kernel := newUserSymbols(opts), newKernelSymbols(opts)
 	return &Symbolizer{user, kernel, newSourceLines(opts, user, kernel),
 		newCodeReader(opts, user, kernel), newFunctionStarts(opts), opts.Locator}
+}
+
+// reading reports that a file is being read, until the caller calls done.
+func (o *Options) reading(path string) (done func()) {
+	if o.Reading == nil {
+		return func() {}
+	}
+	return o.Reading(path)
 }
 
 // Locator returns the locator of the Symbolizer's files.

@@ -10,8 +10,7 @@ import (
 
 // userSymbols are the symbols of user DSOs.
 type userSymbols struct {
-	locator  *dso.Locator
-	demangle bool
+	opts Options
 
 	mu   sync.RWMutex
 	dsos map[dsoKey]*userDSO
@@ -32,7 +31,7 @@ type userDSO struct {
 }
 
 func newUserSymbols(opts Options) *userSymbols {
-	return &userSymbols{locator: opts.Locator, demangle: opts.Demangle, dsos: map[dsoKey]*userDSO{}}
+	return &userSymbols{opts: opts, dsos: map[dsoKey]*userDSO{}}
 }
 
 // User returns the symbol at file offset off of the DSO recorded at path with build ID id (zero if not recorded), and
@@ -71,6 +70,7 @@ func (u *userSymbols) dso(path string, id dso.BuildID) *userDSO {
 		u.mu.Unlock()
 	}
 	d.once.Do(func() {
+		defer u.opts.reading(path)()
 		d.origin = dso.OriginNone
 		d.err = u.load(d, path, id)
 	})
@@ -80,15 +80,15 @@ func (u *userSymbols) dso(path string, id dso.BuildID) *userDSO {
 func (u *userSymbols) load(d *userDSO, path string, id dso.BuildID) (err error) {
 	if pid, ok := jit.PerfMapPID(path); ok {
 		d.origin = dso.OriginJIT
-		d.table, err = loadPerfMap(u.locator, pid)
+		d.table, err = loadPerfMap(u.opts.Locator, pid)
 		return err
 	}
-	syms, runtime, err := u.locator.FindSymbols(path, id)
+	syms, runtime, err := u.opts.Locator.FindSymbols(path, id)
 	if err != nil {
 		return err
 	}
 	defer syms.Close()
-	d.origin = u.locator.Origin(syms.Path, path, id)
+	d.origin = u.opts.Locator.Origin(syms.Path, path, id)
 	if runtime != syms {
 		defer runtime.Close()
 		if syms.Path == runtime.Path {
@@ -109,7 +109,7 @@ func (u *userSymbols) Problem(path string, id dso.BuildID) error { return u.dso(
 // displayName returns an entry's name as perf prints it.
 func (u *userSymbols) displayName(e *entry) string {
 	name := e.name
-	if u.demangle {
+	if u.opts.Demangle {
 		name = demangle.Name(name)
 	}
 	if !e.plt {

@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/browse"
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/hints"
+	"gperf/report"
 	"gperf/report/annotate"
 	"gperf/report/annotate/disasm"
 )
@@ -30,6 +32,7 @@ type annotateFlags struct {
 	source       bool
 	samples      bool
 	period       bool
+	color        string
 }
 
 func (o *annotateFlags) add(c *cobra.Command) {
@@ -44,6 +47,7 @@ func (o *annotateFlags) add(c *cobra.Command) {
 	cli.AddFlags(c, "Columns", func(s *pflag.FlagSet) {
 		s.BoolVarP(&o.samples, "show-nr-samples", "n", false, "print numbers of samples instead of percentages")
 		s.BoolVar(&o.period, "show-total-period", false, "print sums of periods instead of percentages")
+		addColor(s, &o.color)
 		s.StringVar(&o.percentType, "percent-type", "local-period", "`type` local|global-period|hits")
 	})
 	cli.AddFlags(c, "Code", o.addCode)
@@ -58,11 +62,11 @@ func (o *annotateFlags) addCode(s *pflag.FlagSet) {
 	s.BoolVarP(&o.FullPaths, "full-paths", "P", false, "print full paths of source files")
 	s.StringVar(&o.Sources.Prefix, "prefix", "", "read source files below this `directory`")
 	s.IntVar(&o.Sources.Strip, "prefix-strip", 0, "with --prefix: strip `n` directories of paths")
-	s.Bool("stdio", false, "")
+	addViews(s)
 	s.String("objdump", "", "")
 	s.Bool("skip-missing", false, "")
 	s.BoolP("quiet", "q", false, "")
-	cli.Hide(s, "source", "stdio", "objdump", "skip-missing", "quiet")
+	cli.Hide(s, "source", "objdump", "skip-missing", "quiet")
 }
 
 func annotateCommand() *cobra.Command {
@@ -74,7 +78,7 @@ func annotateCommand() *cobra.Command {
 		if err := o.apply(args); err != nil {
 			return err
 		}
-		err := o.run(c.OutOrStdout(), c.ErrOrStderr())
+		err := o.run(c.Flags(), c.OutOrStdout(), c.ErrOrStderr())
 		var offset *annotate.OffsetError
 		if errors.As(err, &offset) {
 			return cli.WrongUse("%v", err)
@@ -149,13 +153,24 @@ func (o *annotateFlags) applyShown() error {
 	return nil
 }
 
-func (o *annotateFlags) run(stdout, stderr io.Writer) error {
+func (o *annotateFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	o.input.keepExited = true
+	tui, err := mayBrowse(s, stdout)
+	if err == nil {
+		o.Look, err = lookOf(stdout, o.color)
+	}
+	if err != nil {
+		return err
+	}
 	in, err := o.input.open(stderr)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	if tui && !o.Place.IsAddress() {
+		return in.browse(&o.input, browse.Options{Function: o.Place.String(), Keys: []string{"symbol"}},
+			browse.Recording{MaxStack: maxStack, Annotate: o.Options}, report.Filter{}, stdout, stderr)
+	}
 	skipped, missing, err := annotate.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
 	for _, m := range missing {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -83,7 +82,8 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 		return o.runPerf(in, hits, stdout, stderr)
 	}
 	name := cmp.Or(o.output, filepath.Clean(in.Path)+".zip")
-	n, err := writeWhole(name, stdout, func(w io.Writer) error { return o.pack(w, in, hits, stderr) })
+	written := func(n int64) { in.bar.Bytes("writing "+filepath.Base(name), n, 0) }
+	n, err := archive.WriteFile(name, stdout, written, func(w io.Writer) error { return o.pack(w, in, hits, stderr) })
 	if err == nil && name != "-" {
 		fmt.Fprintf(stderr, "[ gperf archive: wrote %.3f MB to %s ]\n", float64(n)/1e6, name)
 	}
@@ -135,53 +135,4 @@ func joinFirst(l []string, n int) string {
 		return strings.Join(l, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(l[:n], ", "), len(l)-n)
-}
-
-// writeWhole writes a temporary file and renames it when it is complete. It writes directly
-// to stdout (name "-") and to files that are not regular. It returns the number of bytes
-// written.
-func writeWhole(name string, stdout io.Writer, write func(io.Writer) error) (int64, error) {
-	if name == "-" {
-		return writeTo(stdout, write)
-	}
-	if st, err := os.Stat(name); err == nil && !st.Mode().IsRegular() {
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
-		if err != nil {
-			return 0, err
-		}
-		n, err := writeTo(f, write)
-		return n, errors.Join(err, f.Close())
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".gperf-")
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(f.Name()) // fails after the rename
-	n, err := writeTo(f, write)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return 0, fmt.Errorf("%s: %w", name, err)
-	}
-	return n, os.Rename(f.Name(), name)
-}
-
-// writeTo calls write and returns the number of bytes written. An error of w has precedence
-// over the error that write derives from it.
-func writeTo(w io.Writer, write func(io.Writer) error) (int64, error) {
-	c := &counting{w: w}
-	err := write(c)
-	return c.n, cmp.Or(c.err, err)
-}
-
-// counting counts the bytes written to w and keeps the first error.
-type counting struct {
-	w   io.Writer
-	n   int64
-	err error
-}
-
-func (c *counting) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	c.err = cmp.Or(c.err, err)
-	return n, err
 }

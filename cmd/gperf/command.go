@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/hints"
+	"gperf/cmd/gperf/terminal"
+	"gperf/internal/look"
 	"gperf/record"
 	"gperf/record/event"
 	"gperf/record/perfevent"
@@ -38,7 +41,12 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { cli.PrintHelp(c.OutOrStdout(), c) })
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return cli.FlagError(c.Flags(), err) })
-	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return cli.ReportIdle(c, stderr) }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if f := c.Flags().Lookup(noPager); f != nil && f.Value.String() == "false" {
+			terminal.UsePager(stdout)
+		}
+		return cli.ReportIdle(c, stderr)
+	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	for _, title := range []string{groupRecord, groupAnalyse, groupFiles, groupOther} {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
@@ -53,11 +61,21 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.AddCommand(topics()...)
 	for _, c := range root.Commands() {
 		setHelp(c)
-		cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) { s.BoolP("help", "h", false, "print this text") })
+		cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
+			if slices.Contains(pagedCommands, c.Name()) {
+				s.Bool(noPager, false, "print to a terminal without a pager")
+			}
+			s.BoolP("help", "h", false, "print this text")
+		})
 		cli.AllowAbbreviations(c.Flags())
 	}
 	return root
 }
+
+// pagedCommands are the commands whose output to a terminal goes through a pager, unless this flag is given.
+var pagedCommands = []string{"report", "script", "diff", "annotate", "evlist", "buildid-list", "list", "help"}
+
+const noPager = "no-pager"
 
 // find returns the command or help topic of this name, or nil.
 func find(root *cobra.Command, name string) *cobra.Command {
@@ -111,6 +129,27 @@ func addInput(s *pflag.FlagSet, path *string) (force *bool) {
 }
 
 const inputUsage = "`file` or directory (default perf.data); - is stdin"
+
+// addViews adds the flags that choose between the interactive view and text.
+func addViews(s *pflag.FlagSet) {
+	s.Bool("stdio", false, "print text, also to a terminal")
+	s.Bool("tui", false, "show the view for terminals, or fail")
+}
+
+// addColor adds --stdio-color.
+func addColor(s *pflag.FlagSet, mode *string) {
+	s.StringVar(mode, "stdio-color", "auto", "colours: `when`, always or never")
+	s.Lookup("stdio-color").NoOptDefVal = "always"
+}
+
+// lookOf returns how to print with --stdio-color.
+func lookOf(stdout io.Writer, mode string) (look.Look, error) {
+	l, err := terminal.Look(stdout, mode)
+	if err != nil {
+		return l, cli.WrongUse("--stdio-color: %v", err)
+	}
+	return l, nil
+}
 
 func addForce(s *pflag.FlagSet) (force *bool) {
 	force = s.BoolP("force", "f", false, "")

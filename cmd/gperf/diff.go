@@ -28,6 +28,7 @@ type diffFlags struct {
 	symbols string
 	percent string
 	formats formatFlags
+	color   string
 }
 
 func (o *diffFlags) add(c *cobra.Command) {
@@ -40,6 +41,7 @@ func (o *diffFlags) add(c *cobra.Command) {
 		s.BoolVarP(&o.Formula, "formula", "F", false, "show how each result is computed")
 		s.BoolVar(&o.Noise, "noise", false, "distinguish changes from noise, see above")
 		s.StringVarP(&o.Separator, "field-separator", "t", "", "separate columns by this `char`")
+		addColor(s, &o.color)
 		s.StringVar(&o.percent, "percentage", "absolute", "use this `base`: relative")
 	})
 	cli.AddFlags(c, "Formats for other tools", func(s *pflag.FlagSet) {
@@ -132,6 +134,9 @@ func (o *diffFlags) run(sides [][]string, stdout, stderr io.Writer) (err error) 
 		return o.formats.run("diff", &o.input, o.MaxStack, stdout, stderr)
 	}
 	if o.Filter, err = o.filter(); err != nil {
+		return err
+	}
+	if o.Look, err = lookOf(stdout, o.color); err != nil {
 		return err
 	}
 	o.input.keepExited = true

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/terminal"
 	"gperf/internal/archive"
 	"gperf/internal/dso"
 	"gperf/internal/dso/debuginfod"
@@ -36,9 +37,8 @@ type files struct {
 }
 
 // open returns the files that the flags name, or those of the archive packed if it is not
-// nil: gperf reads no other files of this machine then. It shows the progress of downloads
-// if stderr is a terminal.
-func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
+// nil: gperf reads no other files of this machine then. bar shows the progress of downloads.
+func (f *fileFlags) open(packed *archive.Archive, bar *terminal.Progress) *files {
 	root, flat := strings.CutSuffix(f.symfs, ",flat")
 	l := &files{Locator: dso.Locator{Tree: dso.Tree{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}}}
 	if packed != nil && f.symfs == "" {
@@ -59,14 +59,13 @@ func (f *fileFlags) open(packed *archive.Archive, stderr io.Writer) *files {
 		return l
 	}
 	l.Fetch = l.servers.Find
-	bar := newProgress("debuginfod", stderr, false)
 	l.servers.Progress = func(p debuginfod.Progress) {
-		if bar.terminal == nil || p.Files == 0 {
-			bar.end()
+		const step = "asking debuginfod"
+		if p.Files == 0 {
+			bar.Done(step)
 			return
 		}
-		bar.show("debuginfod", fmt.Sprintf("asking for %d files, %.1f of %.1f MB received", p.Files,
-			float64(p.Bytes)/1e6, float64(p.Size)/1e6))
+		bar.Bytes(step, p.Bytes, p.Size)
 	}
 	return l
 }

@@ -41,6 +41,7 @@ var house = []struct{ question, packages string }{
 		cmd/gperf/remedy
 	`},
 	{"How is a terminal used? How is a recording read while it is made? When is garbage collected?", `
+		cmd/gperf/browse
 		cmd/gperf/browser
 		cmd/gperf/live
 		cmd/gperf/memory
@@ -125,6 +126,7 @@ var house = []struct{ question, packages string }{
 		internal/addrspace
 		internal/column
 		internal/dwarf
+		internal/look
 		internal/packet
 		internal/parallel
 		internal/procfs
@@ -167,6 +169,7 @@ var guests = map[string]string{
 	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli cmd/gperf/web",
 	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
 	"github.com/aclements/go-moremath":   "report/diff",                                                         // Student's and the normal distribution
+	"github.com/gdamore/tcell/v2":        "cmd/gperf/browse",
 	"github.com/google/pprof":            "report/stacks report/view",
 	"github.com/gopacket/gopacket":       "script/packets cmd/gperf", // pcapng; tests encode packets
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/memory"
+	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/session"
@@ -94,6 +96,7 @@ type input struct {
 	session *session.Session
 	weight  *session.Weight // nil without --weight
 	files   *files
+	bar     *terminal.Progress
 	lines   bool // the user asked for source lines
 	verbose bool // list all files without symbols
 }
@@ -165,13 +168,15 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 		}
 		keep = func(s *session.Sample) bool { return filter.Match(s) && r.weight.Apply(s) }
 	}
-	r.files = in.files.open(r.Packed, stderr)
+	r.bar = terminal.NewProgress("gperf", stderr, false)
+	r.files = in.files.open(r.Packed, r.bar)
 	id, ref, addr := session.RecordedKernel(f)
 	symbols := symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
 		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,
-		KernelRefAddr: addr})
+		KernelRefAddr: addr, Reading: r.bar.Reading})
 	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: keep, NoIdle: in.noIdle,
-		KeepExited: in.keepExited, Written: r.Written})
+		KeepExited: in.keepExited, Written: r.Written,
+		Progress: func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.Path), n, of) }})
 	return nil
 }
 
@@ -207,6 +212,9 @@ func (in *input) open(path string) (err error) {
 }
 
 func (in *input) Close() {
+	if in.bar != nil {
+		in.bar.End()
+	}
 	if in.session != nil {
 		in.session.Symbols.Close()
 	}

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,12 +36,17 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 const errReported = exitStatus(exitError)
 
 func main() {
-	os.Exit(run(os.Args[1:], terminal.Output(os.Stdout), terminal.Output(os.Stderr)))
+	stdout, stderr := terminal.Outputs(os.Stdout, os.Stderr)
+	os.Exit(run(os.Args[1:], stdout, stderr))
 }
 
 // run runs a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
+	page := len(args) == 0 || args[0] != "--"+noPager
+	if !page {
+		args = args[1:]
+	}
 	if len(args) == 0 {
 		cli.PrintHelp(stderr, root)
 		return exitUsage
@@ -57,8 +63,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if c == nil || !c.Runnable() {
 		return unknown(root, args[0], stderr)
 	}
-	root.SetArgs(append([]string{c.Name()}, cli.Rewrite(c, args[1:])...))
-	return exitCode(c.Name(), root.Execute(), stderr)
+	rewritten := cli.Rewrite(c, args[1:])
+	if c.Flags().Lookup(noPager) != nil && !page {
+		rewritten = append([]string{"--" + noPager}, rewritten...)
+	}
+	root.SetArgs(append([]string{c.Name()}, rewritten...))
+	code := exitCode(c.Name(), root.Execute(), stderr)
+	return cmp.Or(terminal.Close(stdout), code)
 }
 
 // exitCode reports the error of a command and returns the exit code.

@@ -245,16 +245,16 @@ const killedTakes = 2 * time.Minute
 
 // deleteNow deletes probes. It waits for leftovers that are still in use.
 func (f *probeFlags) deleteNow(l []probe.Installed) (deleted []probe.Installed, err error) {
-	p := newProgress("probe", f.stderr, f.quiet)
-	defer p.end()
-	removing := func(n, of int) { p.report("removing probes", len(deleted)+n, len(deleted)+of) }
+	p := terminal.NewProgress("gperf probe", f.stderr, f.quiet)
+	defer p.End()
+	removing := func(n, of int) { p.Report("removing probes", len(deleted)+n, len(deleted)+of) }
 	end := time.Now().Add(killedTakes)
 	// Attempts to delete would slow the kernel down.
 	for len(f.args) == 0 && probe.InUse(l) && time.Now().Before(end) {
-		p.report("waiting to remove probes", 0, len(l))
-		time.Sleep(interval)
+		p.Report("waiting to remove probes", 0, len(l))
+		time.Sleep(terminal.Interval)
 	}
-	for ; ; time.Sleep(interval) {
+	for ; ; time.Sleep(terminal.Interval) {
 		now, err := probe.Delete(&f.tracefs, l, removing)
 		deleted = append(deleted, now...)
 		if len(f.args) > 0 || !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {
@@ -356,64 +356,4 @@ func (f *probeFlags) showVars() error {
 		fmt.Fprint(f.stdout, strings.Join(lines, ""))
 	}
 	return nil
-}
-
-// progress reports the progress of slow steps on stderr: in one updated line on a
-// terminal, otherwise in one line per step.
-type progress struct {
-	command  string
-	w        io.Writer
-	terminal *terminal.Terminal // w, or nil if it is not a terminal
-	quiet    bool
-	start    time.Time
-	last     time.Time
-	step     string
-	shown    bool
-}
-
-func newProgress(command string, w io.Writer, quiet bool) *progress {
-	p := &progress{command: command, w: w, quiet: quiet, start: time.Now()}
-	p.terminal, _ = w.(*terminal.Terminal)
-	return p
-}
-
-// A step is reported after quietFor, and then every interval.
-const (
-	quietFor = time.Second
-	interval = 100 * time.Millisecond
-)
-
-// report shows the progress of a step.
-func (p *progress) report(step string, n, of int) {
-	if p.terminal != nil {
-		p.show(step, fmt.Sprintf("%s: %d of %d", step, n, of))
-	} else if !p.shown || step != p.step {
-		p.show(step, fmt.Sprintf("%s takes a while: %d of %d so far", step, n, of))
-	}
-}
-
-// show prints text about a step, at most once per interval.
-func (p *progress) show(step, text string) {
-	now := time.Now()
-	if step != p.step {
-		p.end()
-		p.step, p.start, p.last = step, now, time.Time{}
-	}
-	if p.quiet || now.Sub(p.start) < quietFor || now.Sub(p.last) < interval {
-		return
-	}
-	p.last, p.shown = now, true
-	if p.terminal != nil {
-		p.terminal.Overwrite(fmt.Sprintf("gperf %s: %s", p.command, text))
-	} else {
-		fmt.Fprintf(p.w, "gperf %s: %s\n", p.command, text)
-	}
-}
-
-// end removes the line from the terminal.
-func (p *progress) end() {
-	if p.shown && p.terminal != nil {
-		p.terminal.Overwrite("")
-	}
-	p.shown = false
 }

@@ -21,6 +21,7 @@ import (
 	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/memory"
 	"gperf/cmd/gperf/remedy"
+	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/record"
 	"gperf/record/doctor"
@@ -102,7 +103,7 @@ func recordCommand() *cobra.Command {
 
 // run records as the flags say. Its error is the command's exit code if recording succeeds.
 func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
-	p := newProgress("record", stderr, f.quiet)
+	p := terminal.NewProgress("gperf record", stderr, f.quiet)
 	f.report(stderr, p)
 	if err := f.options(s); err != nil {
 		return err
@@ -118,7 +119,7 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 		return nil
 	}
 	sum, err := record.Run(ctx, &f.opts)
-	p.end()
+	p.End()
 	if sum != nil && !f.quiet {
 		printSummary(sum, stderr)
 	}
@@ -133,11 +134,11 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 }
 
 // report makes the recorder report its progress on stderr.
-func (f *recordFlags) report(stderr io.Writer, p *progress) {
+func (f *recordFlags) report(stderr io.Writer, p *terminal.Progress) {
 	o := &f.opts
 	say := func(msg string) { fmt.Fprintln(stderr, msg) }
 	o.Notice, o.Say = func(error) {}, func(string) {}
-	o.Progress = p.report
+	o.Progress = p.Report
 	if !f.quiet {
 		o.Notice = func(what error) {
 			fmt.Fprint(stderr, notice("record", what))

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/browse"
 	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/internal/inspect"
@@ -88,8 +89,8 @@ func (o *reportFlags) addTable(s *pflag.FlagSet) {
 	s.BoolVar(&o.noGroup, "no-group", false, "show each event of a group in its own table")
 	s.BoolVar(&o.latHist, "latency-hist", false, "print histograms of the durations of spans, by --sort")
 	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline, srcfile: show the full path")
-	s.Bool("stdio", false, "")
-	cli.Hide(s, "branch-history", "stdio")
+	addViews(s)
+	cli.Hide(s, "branch-history")
 	o.view.addTable(s)
 }
 
@@ -132,7 +133,15 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if err := o.formats.check(s, reportNames); err != nil {
 		return err
 	}
-	if err := o.apply(); err != nil {
+	err := o.apply()
+	if err == nil {
+		o.Look, err = lookOf(stdout, o.view.color)
+	}
+	tui := false
+	if err == nil {
+		tui, err = mayBrowse(s, stdout)
+	}
+	if err != nil {
 		return err
 	}
 	if o.formats.stacks() {
@@ -173,6 +182,11 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		skipped, err := list(stdout, in)
 		incomplete := in.warn(stderr, skipped)
 		return cmp.Or(unknownKey("--sort", err), incomplete)
+	}
+	if keys, ok := browse.SortKeys(o.Sort); tui && ok && !in.File.Has(format.FeatureBranchStack) {
+		return in.browse(&o.input, browse.Options{Keys: keys, Limit: o.PercentLimit, Search: o.SymbolFilter,
+			Children: !o.NoChildren},
+			browse.Recording{MaxStack: o.MaxStack, NoInline: !o.Inline}, o.Filter, stdout, stderr)
 	}
 	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.File.Pipe && !in.hasCallchains() {
 		return errors.New("the recording has no callchains: record them with -g")

@@ -32,6 +32,7 @@ type viewFlags struct {
 	symbolFilter  string
 	ignoreCallees string
 	latency       bool
+	color         string
 	parallelism   string
 }
 
@@ -56,6 +57,7 @@ func (o *viewFlags) addSelection(s *pflag.FlagSet) {
 
 func (o *viewFlags) addColumns(s *pflag.FlagSet) {
 	s.StringVarP(&o.widths, "column-widths", "w", "", "set column `widths`, a list; 0 means as needed")
+	addColor(s, &o.color)
 	s.StringVar(&o.percentage, "percentage", "absolute", "use this `base`: relative")
 }
 

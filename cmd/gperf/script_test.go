@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"gperf/cmd/gperf/terminal"
 	"gperf/internal/testutil/programs"
 	"gperf/internal/testutil/stackcollapse"
 )
@@ -232,7 +233,8 @@ func recordedBy(t *testing.T, o *oracle, name string, args []string) string {
 
 func TestMain(m *testing.M) {
 	if args := os.Getenv(commandEnv); args != "" {
-		os.Exit(run(strings.Fields(args), os.Stdout, os.Stderr))
+		stdout, stderr := terminal.Outputs(os.Stdout, os.Stderr)
+		os.Exit(run(strings.Fields(args), stdout, stderr))
 	}
 	var err error
 	if recordedFiles.dir, err = os.MkdirTemp("", "gperf-test-"); err != nil {

@@ -21,6 +21,7 @@ import (
 	"gperf/cmd/gperf/screen"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
+	"gperf/internal/look"
 	"gperf/internal/session"
 	"gperf/record"
 	"gperf/record/tracefs"
@@ -43,6 +44,7 @@ type topFlags struct {
 	delay        string
 	entries      int
 	stdio        bool
+	color        string
 	dsos         string
 	symbols      string
 	idle         bool
@@ -91,6 +93,7 @@ func (f *topFlags) addTable(s *pflag.FlagSet) {
 	s.StringVar(&f.table.Fields, "fields", "", "show these `keys` as columns (gperf help sort)")
 	s.IntVarP(&f.entries, "entries", "E", 25, "--stdio: print `n` entries, 0: all")
 	s.BoolVar(&f.stdio, "stdio", false, "print blocks of text, also to a terminal")
+	addColor(s, &f.color)
 	s.BoolVar(&f.idle, "idle", false, "show samples of CPUs without work, too")
 	s.BoolVarP(&f.hideKernel, "hide_kernel_symbols", "K", false, "hide samples of the kernel")
 	s.BoolVarP(&f.hideUser, "hide_user_symbols", "U", false, "hide samples of user space")
@@ -119,7 +122,11 @@ func topCommand() *cobra.Command {
 }
 
 func (f *topFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
-	if err := f.apply(s); err != nil {
+	err := f.apply(s)
+	if err == nil {
+		f.table.Look, err = lookOf(stdout, f.color)
+	}
+	if err != nil {
 		return err
 	}
 	held := &screen.Held{To: stderr}
@@ -242,7 +249,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *live.Source, stdo
 	}
 	f.keep(in.session)
 	print := func(b *top.Block) error {
-		_, err := stdout.Write(b.Append(nil, f.entries))
+		_, err := stdout.Write(b.Append(nil, f.entries, f.table.Look))
 		return err
 	}
 	if t, ok := stdout.(*terminal.Terminal); ok && !f.stdio && terminal.Is(os.Stdin) {
@@ -254,6 +261,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *live.Source, stdo
 		defer context.AfterFunc(ctx, view.Close)()
 		defer view.Close()
 		print = view.Show
+		f.table.Look = look.Look{} // the screen has its own
 	} else if !f.stacks.g && f.stacks.callGraph == "" {
 		f.table.Graph.Mode = report.GraphNone
 	}

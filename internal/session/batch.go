@@ -15,9 +15,10 @@ type Batch struct {
 	Samples []Sample
 	Records []Record
 
-	frames arena        // of callchains that occurred only once
-	raws   []format.Raw // whose bytes Samples and Records borrow
-	ahead  ahead
+	frames     arena        // of callchains that occurred only once
+	raws       []format.Raw // whose bytes Samples and Records borrow
+	read, size int64        // Reader.Progress after raws
+	ahead      ahead
 }
 
 // Record is a record that is no sample. Batch.Release invalidates it.

@@ -31,6 +31,9 @@ type Options struct {
 	// and perf report do. In perf 7.3's script, such a sample has only the thread's
 	// number. Recordings with AUX data keep all threads.
 	KeepExited bool
+	// Progress, if set, is called while Walk reads: how many bytes of the data were used, and of how many, 0 if that
+	// is unknown.
+	Progress func(n, of int64)
 	// Written is the time when the file was written, zero if unknown.
 	Written time.Time
 }

@@ -115,6 +115,7 @@ func readBatches(r *format.Reader, decode func(*Batch), in chan<- *Batch, quit <
 			}
 		}
 		decode(b)
+		b.read, b.size = r.Progress()
 		select {
 		case in <- b:
 		case <-quit:
@@ -143,8 +144,12 @@ func (w *walk) run(in <-chan *Batch) (skipped format.Skipped, err error) {
 				w.flush(0)
 				return skipped, w.finish()
 			}
+			read, size := b.read, b.size
 			if err := w.runBatch(b, &skipped); err != nil {
 				return skipped, err
+			}
+			if w.session.Progress != nil {
+				w.session.Progress(read, size)
 			}
 		}
 	}

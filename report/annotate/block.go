@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gperf/internal/look"
 	"gperf/report/annotate/disasm"
 	"gperf/symbolize"
 	"gperf/symbolize/srcline"
@@ -39,7 +40,17 @@ type block struct {
 // block returns a function's text. The error is a *symbolize.NoCodeError, a
 // *disasm.MachineError or an *OffsetError.
 func (a *annotator) block(fn *function) (text []byte, err error) {
-	b := &block{annotator: a, fn: fn, marked: -1}
+	b, err := a.prepare(fn)
+	if err != nil {
+		return nil, err
+	}
+	b.write()
+	return b.text, nil
+}
+
+// prepare returns a function's instructions with their counts.
+func (a *annotator) prepare(fn *function) (b *block, err error) {
+	b = &block{annotator: a, fn: fn, marked: -1}
 	off, one := a.opts.Place.in(fn)
 	start, end := off-min(off, around), off+around
 	if s := fn.symbol(); s != nil {
@@ -67,8 +78,7 @@ func (a *annotator) block(fn *function) (text []byte, err error) {
 		b.at = b.base + off
 		b.marked = b.find(off, true)
 	}
-	b.write()
-	return b.text, nil
+	return b, nil
 }
 
 // around is how much is read on each side of an address that no symbol is known
@@ -158,6 +168,18 @@ func (b *block) between() string { return strings.Repeat(" ", len(heads[b.opts.C
 
 func (b *block) printf(format string, args ...any) { b.text = fmt.Appendf(b.text, format, args...) }
 
+// printPercent prints a text in the colour of a percentage.
+func (b *block) printPercent(text string, percent float64) {
+	start := len(b.text)
+	b.text = b.opts.Look.Percent(append(b.text, text...), start, percent)
+}
+
+// paint prints in a colour.
+func (b *block) paint(color, format string, args ...any) {
+	start := len(b.text)
+	b.text = b.opts.Look.Paint(fmt.Appendf(b.text, format, args...), start, color)
+}
+
 func (b *block) write() {
 	if b.opts.Lines {
 		b.writeSummary()
@@ -235,11 +257,14 @@ func (b *block) writeInst(i int) {
 	if i == b.marked {
 		mark = '>'
 	}
-	b.printf("%s : %c %x:   ", b.value(b.stats[i]), mark, in.Addr)
+	b.printPercent(b.value(b.stats[i]), b.percent(b.stats[i]))
+	b.printf(" : ")
+	b.paint(look.Magenta, "%c %x:", mark, in.Addr)
+	b.printf("   ")
 	if b.opts.Raw {
 		b.printf("%-30s ", fmt.Sprintf("% x", in.Bytes))
 	}
-	b.printf("%s", in.Text(b.code.Name))
+	b.paint(look.Blue, "%s", in.Text(b.code.Name))
 	if known && b.opts.Lines && b.stats[i].Samples > 0 {
 		b.printf(" // %s:%d", call.Path(b.opts.FullPaths), call.Line)
 	}
@@ -302,6 +327,7 @@ func (b *block) writeSummary() {
 		return cmp.Or(cmp.Compare(sums[y], sums[x]), cmp.Compare(x, y))
 	})
 	for _, line := range lines {
-		b.printf("%8.2f %s\n", sums[line], line)
+		b.printPercent(fmt.Sprintf("%8.2f", sums[line]), sums[line])
+		b.printf(" %s\n", line)
 	}
 }

@@ -46,6 +46,9 @@ func (p *Place) String() string { return p.text }
 
 func (p *Place) isZero() bool { return p.text == "" }
 
+// IsAddress reports whether it is one address rather than a function, as far as its text says.
+func (p *Place) IsAddress() bool { return p.hasOff || strings.HasPrefix(p.text, "0x") }
+
 // isAddress reports whether it is one address rather than a function.
 func (p *Place) isAddress() bool { return p.hasOff || p.hasAddr }
 

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"gperf/internal/column"
+	"gperf/internal/look"
 )
 
 // figure is a column of numbers.
@@ -15,6 +17,8 @@ type figure struct {
 	head  string
 	width int
 	text  func(*row) string // "" if there is none
+	// percent is what decides the colour of the text; nil: it has none.
+	percent func(*row) float64
 }
 
 var heads = [...]struct {
@@ -27,14 +31,18 @@ func (t *table) figures() (list []figure) {
 	for i := range t.totals {
 		add := func(name string, width int, text func(*row) string) {
 			head := t.head(name, i)
-			list = append(list, figure{head, max(width, len(head)), text})
+			list = append(list, figure{head: head, width: max(width, len(head)), text: text})
 		}
 		periods, name := func(r *row) string { return fmt.Sprint(r.period(i)) }, "Period"
 		if i == 0 {
 			name = "Base period"
 			add("Baseline", 8, t.baseline)
+			list[len(list)-1].percent = func(r *row) float64 { return share(r.counts[0], t.shown) }
 		} else {
 			add(heads[t.Compute].head, heads[t.Compute].width, func(r *row) string { return t.resultText(r, i) })
+			if t.Compute == DeltaAbs || t.Compute == Delta {
+				list[len(list)-1].percent = func(r *row) float64 { return t.result(r, i) }
+			}
 			if t.Formula {
 				add("Formula", 70, func(r *row) string { return t.formula(r, i) })
 			}
@@ -128,6 +136,8 @@ func (t *table) write(w *bufio.Writer, sides [][]Input) {
 		}
 	}
 	figures := t.figures()
+	whole := slices.Clone(t.widths)
+	fit(t, figures)
 	if !t.Quiet {
 		t.writeHead(w, sides, figures)
 	}
@@ -136,18 +146,44 @@ func (t *table) write(w *bufio.Writer, sides [][]Input) {
 		b = b[:0]
 		for i, f := range figures {
 			b = t.separate(b, i)
-			b = t.right(b, f.text(r), f.width)
+			start := len(b)
+			text := f.text(r)
+			b = t.right(b, text, f.width)
+			if f.percent != nil && text != "" {
+				b = t.Look.Percent(b, start, f.percent(r))
+			}
 		}
 		for i, c := range r.columns {
 			b = t.separate(b, i+len(figures))
 			n := len(b)
-			b = c.Append(b, r.first, t.widths[i])
+			b = c.Append(b, r.first, whole[i])
+			columns := len(b) - n
+			if t.widths[i] < whole[i] {
+				text := look.Function(strings.TrimRight(string(b[n:]), " "), t.widths[i])
+				b = append(b[:n], text...)
+				columns = utf8.RuneCountInString(text)
+			}
 			if i < len(t.columns)-1 {
-				b = column.AppendBlanks(b, t.widths[i]-(len(b)-n))
+				b = column.AppendBlanks(b, t.widths[i]-columns)
 			}
 		}
 		w.Write(append(b, '\n'))
 	}
+}
+
+// fit reduces the widths of the columns of names to the window.
+func fit(t *table, figures []figure) {
+	if t.Look.Width == 0 || t.Separator != "" {
+		return
+	}
+	room, minimums := t.Look.Width-2*(len(figures)+len(t.columns)), make([]int, len(t.widths))
+	for _, f := range figures {
+		room -= f.width
+	}
+	for i, c := range t.columns {
+		minimums[i] = max(len(c.Head), 10)
+	}
+	look.Fit(t.widths, minimums, room)
 }
 
 // separate begins column i of a line.

@@ -18,6 +18,7 @@ type Filter struct {
 	Focus      []bool // by index in Table.Functions: the stack must have one of them
 	Hide       []bool // by index in Table.Functions: the stack must have none of them
 	NoIdle     bool
+	NoGuests   bool
 }
 
 // ThreadsWhere returns a list for Filter.Threads.
@@ -80,7 +81,8 @@ func (t *Table) selected(f *Filter) func(yield func(i int) bool) {
 			for i := r.Start; i < r.Start+r.Samples; i++ {
 				if int(t.Event[i]) != f.Event || t.Time[i] < f.From || t.Time[i] > to || !threads[t.Thread[i]] ||
 					stacks != nil && !stacks[t.Stack[i]] || f.CPUs != nil && !has(f.CPUs, int(t.CPU[i])) ||
-					f.Groups != nil && !has(f.Groups, int(t.Group[i])) || f.NoIdle && t.Flags[i]&Idle != 0 {
+					f.Groups != nil && !has(f.Groups, int(t.Group[i])) || f.NoIdle && t.Flags[i]&Idle != 0 ||
+					f.NoGuests && t.Flags[i]&Guest != 0 {
 					continue
 				}
 				if !yield(i) {
@@ -122,18 +124,21 @@ func (t *Table) stackMask(f *Filter) []bool {
 }
 
 // Count sums the selected samples up.
-func (t *Table) Count(f Filter) *Tree {
+func (t *Table) Count(f Filter) *Tree { return t.CountInto(new(Tree), f) }
+
+// CountInto is Count into the memory of a tree that is no longer used.
+func (t *Table) CountInto(c *Tree, f Filter) *Tree {
 	stacks := make([]Sum, len(t.Stacks))
 	for i := range t.selected(&f) {
 		s := &stacks[t.Stack[i]]
 		s.Weight += t.Weight[i]
 		s.Samples++
 	}
-	c := &Tree{Table: t, Self: make([]Sum, len(t.Nodes))}
+	c.Table, c.Self = t, zeroes(c.Self, len(t.Nodes))
 	for i, node := range t.Stacks {
 		c.Self[node].add(stacks[i])
 	}
-	c.Total = slices.Clone(c.Self)
+	c.Total = append(c.Total[:0], c.Self...)
 	for i := len(t.Nodes) - 1; i > 0; i-- {
 		c.Total[t.Nodes[i].Parent].add(c.Total[i])
 	}

@@ -1,6 +1,7 @@
 package samples
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"time"
@@ -17,6 +18,9 @@ type Loader struct {
 	NoInline bool // omits inlined functions
 	// Weight is the field of tracepoints that session.Weight made the periods from; "" for none.
 	Weight string
+	// Exact keeps functions of the same name apart, and addresses without a symbol, as gperf report does, and sets the
+	// fields of functions and frames that say where they are.
+	Exact bool
 	// Ticks makes Add call Tick for each value, between samples: Table may be called then, to see a recording that is
 	// still made. An error of Tick ends Add.
 	Ticks <-chan time.Time
@@ -167,6 +171,9 @@ func (in *input) add(b *session.Batch) error {
 		if in.session.Idle(s) {
 			flags = Idle
 		}
+		if s.Guest() {
+			flags |= Guest
+		}
 		c.Time, c.Event = append(c.Time, s.Time), append(c.Event, in.events[s.Event])
 		c.Thread, c.CPU = append(c.Thread, in.thread(s)), append(c.CPU, cpu)
 		c.Stack, c.Weight = append(c.Stack, in.stack(s)), append(c.Weight, s.Period)
@@ -288,21 +295,48 @@ func (l *Loader) framesOf(c *chain) func(yield func(session.ChainFrame) bool) {
 // newFrames returns the indexes in Table.Frames of a frame's functions, innermost first.
 func (l *Loader) newFrames(f frameFunctions) (ids []int32) {
 	at := Function{DSO: l.dso(f.Frame), Kernel: f.Frame.Kernel}
+	if l.Exact && f.Frame.Sym() == nil {
+		return []int32{l.address(at, f.Frame, f.Frame.IP)}
+	}
 	for _, fn := range f.functions {
 		at.Name = fn.Name
-		ids = append(ids, intern(l.frames, &l.table.Frames, Frame{intern(l.functions, &l.table.Functions, at), fn.File,
-			int32(fn.Line), int32(fn.Start), fn.Inlined}))
+		frame := Frame{File: fn.File, Line: int32(fn.Line), Start: int32(fn.Start), Inlined: fn.Inlined}
+		if sym := f.Frame.Sym(); l.Exact {
+			if at.Start, at.Inlined = sym.Start, fn.Inlined; !fn.Inlined {
+				at.Name = sym.Name
+			}
+			frame.Off, frame.Return = f.Frame.Off(), f.Caller
+		}
+		frame.Function = l.function(at, f.Frame)
+		ids = append(ids, intern(l.frames, &l.table.Frames, frame))
 	}
 	if len(ids) > 0 {
 		return ids
 	}
-	at.Name, at.Unnamed = f.Frame.Symbol(), true
-	if m := f.Frame.Map; m != nil && at.Name == "[unknown]" {
-		if at.Name = m.DSO.ShortName(); !strings.HasPrefix(at.Name, "[") {
-			at.Name = "[" + at.Name + "]"
-		}
-	}
+	at.Name, at.Unnamed = f.Label(), true
 	return []int32{intern(l.frames, &l.table.Frames, Frame{Function: intern(l.functions, &l.table.Functions, at)})}
+}
+
+// function returns the index of a function in Table.Functions.
+func (l *Loader) function(at Function, f *session.Frame) int32 {
+	id := intern(l.functions, &l.table.Functions, at)
+	if l.Exact && int(id) == len(l.table.Origins) {
+		l.table.Origins = append(l.table.Origins, f)
+	}
+	return id
+}
+
+// address returns the index in Table.Frames of an address without a symbol.
+func (l *Loader) address(at Function, f *session.Frame, addr uint64) int32 {
+	at.Name, at.Unnamed, at.Start = fmt.Sprintf("0x%016x", addr), true, addr
+	return intern(l.frames, &l.table.Frames, Frame{Function: l.function(at, f)})
+}
+
+// leaf returns the index in Table.Frames of a sampled address without a symbol: perf distinguishes them by their place
+// in the file, and frames of callchains, which include the sampled one, by their ips.
+func (l *Loader) leaf(f *session.Frame) int32 {
+	addr := f.MapOff()
+	return l.address(Function{DSO: l.dso(f), Kernel: f.Kernel}, f, addr)
 }
 
 // dso returns the index of a frame's DSO. With a baseline, those with the same last part of the path are one: a program
@@ -329,6 +363,12 @@ func (l *Loader) dso(f *session.Frame) int32 {
 func (l *Loader) node(c *chain) int32 {
 	var frames []int32 // innermost first
 	for f := range l.framesOf(c) {
+		if l.Exact && len(frames) == 0 && f.Frame.Sym() == nil {
+			frames = append(frames, l.leaf(f.Frame))
+			if c.leaf != nil {
+				continue
+			}
+		}
 		frames = append(frames, l.chainFrame[f]...)
 	}
 	at := int32(0)

@@ -9,6 +9,7 @@ package samples
 import (
 	"time"
 
+	"gperf/internal/session"
 	"gperf/report/by"
 )
 
@@ -28,9 +29,13 @@ type Table struct {
 	// node.
 	Stacks []int32
 	Columns
+	// Origins has a frame of each function, with Loader.Exact only.
+	Origins []*session.Frame
 
 	firstChild, nextSibling []int32 // by node, -1 for none
 	outer                   []bool  // by node: none of its callers is a frame of the same function
+	function                []int32 // by node, -1 for the root
+	nodesOf, sampledOf      lists   // by function: its nodes, and the nodes of stacks that were sampled in it
 }
 
 // Columns has a value per sample in each of its slices. The samples of a recording are consecutive, in the order of
@@ -51,6 +56,9 @@ type Flags uint8
 
 // Idle means that the sample's CPU had no work, see session.Session.Idle.
 const Idle Flags = 1
+
+// Guest means that the sample was taken in a virtual machine.
+const Guest Flags = 2
 
 // Recording is an added recording.
 type Recording struct {
@@ -109,6 +117,10 @@ type Function struct {
 	DSO     int32
 	Kernel  bool
 	Unnamed bool // addresses without a symbol
+	// With Loader.Exact only: the symbol's address in its DSO, or the address itself, and whether it is inlined into
+	// the function of this symbol.
+	Start   uint64
+	Inlined bool
 }
 
 // Frame is a line of a function.
@@ -118,6 +130,9 @@ type Frame struct {
 	Line     int32  // 0 if unknown
 	Start    int32  // line of the function's declaration, 0 if unknown
 	Inlined  bool   // into the function of the calling frame
+	// With Loader.Exact only: the distance from the symbol's address in bytes, and whether a call returns there.
+	Off    uint64
+	Return bool
 }
 
 // Node is a frame with its callers.
@@ -131,11 +146,50 @@ func (t *Table) FunctionOf(node int32) int32 {
 	if node == 0 {
 		return -1
 	}
-	return t.Frames[t.Nodes[node].Frame].Function
+	return t.function[node]
+}
+
+// lists are lists of nodes by function, one after another.
+type lists struct{ starts, nodes []int32 }
+
+func (l *lists) of(function int32) []int32 { return l.nodes[l.starts[function]:l.starts[function+1]] }
+
+// newLists makes the lists of nodes, whose functions are those of functionOf.
+func newLists(functions int, nodes []int32, functionOf func(node int32) int32) lists {
+	l := lists{make([]int32, functions+2), make([]int32, len(nodes))}
+	for _, node := range nodes {
+		l.starts[functionOf(node)+2]++
+	}
+	for i := 2; i < len(l.starts); i++ {
+		l.starts[i] += l.starts[i-1]
+	}
+	for _, node := range nodes {
+		at := &l.starts[functionOf(node)+1]
+		l.nodes[*at] = node
+		*at++
+	}
+	l.starts = l.starts[:functions+1]
+	return l
 }
 
 // index computes what the queries need of the tree.
 func (t *Table) index() {
+	t.function = make([]int32, len(t.Nodes))
+	t.function[0] = -1
+	all := make([]int32, 0, len(t.Nodes))
+	for i := 1; i < len(t.Nodes); i++ {
+		t.function[i] = t.Frames[t.Nodes[i].Frame].Function
+		all = append(all, int32(i))
+	}
+	t.nodesOf = newLists(len(t.Functions), all, t.FunctionOf)
+	ends, seen := []int32{}, make([]bool, len(t.Nodes))
+	for _, node := range t.Stacks {
+		if node > 0 && !seen[node] {
+			seen[node] = true
+			ends = append(ends, node)
+		}
+	}
+	t.sampledOf = newLists(len(t.Functions), ends, func(node int32) int32 { return t.FunctionOf(t.Sampled(node)) })
 	t.firstChild, t.nextSibling = make([]int32, len(t.Nodes)), make([]int32, len(t.Nodes))
 	t.outer = make([]bool, len(t.Nodes))
 	for i := range t.Nodes {

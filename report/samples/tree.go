@@ -57,9 +57,9 @@ func (c *Tree) CallersOf(function int32) *Branch {
 
 func (c *Tree) branchOf(function int32, callers bool) *Branch {
 	b := &Branch{Function: function, tree: c, callers: callers}
-	for i := 1; i < len(c.Nodes); i++ {
-		if c.outer[i] && c.Total[i].Samples > 0 && c.FunctionOf(int32(i)) == function {
-			b.add(part{int32(i), c.Total[i]})
+	for _, i := range c.nodesOf.of(function) {
+		if c.outer[i] && c.Total[i].Samples > 0 {
+			b.add(part{i, c.Total[i]})
 		}
 	}
 	return b

@@ -39,6 +39,8 @@ type Set struct {
 	Fields bool
 	// Idle distinguishes samples of CPUs without work, which FlameGraph hides until the user asks for them.
 	Idle bool
+	// Keep selects samples by what the session has found of them, such as their frames; nil selects all.
+	Keep func(*session.Sample) bool
 
 	events  []stackEvent
 	tallies []tally // in the order of their first samples
@@ -212,6 +214,9 @@ func (in *stacksInput) readKeys() (err error) {
 }
 
 func (in *stacksInput) count(b *session.Batch) error {
+	if in.Keep != nil {
+		b.Keep(in.Keep)
+	}
 	for i := range b.Samples {
 		s := &b.Samples[i]
 		in.first, in.last = min(in.first, s.Time), max(in.last, s.Time)

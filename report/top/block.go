@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"gperf/internal/column"
+	"gperf/internal/look"
 	"gperf/report"
 )
 
@@ -32,9 +33,24 @@ type Table struct {
 // Row is a line of a table.
 type Row struct {
 	Text  string
-	Name  string // the event and the values of the keys, without figures
+	Share float64 // in percent, see shareAt
+	Name  string  // the event and the values of the keys, without figures
 	hist  *report.Hist
 	entry *report.Entry
+}
+
+// The share in a row's text, with its percent sign.
+const (
+	shareAt  = 10 + 2
+	shareEnd = shareAt + 7
+)
+
+// append appends a row's text as it looks.
+func (r *Row) append(b []byte, l look.Look) []byte {
+	start := len(b)
+	b = l.Crop(append(b, r.Text...), start+shareEnd)
+	rest := string(b[start+shareEnd:])
+	return append(l.Percent(b[:start+shareEnd], start+shareAt, r.Share), rest...)
 }
 
 // Graph returns the callchains of a row, in lines; none without callchains.
@@ -114,7 +130,7 @@ func (b *Block) table(h *report.Hist, entries int, pick func(string) bool) Table
 		period := e.Shown(h)
 		share := 100 * float64(period) / float64(max(h.Total.Period, 1))
 		figures := fmt.Sprintf("%10s  %6.2f%%", rate(period, b.Length, unit), share)
-		t.Rows = append(t.Rows, Row{appendCells(figures, texts[i], widths),
+		t.Rows = append(t.Rows, Row{appendCells(figures, texts[i], widths), share,
 			h.Event + "\x00" + strings.Join(texts[i], "\x00"), h, e})
 	}
 	return t
@@ -152,12 +168,12 @@ func rate(n uint64, in time.Duration, unit string) string {
 
 // Append appends the block as text: the tables with at most entries rows each, and the
 // callchains of each row, if recorded.
-func (b *Block) Append(text []byte, entries int) []byte {
+func (b *Block) Append(text []byte, entries int, l look.Look) []byte {
 	text = fmt.Appendf(text, "# %s\n", b.Summary())
 	for _, t := range b.Tables(entries, nil) {
 		text = fmt.Appendf(text, "# %s\n# %s\n", t.Title, t.Head[2:])
 		for i := range t.Rows {
-			text = append(append(text, t.Rows[i].Text...), '\n')
+			text = append(t.Rows[i].append(text, l), '\n')
 			for _, line := range t.Rows[i].Graph() {
 				text = append(append(text, line...), '\n')
 			}

@@ -11,8 +11,6 @@ var Report = []cli.Idle{
 	{Name: "m,modules", Why: "the symbols of modules are always read"},
 	{Name: "samples", Value: true, Why: "it belongs to perf's terminal view; gperf script prints single samples"},
 	{Name: "skip-empty", Why: "events without samples are left out unless --no-skip-empty is given"},
-	{Name: "tui", Why: "gperf report prints text"},
-	{Name: "stdio-color", Why: "gperf report prints without colours"},
 	{Name: "addr2line", Value: true, Why: "gperf reads debug information itself"},
 	{Name: "addr2line-style", Value: true, Why: "gperf reads debug information itself"},
 	{Name: "objdump", Value: true, Why: "gperf annotate disassembles itself"},

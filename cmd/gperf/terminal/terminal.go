@@ -1,28 +1,51 @@
-// Package terminal answers "what may be sent to a terminal?": it recognizes terminals, and escapes control
-// characters.
+// Package terminal answers "what may be sent to a terminal?": it recognizes terminals, escapes control characters,
+// sends long output through a pager, and shows the progress of slow steps.
 package terminal
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"sync"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"gperf/internal/look"
 )
 
 // Terminal is an output to a terminal. Recordings are untrusted input: it escapes control
 // characters in names of commands and files as cat -v does, ESC as ^[.
 type Terminal struct {
 	File *os.File
-	mu   sync.Mutex
-	rest []byte // an incomplete character at the end of the last Write
+
+	*device
+	starts bool   // output starts the pager
+	rest   []byte // an incomplete character at the end of the last Write
+}
+
+// device is what the outputs of a process to its terminal share.
+type device struct {
+	mu    sync.Mutex
+	pager *pager   // nil: none
+	line  *os.File // that shows a line of progress; nil: none does
+	open  bool     // the last line of output has no newline yet
 }
 
 // Output returns a writer to f, which is a terminal if f is one.
-func Output(f *os.File) io.Writer {
+func Output(f *os.File) io.Writer { return output(f, new(device)) }
+
+// Outputs returns writers to standard output and error: output to one of them erases the progress that the other one
+// shows, and standard error uses the pager of standard output.
+func Outputs(stdout, stderr *os.File) (io.Writer, io.Writer) {
+	shared := new(device)
+	return output(stdout, shared), output(stderr, shared)
+}
+
+func output(f *os.File, d *device) io.Writer {
 	if Is(f) {
-		return &Terminal{File: f}
+		return &Terminal{File: f, device: d}
 	}
 	return f
 }
@@ -34,14 +57,30 @@ func (t *Terminal) Write(p []byte) (int, error) {
 	defer t.mu.Unlock()
 	text, rest := EscapeControls(nil, append(t.rest, p...))
 	t.rest = append(t.rest[:0], rest...)
-	if _, err := t.File.Write(text); err != nil {
+	if t.line != nil {
+		t.line.WriteString("\r" + clearLine)
+		t.line = nil
+	}
+	if t.pager != nil && t.starts {
+		t.pager.start(t.File)
+	}
+	var err error
+	if t.pager.runs() {
+		err = t.pager.write(text)
+	} else {
+		_, err = t.File.Write(text)
+	}
+	if err != nil {
 		return 0, err
+	}
+	if len(p) > 0 {
+		t.open = p[len(p)-1] != '\n'
 	}
 	return len(p), nil
 }
 
-// EscapeControls appends text to b and escapes its control characters, except newlines and
-// tabs. rest is an incomplete character at the end of text.
+// EscapeControls appends text to b and escapes its control characters, except newlines,
+// tabs and the colours of package look. rest is an incomplete character at the end of text.
 func EscapeControls(b, text []byte) (escaped, rest []byte) {
 	for len(text) > 0 {
 		if !utf8.FullRune(text) {
@@ -52,6 +91,11 @@ func EscapeControls(b, text []byte) (escaped, rest []byte) {
 			r = rune(text[0]) // a terminal without UTF-8 interprets the byte itself
 		}
 		switch {
+		case r == '\x1b' && color(text) > 0:
+			n = color(text)
+			b = append(b, text[:n]...)
+		case r == '\x1b' && beginsColor(text):
+			return b, text
 		case r == '\n' || r == '\t':
 			b = append(b, byte(r))
 		case r < ' ' || r == 0x7f:
@@ -67,12 +111,77 @@ func EscapeControls(b, text []byte) (escaped, rest []byte) {
 	return b, nil
 }
 
-// Overwrite writes text over the current line.
+// color returns the length of the colour that text begins with, 0 if it begins with none. A name in a recording may
+// contain one: it changes only colours, until the next one.
+func color(text []byte) int {
+	for _, c := range look.Colors {
+		if bytes.HasPrefix(text, []byte(c)) {
+			return len(c)
+		}
+	}
+	return 0
+}
+
+// beginsColor reports whether text is the beginning of a colour.
+func beginsColor(text []byte) bool {
+	for _, c := range look.Colors {
+		if len(text) < len(c) && string(text) == c[:len(text)] {
+			return true
+		}
+	}
+	return false
+}
+
+// clearLine erases the line from the cursor on (ECMA-48).
+const clearLine = "\x1b[K"
+
+// Overwrite writes text over the current line, cropped to its width. It writes nothing within a line of output, and
+// while the pager runs.
 func (t *Terminal) Overwrite(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	line, _ := EscapeControls([]byte{'\r'}, []byte(text))
-	t.File.Write(append(line, "\x1b[K"...))
+	if t.pager.runs() || t.open {
+		return
+	}
+	line, _ := EscapeControls(nil, []byte(text))
+	if width, _ := t.Size(); width > 0 {
+		line = []byte(look.Middle(string(line), width-1))
+	}
+	t.line = nil
+	if text != "" {
+		t.line = t.File
+	}
+	fmt.Fprintf(t.File, "\r%s%s", line, clearLine)
+}
+
+// Size returns the size of the window in columns and lines, 0 if it is unknown.
+func (t *Terminal) Size() (width, height int) {
+	size, err := unix.IoctlGetWinsize(int(t.File.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, 0
+	}
+	return int(size.Col), int(size.Row)
+}
+
+// Dumb reports whether the user's terminal has no control sequences (TERM is "dumb" or empty).
+func Dumb() bool { return os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" }
+
+// Look returns how to write text to an output, with colours as mode says: always, never or auto. auto is a terminal
+// that has colours, unless NO_COLOR is set (https://no-color.org).
+func Look(out io.Writer, mode string) (look.Look, error) {
+	t, ok := out.(*Terminal)
+	l := look.Look{Color: ok && !Dumb() && os.Getenv("NO_COLOR") == ""}
+	if ok {
+		l.Width, _ = t.Size()
+	}
+	switch mode {
+	case "auto":
+	case "always", "never":
+		l.Color = mode == "always"
+	default:
+		return l, fmt.Errorf("%q is not auto, always or never", mode)
+	}
+	return l, nil
 }
 
 // Is reports whether a file is a terminal.

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"cmp"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"gperf/cmd/gperf/browse"
+	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/terminal"
+	"gperf/internal/session"
+	"gperf/report"
+)
+
+// browsableFlags are the flags of report and annotate that do not ask for printed text.
+var browsableFlags = []string{"input", "force", "strict", "verbose", "no-demangle", "kallsyms", "symfs", "sysroot",
+	"vmlinux", "debuginfod", "cpu", "pid", "tid", "comms", "guest", "no-idle", "time", "weight", "sort", "children",
+	"no-children", "inverted", "max-stack", "no-inline", "symbol-filter", "percent-limit", "tui", "no-pager", "symbol",
+	"disassembler-style", "full-paths", "prefix", "prefix-strip", "stdio-color"}
+
+// mayBrowse reports whether a command shows the interactive view: on a terminal, unless its flags ask for text.
+func mayBrowse(s *pflag.FlagSet, stdout io.Writer) (bool, error) {
+	tui, _ := s.GetBool("tui")
+	text := ""
+	s.Visit(func(f *pflag.Flag) {
+		if !cli.IsIdle(f) && !slices.Contains(browsableFlags, f.Name) {
+			text = cmp.Or(text, f.Name)
+		}
+	})
+	_, isTerminal := stdout.(*terminal.Terminal)
+	isTerminal = isTerminal && terminal.Is(os.Stdin) && !terminal.Dumb()
+	switch {
+	case tui && !isTerminal:
+		return false, cli.WrongUse("--tui: standard input and output must be a terminal, and TERM its kind")
+	case tui && text != "":
+		return false, cli.WrongUse("--tui: --%s prints text", text)
+	}
+	return isTerminal && text == "", nil
+}
+
+// browse shows a recording until the user quits.
+func (in *input) browse(flags *inputFlags, o browse.Options, r browse.Recording, f report.Filter,
+	stdout, stderr io.Writer) error {
+	screen, err := browse.NewScreen()
+	if err != nil {
+		return err
+	}
+	o.Path, r.Session = in.Path, in.session
+	if len(in.Parts) > 0 {
+		r.Reopen = func() (*session.Session, func(), error) {
+			again, err := flags.openPath(in.Path, io.Discard)
+			if err != nil {
+				return nil, nil, err
+			}
+			return again.session, again.Close, nil
+		}
+	}
+	skipped, err := o.Load(r)
+	if err == nil && o.Table.Len() > 0 {
+		o.Filter.Threads, o.Filter.NoGuests = browse.Threads(o.Table, f.Comms, f.PIDs, f.TIDs), f.NoGuests
+		look, _ := terminal.Look(stdout, "auto")
+		o.Color = look.Color
+		ctx, _, stop := interrupts()
+		defer stop()
+		in.bar.Stop()
+		terminal.NoPager(stdout)
+		err = browse.Show(ctx, screen, o)
+	}
+	incomplete := in.warn(stderr, skipped)
+	return cmp.Or(err, incomplete)
+}

@@ -1,0 +1,509 @@
+package browse
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gperf/internal/look"
+	"gperf/report/samples"
+)
+
+// list is the page with the entries and their callchains.
+type list struct {
+	*Browser
+	counts
+	text    string // entries whose functions have it
+	search  string // that n looks for
+	all     bool   // callchains of all entries are open
+	entries []*row // those that the zooms and the text select
+	rows    []*row // that are visible
+	widths  []int  // of the keys' columns
+	scroll
+}
+
+// counts is what is counted, and the result.
+type counts struct {
+	given   *Options
+	table   *samples.Table
+	counter samples.Counter
+
+	event    int
+	keys     []string // nil: those of the event
+	children bool
+	callers  bool // callchains begin with the callers, also with children
+	relative bool // percentages are of the samples that the zooms select
+	zooms    []zoom
+
+	counted *samples.Entries
+	base    samples.Sum         // 100 %
+	bases   map[int]samples.Sum // by event, of all samples
+	chains  bool                // stacks have callers
+	trees   map[int32]*samples.Tree
+	spare   []*samples.Tree
+}
+
+// zoom is a part of the recording that is shown alone.
+type zoom struct {
+	label    string
+	narrow   func(samples.Filter) samples.Filter // nil: the samples stay
+	dso      int32                               // entries of this DSO, -1 for all
+	from, to uint64                              // in ns; 0: the whole time
+	threads  []bool                              // nil: all
+	function string                              // on the stack
+	before   *samples.Entries                    // what was counted without it
+}
+
+func newEntries(b *Browser) *list {
+	l := &list{Browser: b, text: b.opts.Search}
+	l.given, l.table, l.counter.Table = &b.opts, b.opts.Table, b.opts.Table
+	l.children, l.keys = b.opts.Children, b.opts.Keys
+	l.event, l.trees = l.firstEvent(), map[int32]*samples.Tree{}
+	l.bases = map[int]samples.Sum{}
+	l.chains = slices.ContainsFunc(l.table.Nodes, func(n samples.Node) bool { return n.Parent > 0 })
+	l.count()
+	return l
+}
+
+// firstEvent returns the first event that has samples.
+func (l *counts) firstEvent() int {
+	seen := make([]bool, len(l.table.Events))
+	for _, e := range l.table.Event {
+		seen[e] = true
+	}
+	return max(slices.Index(seen, true), 0)
+}
+
+// usual returns the keys that gperf report sorts an event by.
+func (l *counts) usual() []string {
+	fields := l.table.Fields(l.event)
+	if slices.Contains(fields, "syscall") {
+		return []string{"syscall"}
+	}
+	var keys []string
+	for _, key := range fields {
+		if key == "location" || key == "reason" {
+			keys = append(keys, key)
+		}
+	}
+	if keys != nil {
+		return keys
+	}
+	return []string{samples.KeyComm, samples.KeyDSO, samples.KeySymbol}
+}
+
+// filter returns the filter of the samples that are shown.
+func (l *counts) filter() samples.Filter {
+	f := l.given.Filter
+	f.Event = l.event
+	for _, z := range l.zooms {
+		if z.narrow != nil {
+			f = z.narrow(f)
+		}
+	}
+	return f
+}
+
+// shownKeys returns the keys of the entries.
+func (l *counts) shownKeys() []string {
+	if l.keys != nil {
+		return l.keys
+	}
+	return l.usual()
+}
+
+// count counts the entries again.
+func (l *list) count() {
+	selected, keys := l.selected(), l.keysNow()
+	l.counted = l.counter.Entries(l.filter(), l.shownKeys(), l.children)
+	l.setBase()
+	l.dropTrees()
+	l.pick()
+	l.seek(selected, keys)
+}
+
+// recount counts the entries again after something other than the zooms has changed.
+func (l *list) recount() {
+	for i := range l.zooms {
+		l.zooms[i].before = nil
+	}
+	l.count()
+}
+
+// setBase sets what percentages refer to.
+func (l *counts) setBase() {
+	if l.base = l.counted.All; l.relative {
+		return
+	}
+	base, ok := l.bases[l.event]
+	if !ok {
+		whole := l.given.Filter
+		whole.Event, whole.Threads, whole.NoGuests = l.event, nil, false
+		base = l.table.Sum(whole)
+		l.bases[l.event] = base
+	}
+	l.base = base
+}
+
+// show makes the rows again, and keeps the selection.
+func (l *list) show() {
+	selected, keys := l.selected(), l.keysNow()
+	l.pick()
+	l.seek(selected, keys)
+}
+
+// pick makes the rows of the entries that the zooms and the text select.
+func (l *list) pick() {
+	l.entries, l.at, l.first = l.entries[:0], 0, 0
+	rows := make([]row, len(l.counted.List)) // in one piece, as there may be hundreds of thousands
+	for i := range l.counted.List {
+		e := &l.counted.List[i]
+		if e.Total.Percent(l.base) < l.opts.Limit || !contains(l.name(e), l.text) ||
+			slices.ContainsFunc(l.zooms, func(z zoom) bool { return z.dso >= 0 && z.dso != e.DSO }) {
+			continue
+		}
+		rows[i].entry = i
+		l.entries = append(l.entries, &rows[i])
+	}
+	l.measure()
+	l.refresh()
+}
+
+// contains reports whether a name has a text, in any case.
+func contains(name, text string) bool {
+	return text == "" || strings.Contains(strings.ToLower(name), strings.ToLower(text))
+}
+
+// name returns the text that / looks for: the function, or all keys.
+func (l *counts) name(e *samples.Entry) string {
+	if e.Function >= 0 {
+		return l.table.Functions[e.Function].Name
+	}
+	return l.keyText(e)
+}
+
+// keyText returns the values of an entry's keys.
+func (l *counts) keyText(e *samples.Entry) string {
+	var texts []string
+	for i := range l.counted.Keys {
+		texts = append(texts, strings.TrimSpace(l.counted.Text(e, i)))
+	}
+	return strings.Join(texts, "  ")
+}
+
+// measured is how many entries determine the widths of the columns.
+const measured = 1000
+
+func (l *list) measure() {
+	l.widths = make([]int, len(l.counted.Keys))
+	for i, key := range l.counted.Keys {
+		l.widths[i] = len(head(key))
+		for _, r := range l.entries[:min(len(l.entries), measured)] {
+			l.widths[i] = max(l.widths[i], len(strings.TrimSpace(l.counted.Text(&l.counted.List[r.entry], i))))
+		}
+	}
+}
+
+// refresh makes the list of visible rows.
+func (l *list) refresh() {
+	l.rows = l.rows[:0]
+	for _, r := range l.entries {
+		l.rows = r.flatten(l.rows)
+	}
+	l.limit(len(l.rows))
+}
+
+// fillTime is how long fill may take before the screen is drawn.
+const fillTime = 50 * time.Millisecond
+
+// fill opens the callchains of the entries in the window, if all are to be open. If there are many, it goes on after
+// the screen was drawn.
+func (l *list) fill(room int) {
+	start := time.Now()
+	for changed := l.all; changed; l.refresh() {
+		changed = false
+		for i := l.first; i < min(l.first+room, len(l.rows)) && !changed; i++ {
+			if r := l.rows[i]; r.branch == nil && !r.loaded {
+				l.expand(r, true)
+				changed = true
+			}
+		}
+		if changed && time.Since(start) > fillTime {
+			l.later(func() func() { return func() {} })
+			break
+		}
+	}
+	l.refresh()
+}
+
+// selectedRow returns the selected row, or nil if there are none.
+func (l *list) selectedRow() *row {
+	if len(l.rows) == 0 {
+		return nil
+	}
+	l.limit(len(l.rows))
+	return l.rows[l.at]
+}
+
+// selected returns the selected entry, to find it again; nil for the first one, which may be another then.
+func (l *list) selected() *samples.Entry {
+	if l.counted == nil || l.selectedRow() == nil || l.at == 0 {
+		return nil
+	}
+	return &l.counted.List[l.selectedRow().entry]
+}
+
+// seek selects the entry with the keys of one that was counted before, by the same keys.
+func (l *list) seek(old *samples.Entry, keys []string) {
+	if old == nil || !slices.Equal(keys, l.counted.Keys) {
+		return
+	}
+	for i, r := range l.rows {
+		e := &l.counted.List[r.entry]
+		if e.Function == old.Function && e.DSO == old.DSO && l.counted.Class(e) == l.counted.Class(old) {
+			l.at = i
+			return
+		}
+	}
+}
+
+// keysNow returns the keys of the counted entries.
+func (l *list) keysNow() []string {
+	if l.counted == nil {
+		return nil
+	}
+	return l.counted.Keys
+}
+
+// function returns the function of the selected row, -1 for none.
+func (l *list) function() int32 {
+	r := l.selectedRow()
+	switch {
+	case r == nil:
+		return -1
+	case r.branch != nil:
+		return r.branch.Function
+	}
+	return l.counted.List[r.entry].Function
+}
+
+// dso returns the DSO of the selected row, -1 for none.
+func (l *list) dso() int32 {
+	if f := l.function(); f >= 0 {
+		return l.table.Functions[f].DSO
+	}
+	if r := l.selectedRow(); r != nil {
+		return l.counted.List[r.entry].DSO
+	}
+	return -1
+}
+
+// zoomTo shows a part of the recording alone.
+func (l *list) zoomTo(z zoom) {
+	z.before = l.counted
+	l.zooms = append(l.zooms, z)
+	if z.narrow == nil { // the samples stay
+		l.show()
+		return
+	}
+	l.count()
+}
+
+// back ends the last zoom, or the filter by text. It reports whether there was one.
+func (l *list) back() bool {
+	switch {
+	case l.text != "":
+		l.text = ""
+		l.pick()
+	case len(l.zooms) > 0:
+		last := l.zooms[len(l.zooms)-1]
+		l.zooms = l.zooms[:len(l.zooms)-1]
+		if last.narrow != nil {
+			l.dropTrees()
+		}
+		if before := last.before; before != nil {
+			selected, keys := l.selected(), l.keysNow()
+			l.counted = before
+			l.setBase()
+			l.pick()
+			l.seek(selected, keys)
+		} else {
+			l.count()
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+func zoomDSO(l *list) {
+	d := l.dso()
+	if d < 0 {
+		l.say("no DSO is selected: sort by dso or symbol (s)")
+		return
+	}
+	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: d})
+}
+
+// zoomKernel shows the entries of the kernel.
+func zoomKernel(l *list) {
+	d := slices.IndexFunc(l.table.DSOs, func(d samples.DSO) bool { return strings.HasPrefix(d.Name, "[kernel") })
+	if d < 0 {
+		l.say("no sample is in the kernel")
+		return
+	}
+	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: int32(d)})
+}
+
+// zoomThread shows the samples of one thread: if the selected entry has several, that with most.
+func zoomThread(l *list) {
+	r := l.selectedRow()
+	if r == nil {
+		return
+	}
+	f := l.counted.Narrow(l.filter(), &l.counted.List[r.entry])
+	if fn := l.function(); fn >= 0 {
+		f.Focus = make([]bool, len(l.table.Functions))
+		f.Focus[fn] = true
+	}
+	sums := l.table.SumsByThread(f)
+	most := 0
+	for i, s := range sums {
+		if s.Weight > sums[most].Weight {
+			most = i
+		}
+	}
+	t := l.table.Threads[most]
+	only := l.table.ThreadsWhere(func(o *samples.Thread) bool { return o.PID == t.PID && o.TID == t.TID })
+	l.zoomTo(zoom{label: fmt.Sprintf("thread %s:%d", t.Comm, t.TID), dso: -1, threads: only,
+		narrow: func(f samples.Filter) samples.Filter {
+			f.Threads = both(f.Threads, only)
+			return f
+		}})
+}
+
+// both returns the intersection of two lists of a filter.
+func both(a, b []bool) []bool {
+	if a == nil {
+		return b
+	}
+	list := make([]bool, min(len(a), len(b)))
+	for i := range list {
+		list[i] = a[i] && b[i]
+	}
+	return list
+}
+
+// zoomFunction shows the samples with a function on their stacks.
+func zoomFunction(l *list) {
+	fn := l.function()
+	if fn < 0 {
+		l.say("no function is selected: sort by symbol (s)")
+		return
+	}
+	name := l.table.Functions[fn].Name
+	only := l.table.FunctionsWhere(func(f *samples.Function) bool { return f.Name == name })
+	l.zoomTo(zoom{label: "function " + look.Function(name, 40), dso: -1, function: name,
+		narrow: func(f samples.Filter) samples.Filter {
+			f.Focus = both(f.Focus, only)
+			return f
+		}})
+}
+
+// zoomTime shows the samples of a time range.
+func zoomTime(l *list, from, to uint64, label string) {
+	l.zoomTo(zoom{label: label, dso: -1, from: from, to: to, narrow: func(f samples.Filter) samples.Filter {
+		f.From = max(f.From, from)
+		if f.To == 0 || to < f.To {
+			f.To = to
+		}
+		return f
+	}})
+}
+
+// nextEvent turns to the next event that has samples, or with -1 to the one before.
+func nextEvent(l *list, step int) {
+	n := len(l.table.Events)
+	for at := (l.event + n + step) % n; at != l.event; at = (at + n + step) % n {
+		if l.table.Sum(samples.Filter{Event: at}).Samples > 0 {
+			l.setEvent(at)
+			return
+		}
+	}
+	l.say("the recording has samples of one event only")
+}
+
+func (l *list) setEvent(event int) {
+	l.event, l.at = event, 0
+	l.recount()
+}
+
+// find selects the next row after the selected one that has the searched text, or with -1 the one before.
+func (l *list) find(step int) {
+	if l.search == "" {
+		return
+	}
+	for i, n := 1, len(l.rows); i <= n; i++ {
+		at := ((l.at+i*step)%n + n) % n
+		if contains(l.rowText(l.rows[at]), l.search) {
+			l.at = at
+			return
+		}
+	}
+	l.say("nothing has " + l.search)
+}
+
+// rowText returns the names of a row.
+func (l *list) rowText(r *row) string {
+	if r.branch != nil {
+		return l.branchName(r.branch)
+	}
+	return l.keyText(&l.counted.List[r.entry])
+}
+
+func (l *counts) branchName(b *samples.Branch) string {
+	f := &l.table.Functions[b.Function]
+	if f.Inlined {
+		return f.Name + " (inlined)"
+	}
+	return f.Name
+}
+
+// head returns the title of a key's column.
+func head(key string) string {
+	return cmp.Or(map[string]string{samples.KeyComm: "Command", samples.KeyPID: "Pid:Command",
+		samples.KeyTID: "Tid:Command", samples.KeyCPU: "CPU", samples.KeyDSO: "Shared Object",
+		samples.KeySymbol: "Symbol"}[key], key)
+}
+
+// selection returns the samples that are shown, for exports.
+func (l *counts) selection() Selection {
+	s := Selection{Event: l.table.Events[l.event].Name, From: l.given.Filter.From, To: l.given.Filter.To}
+	threads := l.given.Filter.Threads
+	for _, z := range l.zooms {
+		if z.to > 0 {
+			s.From = max(s.From, z.from)
+			if s.To == 0 || z.to < s.To {
+				s.To = z.to
+			}
+		}
+		if z.threads != nil {
+			threads = both(threads, z.threads)
+		}
+		if z.dso >= 0 {
+			s.DSO = l.table.DSOs[z.dso].Name
+		}
+		s.Function = cmp.Or(z.function, s.Function)
+	}
+	if threads != nil {
+		s.Threads = map[Thread]bool{}
+		for i, t := range l.table.Threads {
+			if threads[i] {
+				s.Threads[Thread{t.PID, t.TID, t.Comm}] = true
+			}
+		}
+	}
+	return s
+}

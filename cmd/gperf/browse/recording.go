@@ -1,0 +1,145 @@
+package browse
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+
+	"gperf/format"
+	"gperf/internal/session"
+	"gperf/report/annotate"
+	"gperf/report/samples"
+	"gperf/report/stacks"
+)
+
+// Recording is an open recording to show.
+type Recording struct {
+	Session *session.Session
+	// Reopen opens the recording again, for exports. It is nil for a pipe.
+	Reopen   func() (s *session.Session, closing func(), err error)
+	MaxStack int
+	NoInline bool
+	Annotate annotate.Options
+}
+
+// Load reads the samples into the options. The session keeps exited threads (session.Options.KeepExited).
+func (o *Options) Load(r Recording) (format.Skipped, error) {
+	l := samples.Loader{MaxStack: r.MaxStack, NoInline: r.NoInline, Exact: true}
+	skipped, err := l.Add(samples.Source{Path: o.Path, Session: r.Session})
+	if err != nil {
+		return skipped, err
+	}
+	o.Table = l.Table()
+	o.Children = o.Children && !r.Session.File.Pipe && // as in gperf report
+		slices.ContainsFunc(r.Session.File.Attrs, func(a format.Attr) bool {
+			return a.SampleType&format.SampleCallchain != 0
+		})
+	o.Code = func(function int32, at map[samples.Spot]samples.Sum) ([]annotate.Line, error) {
+		counts := map[annotate.Spot]annotate.Stat{}
+		for spot, s := range at {
+			counts[annotate.Spot(spot)] = annotate.Stat{Samples: s.Samples, Period: s.Weight}
+		}
+		return annotate.Code(r.Session.Symbols, o.Table.Origins[function], counts, r.Annotate)
+	}
+	if r.Reopen != nil {
+		o.Export = r.exports()
+	}
+	return skipped, nil
+}
+
+// exports returns functions that read the recording again.
+func (r Recording) exports() Exports {
+	export := func(write func(*stacks.Set, io.Writer) error, labels bool) func(io.Writer, Selection) error {
+		return func(w io.Writer, keep Selection) error {
+			s, closing, err := r.Reopen()
+			if err != nil {
+				return err
+			}
+			defer closing()
+			set := &stacks.Set{MaxStack: r.MaxStack, NoInline: r.NoInline, Processes: labels, Threads: labels,
+				CPUs: labels, Fields: labels}
+			set.Keep = func(sample *session.Sample) bool { return keep.matches(s.File, sample) }
+			if _, err := set.Add(s); err != nil {
+				return err
+			}
+			return write(set, w)
+		}
+	}
+	return Exports{
+		Folded: export(func(s *stacks.Set, w io.Writer) error {
+			return s.Folded(w, stacks.FoldedOptions{Event: true, Inline: true})
+		}, false),
+		Pprof:      export(func(s *stacks.Set, w io.Writer) error { return s.Pprof(w) }, true),
+		FlameGraph: export(func(s *stacks.Set, w io.Writer) error { return s.FlameGraph(w) }, false),
+	}
+}
+
+// matches reports whether a selection has a sample.
+func (k *Selection) matches(f *format.File, s *session.Sample) bool {
+	if f.EventName(s.Event) != k.Event || s.Time < k.From || k.To > 0 && s.Time > k.To ||
+		k.Threads != nil && !k.Threads[Thread{s.PID, s.TID, s.Comm}] || k.DSO != "" && s.Leaf.DSO() != k.DSO {
+		return false
+	}
+	if k.Function == "" {
+		return true
+	}
+	for i := range s.Chain.Len() {
+		frame, caller := s.Chain.Frame(i)
+		if hasFunction(session.ChainFrame{Frame: frame, Caller: caller}, k.Function) {
+			return true
+		}
+	}
+	return s.Chain.Len() == 0 && hasFunction(session.ChainFrame{Frame: s.Leaf}, k.Function)
+}
+
+// hasFunction reports whether a frame is of a function, or has an inlined one of this name.
+func hasFunction(f session.ChainFrame, name string) bool {
+	return slices.ContainsFunc(f.Functions(true), func(fn session.Function) bool { return fn.Name == name })
+}
+
+// Threads returns a list for samples.Filter of threads with one of these names and numbers; nil lists match all.
+func Threads(t *samples.Table, comms []string, pids, tids []int32) []bool {
+	if comms == nil && pids == nil && tids == nil {
+		return nil
+	}
+	return t.ThreadsWhere(func(t *samples.Thread) bool {
+		return (comms == nil || slices.Contains(comms, t.Comm)) && (pids == nil || slices.Contains(pids, t.PID)) &&
+			(tids == nil || slices.Contains(tids, t.TID))
+	})
+}
+
+// sortKeys lists the keys of gperf report --sort that a Browser has.
+var sortKeys = []string{samples.KeyComm, samples.KeyPID, samples.KeyTID, samples.KeyCPU, samples.KeyDSO,
+	samples.KeySymbol, "location", "reason", "syscall"}
+
+// SortKeys returns the keys of a list of gperf report --sort, and whether a Browser has all of them.
+func SortKeys(list string) (keys []string, ok bool) {
+	for key := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ' ' }) {
+		if key == "sym" {
+			key = samples.KeySymbol
+		}
+		if !slices.Contains(sortKeys, key) {
+			return nil, false
+		}
+		keys = append(keys, key)
+	}
+	return keys, true
+}
+
+// NewScreen returns the screen of the user's terminal, which Show takes over.
+func NewScreen() (tcell.Screen, error) { return tcell.NewScreen() }
+
+// Show shows a view until the user quits, or ctx is done.
+func Show(ctx context.Context, screen tcell.Screen, opts Options) error {
+	if err := screen.Init(); err != nil {
+		return err
+	}
+	defer screen.Fini()
+	b := New(screen, opts)
+	defer context.AfterFunc(ctx, func() { b.later(func() func() { return func() { b.quit = true } }) })()
+	b.Run()
+	return nil
+}

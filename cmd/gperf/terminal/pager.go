@@ -1,0 +1,116 @@
+package terminal
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+// pager is a program that shows output by pages. It starts at the first output, so that errors before it appear
+// without one.
+type pager struct {
+	command string // for the shell
+	cmd     *exec.Cmd
+	in      *os.File // nil: it does not run
+	signals chan os.Signal
+	status  int // exit code, if the output did not reach its end; 0: it did
+}
+
+// lessFlags make less quit if the text fits the screen, keep colours, chop long lines, and keep the screen as it is.
+const lessFlags = "FRSX"
+
+// UsePager sends output from now on through the user's pager: GPERF_PAGER, PAGER or less. It does nothing if out is no
+// terminal or a dumb one, or if there is no pager.
+func UsePager(out io.Writer) {
+	t, ok := out.(*Terminal)
+	if !ok || Dumb() {
+		return
+	}
+	command := "less"
+	for _, name := range []string{"PAGER", "GPERF_PAGER"} {
+		if value, ok := os.LookupEnv(name); ok {
+			command = value
+		}
+	}
+	words := strings.Fields(command)
+	if len(words) == 0 || command == "cat" {
+		return
+	}
+	if _, err := exec.LookPath(words[0]); err != nil && !strings.ContainsAny(command, "=;&|'\"$") {
+		return
+	}
+	t.pager, t.starts = &pager{command: command}, true
+}
+
+// NoPager writes output to the terminal itself from now on.
+func NoPager(out io.Writer) {
+	if t, ok := out.(*Terminal); ok && !t.pager.runs() {
+		t.pager = nil
+	}
+}
+
+func (p *pager) runs() bool { return p != nil && p.cmd != nil }
+
+// start starts the program. If that fails, output goes to the terminal.
+func (p *pager) start(terminal *os.File) {
+	if p.runs() || p.command == "" {
+		return
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return
+	}
+	defer r.Close()
+	cmd := exec.Command("sh", "-c", p.command)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = r, terminal, os.Stderr
+	cmd.Env = os.Environ()
+	for name, value := range map[string]string{"LESS": lessFlags, "LV": "-c"} {
+		if _, set := os.LookupEnv(name); !set {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		w.Close()
+		p.command = ""
+		return
+	}
+	p.cmd, p.in = cmd, w
+	// A pager handles Ctrl-C itself: gperf waits for it, or it would read the terminal together with the shell.
+	p.signals = make(chan os.Signal, 1)
+	signal.Notify(p.signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		if s, ok := <-p.signals; ok {
+			p.status = 128 + int(s.(syscall.Signal))
+			w.Close()
+		}
+	}()
+}
+
+// write writes to the program. The error is EPIPE if it has exited, or if a signal ended the output.
+func (p *pager) write(text []byte) error {
+	_, err := p.in.Write(text)
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		p.status = 128 + int(syscall.SIGPIPE)
+	case errors.Is(err, os.ErrClosed):
+		return syscall.EPIPE
+	}
+	return err
+}
+
+// Close waits until the user quits the pager. It returns the exit code of gperf if that was before the end of the
+// output, as that of a program that SIGPIPE or another signal ends, else 0.
+func Close(out io.Writer) int {
+	t, ok := out.(*Terminal)
+	if !ok || !t.pager.runs() {
+		return 0
+	}
+	t.pager.in.Close()
+	t.pager.cmd.Wait()
+	signal.Stop(t.pager.signals)
+	return t.pager.status
+}
