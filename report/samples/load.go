@@ -3,7 +3,6 @@ package samples
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"gperf/format"

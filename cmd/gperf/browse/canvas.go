@@ -22,7 +22,6 @@ func newCanvas(s tcell.Screen, color bool) *canvas {
 var (
 	normal = tcell.StyleDefault
 	bold   = normal.Bold(true)
-	dim    = normal.Dim(true)
 	bars   = normal.Reverse(true)
 )
 

@@ -16,13 +16,12 @@ import (
 // code is the page with the instructions of a function and their share of its samples.
 type code struct {
 	*Browser
-	title  string
-	lines  []annotate.Line
-	source bool
-	shown  []int // indexes in lines
-	hot    []int // instructions with samples, those with most first
-	hottest,
-	search int // index in hot that n went to
+	title   string
+	lines   []annotate.Line
+	source  bool
+	shown   []int // indexes in lines
+	hot     []int // instructions with samples, those with most first
+	hottest int   // index in hot that n went to
 	scroll
 }
 
