@@ -21,6 +21,9 @@ need xz xz-utils
 need tshark tshark # reads the packets that gperf writes
 need debuginfod debuginfod
 need chromium chromium # shows the page of gperf view
+need tmux tmux         # a terminal for the view of gperf report
+need less less
+need jq jq
 need make make
 need man man-db
 need /usr/share/bash-completion/bash_completion bash-completion
