@@ -95,7 +95,7 @@ func New(screen tcell.Screen, opts Options) *Browser {
 // Run shows the view until the user quits.
 func (b *Browser) Run() {
 	b.draw()
-	go b.prepare()
+	go prepare(&b.entries().counter)
 	for !b.quit {
 		event := b.screen.PollEvent()
 		if event == nil {
@@ -110,9 +110,9 @@ func (b *Browser) Run() {
 }
 
 // prepare computes what other sort keys need, so that they are shown at once.
-func (b *Browser) prepare() {
+func prepare(counter *samples.Counter) {
 	for _, keys := range usualChoices {
-		b.entries().counter.Prepare(keys)
+		counter.Prepare(keys)
 	}
 }
 
