@@ -18,7 +18,7 @@ type Batch struct {
 	frames     arena        // of callchains that occurred only once
 	raws       []format.Raw // whose bytes Samples and Records borrow
 	read, size int64        // Reader.Progress after raws
-	ahead      ahead
+	pre        predecoded
 }
 
 // Record is a record that is no sample. Batch.Release invalidates it.
@@ -55,7 +55,7 @@ func (b *Batch) Keep(keep func(*Sample) bool) {
 // samples and its records any more.
 func (b *Batch) Release() {
 	clear(b.Samples)
-	b.ahead.release()
+	b.pre.release()
 	b.Samples = b.Samples[:0]
 	b.Records = nil
 	b.frames.used = 0

@@ -52,7 +52,11 @@ func (f ChainFrame) Label() string {
 	if start := f.StartName(); start != "" {
 		return start
 	}
-	return "[" + strings.Trim(f.Frame.Map.DSO.ShortName(), "[]") + "]"
+	name = f.Frame.Map.DSO.ShortName()
+	if strings.HasPrefix(name, "[") {
+		return name // such as [vdso], and [JIT] tid 1
+	}
+	return "[" + name + "]"
 }
 
 // StartName returns the DSO and the vaddr of the start of a function without a symbol, as in openssl+0x1a2b0. It

@@ -20,7 +20,7 @@ func (w *walk) resolve(s *Sample) {
 		w.frames.count(s.User, 1)
 	case s.parts.whole:
 		for _, p := range s.parts.list[:s.parts.n] {
-			w.part(s, p.mode, s.Callchain.Slice(p.start, p.end), p.hash)
+			w.part(s, s.Callchain, p)
 		}
 	default:
 		w.chain(s, s.Callchain)
@@ -41,35 +41,26 @@ func (w *walk) resolve(s *Sample) {
 // addresses of a hypervisor. It drops a chain with any other mark, also of a guest,
 // completely, as perf does (add_callchain_ip), and returns false.
 func (w *walk) chain(s *Sample, chain format.Words) bool {
-	n := chain.Len()
-	mode := format.ContextUser
-	for i := 0; i < n; {
-		if ip := chain.At(i); ip >= format.ContextMax {
-			if !isContext(ip) {
-				s.Kernel, s.User = nil, nil
-				return false
-			}
-			mode = ip
-			i++
-			continue
-		}
-		end := chain.Mark(i + 1)
-		w.part(s, mode, chain.Slice(i, end), hashOf(chain.Slice(i, end)))
-		i = end
+	ok := cut(chain, func(p part) bool {
+		w.part(s, chain, p)
+		return true
+	})
+	if !ok {
+		s.Kernel, s.User = nil, nil
 	}
-	return true
+	return ok
 }
 
-// part resolves the part of a callchain after the context mark mode.
-func (w *walk) part(s *Sample, mode uint64, part format.Words, hash uint64) {
-	fs := w.frames
-	switch mode {
+// part resolves a part of a callchain.
+func (w *walk) part(s *Sample, chain format.Words, p part) {
+	fs, ips := w.frames, chain.Slice(p.start, p.end)
+	switch p.mode {
 	case format.ContextKernel:
-		s.Kernel = join(s.Kernel, fs.resolve(&w.machine.kernel.chains, part, hash, fs.kernel))
+		s.Kernel = join(s.Kernel, fs.resolve(&w.machine.kernel.chains, ips, p.hash, fs.kernel))
 	case format.ContextUser, format.ContextUserDeferred:
-		s.User = join(s.User, fs.resolveUser(s, part, hash))
+		s.User = join(s.User, fs.resolveUser(s, ips, p.hash))
 	default:
-		s.User = join(s.User, fs.resolve(&s.maps.foreign, part, hash, fs.foreign))
+		s.User = join(s.User, fs.resolve(&s.maps.foreign, ips, p.hash, fs.foreign))
 	}
 }
 

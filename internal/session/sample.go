@@ -36,7 +36,7 @@ type Sample struct {
 	Waker *Waker
 
 	maps  *maps // of its process at the sample's time
-	parts parts // of its callchain, see ahead
+	parts parts // of its callchain, see predecoded
 }
 
 // Guest reports whether the sample was taken in a virtual machine. The recording

@@ -44,7 +44,7 @@ type walk struct {
 	held   []held
 	shown  map[format.Type]bool // WalkOptions.Records
 	called []bool               // by event: see Chain.Called
-	ahead  bool                 // batches are decoded ahead
+	pre    bool                 // batches are decoded by other goroutines before
 	stacks []stackSample        // of the current batch
 	wakers wakers
 }
@@ -67,7 +67,7 @@ func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped
 	}
 	var readErr error
 	decode, stop := func(*Batch) {}, func() {}
-	if w.ahead = canDecodeAhead(s.File); w.ahead {
+	if w.pre = canPredecode(s.File); w.pre {
 		decode, stop = decoders(s.File)
 	}
 	go func() {
@@ -156,7 +156,7 @@ func (w *walk) run(in <-chan *Batch) (skipped format.Skipped, err error) {
 }
 
 func (w *walk) runBatch(b *Batch, skipped *format.Skipped) error {
-	b.ahead.done.Wait()
+	b.pre.done.Wait()
 	w.begin(b)
 	for _, raw := range b.raws {
 		if err := w.record(raw); err != nil {
@@ -187,7 +187,7 @@ func (w *walk) record(raw format.Raw) error {
 	if raw.Type != format.TypeSample {
 		return w.sideBand(raw)
 	}
-	if w.ahead {
+	if w.pre {
 		if err := w.batch.take(); err != nil {
 			w.batch.removeLast()
 			return err

@@ -8,9 +8,9 @@ import (
 	"gperf/format"
 )
 
-// ahead is what goroutines do for a batch before the walk, which handles the records one after the other: they decode
-// its samples, and cut and hash their callchains. Batches are decoded in any order, and walked in the order of time.
-type ahead struct {
+// predecoded is what other goroutines do for a batch before the walk, which handles the records one after the other: they
+// decode its samples, and cut and hash their callchains. Batches are decoded in any order, and walked in that of time.
+type predecoded struct {
 	done    sync.WaitGroup
 	decoded []Sample // of the batch's sample records, in order, in the memory of Batch.Samples
 	failed  []failed
@@ -23,8 +23,8 @@ type failed struct {
 	err   error
 }
 
-// canDecodeAhead reports whether each sample record of a recording is one sample of the walk, if any.
-func canDecodeAhead(f *format.File) bool {
+// canPredecode reports whether each sample record of a recording is one sample of the walk, if any.
+func canPredecode(f *format.File) bool {
 	for i := range f.Attrs {
 		if a := &f.Attrs[i]; a.SampleType&format.SampleRead != 0 || a.Flags&format.FlagDeferCallchain != 0 {
 			return false
@@ -33,22 +33,23 @@ func canDecodeAhead(f *format.File) bool {
 	return !f.Pipe // where attrs may follow
 }
 
-// decoders starts goroutines that decode the batches that it returns a function for. The function returns at
-// once. stop ends the goroutines.
+// decoders starts goroutines that decode batches. decode passes them one. stop waits until they have ended: the memory of
+// records is the file's.
 func decoders(f *format.File) (decode func(*Batch), stop func()) {
 	work := make(chan *Batch, 2*runtime.GOMAXPROCS(0))
+	var running sync.WaitGroup
 	for range max(1, min(runtime.GOMAXPROCS(0)-1, maxDecoders)) {
-		go func() {
+		running.Go(func() {
 			for b := range work {
 				b.decode(f)
-				b.ahead.done.Done()
+				b.pre.done.Done()
 			}
-		}()
+		})
 	}
 	return func(b *Batch) {
-		b.ahead.done.Add(1)
+		b.pre.done.Add(1)
 		work <- b
-	}, func() { close(work) }
+	}, func() { close(work); running.Wait() }
 }
 
 // maxDecoders goroutines decode more than the walk can use.
@@ -62,34 +63,34 @@ func (b *Batch) decode(f *format.File) {
 		}
 		s := b.add()
 		if err := f.Sample(b.raws[i], &s.Sample); err != nil {
-			b.ahead.failed = append(b.ahead.failed, failed{len(b.Samples) - 1, err})
+			b.pre.failed = append(b.pre.failed, failed{len(b.Samples) - 1, err})
 			continue
 		}
 		s.parts.cut(s.Callchain)
 	}
-	b.ahead.decoded, b.Samples = b.Samples, b.Samples[:0]
+	b.pre.decoded, b.Samples = b.Samples, b.Samples[:0]
 }
 
 // take appends the next decoded sample, or one that could not be decoded, with the error. It moves the sample to the
 // place of those that the walk removed.
 func (b *Batch) take() error {
-	k := b.ahead.next
-	b.ahead.next++
+	k := b.pre.next
+	b.pre.next++
 	n := len(b.Samples)
 	b.Samples = b.Samples[:n+1]
 	if n != k {
-		b.Samples[n] = b.ahead.decoded[k]
+		b.Samples[n] = b.pre.decoded[k]
 	}
-	if l := b.ahead.failed; len(l) > 0 && l[0].index == k {
-		b.ahead.failed = l[1:]
+	if l := b.pre.failed; len(l) > 0 && l[0].index == k {
+		b.pre.failed = l[1:]
 		return l[0].err
 	}
 	return nil
 }
 
-func (a *ahead) release() {
-	clear(a.decoded)
-	a.decoded, a.failed, a.next = nil, nil, 0
+func (p *predecoded) release() {
+	clear(p.decoded)
+	p.decoded, p.failed, p.next = nil, nil, 0
 }
 
 // parts are the first parts of a callchain between its context marks.
@@ -107,25 +108,36 @@ type part struct {
 }
 
 func (p *parts) cut(chain format.Words) {
+	p.whole = cut(chain, func(next part) bool {
+		if p.n == len(p.list) {
+			return false
+		}
+		p.list[p.n] = next
+		p.n++
+		return true
+	})
+}
+
+// cut yields the parts of a callchain until yield returns false. It returns false then, and if the chain has another mark
+// than those of parts.
+func cut(chain format.Words, yield func(part) bool) bool {
 	mode, n := format.ContextUser, chain.Len()
 	for i := 0; i < n; {
 		if ip := chain.At(i); ip >= format.ContextMax {
 			if !isContext(ip) {
-				return
+				return false
 			}
 			mode = ip
 			i++
 			continue
 		}
-		if p.n == len(p.list) {
-			return
-		}
 		end := chain.Mark(i + 1)
-		p.list[p.n] = part{mode, i, end, hashOf(chain.Slice(i, end))}
-		p.n++
+		if !yield(part{mode, i, end, hashOf(chain.Slice(i, end))}) {
+			return false
+		}
 		i = end
 	}
-	p.whole = true
+	return true
 }
 
 func hashOf(part format.Words) uint64 { return maphash.Bytes(chainSeed, part.Bytes()) }
