@@ -262,7 +262,7 @@ func (c *Tree) BySpot(function int32) map[Spot]Sum {
 		if c.Self[i].Samples > 0 {
 			f := &c.Frames[c.Nodes[c.Sampled(i)].Frame]
 			s := spots[Spot{f.Off, f.Return}]
-			s.add(c.Self[i])
+			s.Add(c.Self[i])
 			spots[Spot{f.Off, f.Return}] = s
 		}
 	}
@@ -283,7 +283,7 @@ func FormatPercent(p float64) string { return strconv.FormatFloat(p, 'f', 2, 64)
 // Sum sums the selected samples up.
 func (t *Table) Sum(f Filter) (sum Sum) {
 	for i := range t.selected(&f) {
-		sum.add(Sum{t.Weight[i], 1})
+		sum.Add(Sum{t.Weight[i], 1})
 	}
 	return sum
 }
@@ -292,7 +292,7 @@ func (t *Table) Sum(f Filter) (sum Sum) {
 func (t *Table) SumsByThread(f Filter) []Sum {
 	sums := make([]Sum, len(t.Threads))
 	for i := range t.selected(&f) {
-		sums[t.Thread[i]].add(Sum{t.Weight[i], 1})
+		sums[t.Thread[i]].Add(Sum{t.Weight[i], 1})
 	}
 	return sums
 }

@@ -67,19 +67,19 @@ func (c *Counter) Entries(f Filter, keys []string, children bool) *Entries {
 	c.pairs, c.nodes = zeroes(c.pairs, len(x.pairNode)), zeroes(c.nodes, len(x.parents))
 	pairs, nodes := c.pairs, c.nodes
 	for i := range c.selected(&f) {
-		pairs[x.pairs[i]].add(Sum{c.Weight[i], 1})
+		pairs[x.pairs[i]].Add(Sum{c.Weight[i], 1})
 	}
 	list := slices.Clone(x.entries)
 	for i, s := range pairs {
 		if s.Samples == 0 {
 			continue
 		}
-		result.All.add(s)
+		result.All.Add(s)
 		if at := x.sampled[i]; at >= 0 {
-			list[at].Self.add(s)
+			list[at].Self.Add(s)
 		}
 		if at := x.pairNode[i]; at >= 0 {
-			nodes[at].add(s)
+			nodes[at].Add(s)
 		}
 	}
 	if children {
@@ -89,10 +89,10 @@ func (c *Counter) Entries(f Filter, keys []string, children bool) *Entries {
 				continue
 			}
 			if parent >= 0 {
-				nodes[parent].add(s)
+				nodes[parent].Add(s)
 			}
 			if at := x.outermost[i]; at >= 0 {
-				list[at].Total.add(s)
+				list[at].Total.Add(s)
 			}
 		}
 	}

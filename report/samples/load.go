@@ -118,7 +118,6 @@ func (l *Loader) event(f *format.File, i int) uint16 {
 		if l.Weight != "" {
 			e.Unit = session.Unit(l.Weight)
 		}
-		e.Counts = f.Attrs[i].Type == format.TypeTracepoint && e.Unit == "count"
 		l.table.Events = append(l.table.Events, e)
 	}
 	return id

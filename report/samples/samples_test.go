@@ -1,6 +1,7 @@
 package samples
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"testing"
@@ -86,13 +87,39 @@ func naive(t *testing.T, path string) (self, total map[string]uint64) {
 	return self, total
 }
 
+// functionSum is the samples of a function.
+type functionSum struct {
+	function    int32 // index in Table.Functions
+	self, total Sum   // in recursion, a sample counts once
+}
+
+// byFunction returns the functions that have samples, those with most weight of their own first.
+func byFunction(c *Tree) []functionSum {
+	sums := make([]functionSum, len(c.Functions))
+	for i := 1; i < len(c.Nodes); i++ {
+		s := &sums[c.FunctionOf(int32(i))]
+		s.self.Add(c.Self[i])
+		if c.outer[i] {
+			s.total.Add(c.Total[i])
+		}
+	}
+	for i := range sums {
+		sums[i].function = int32(i)
+	}
+	sums = slices.DeleteFunc(sums, func(s functionSum) bool { return s.total.Samples == 0 })
+	slices.SortStableFunc(sums, func(a, b functionSum) int {
+		return cmp.Or(compare(b.self, a.self), compare(b.total, a.total))
+	})
+	return sums
+}
+
 func TestByFunctionAgreesWithCountingEachSample(t *testing.T) {
 	table := load(t, "two.data")
 	gotSelf, gotTotal := map[string]uint64{}, map[string]uint64{}
 	for event := range table.Events {
-		for _, s := range table.Count(Filter{Event: event}).ByFunction() {
-			gotSelf[table.Functions[s.Function].Name] += s.Self.Weight
-			gotTotal[table.Functions[s.Function].Name] += s.Total.Weight
+		for _, s := range byFunction(table.Count(Filter{Event: event})) {
+			gotSelf[table.Functions[s.function].Name] += s.self.Weight
+			gotTotal[table.Functions[s.function].Name] += s.total.Weight
 		}
 	}
 	self, total := naive(t, "two.data")
@@ -125,15 +152,11 @@ func recursion() *Table {
 func TestRecursionCountsOnce(t *testing.T) {
 	table := recursion()
 	c := table.Count(Filter{NoIdle: true})
-	want := []FunctionSum{
+	want := []functionSum{
 		{1, Sum{5, 5}, Sum{5, 5}}, {2, Sum{1, 1}, Sum{4, 4}}, {0, Sum{}, Sum{6, 6}},
 	}
-	if got := c.ByFunction(); !slices.Equal(got, want) {
-		t.Errorf("ByFunction: %v, want %v", got, want)
-	}
-	lines := []LineSum{{"f.c", 3, Sum{2, 2}, Sum{5, 5}}, {"f.c", 4, Sum{3, 3}, Sum{}}}
-	if got := c.ByLine(1); !slices.Equal(got, lines) {
-		t.Errorf("ByLine: %v, want %v", got, lines)
+	if got := byFunction(c); !slices.Equal(got, want) {
+		t.Errorf("by function: %v, want %v", got, want)
 	}
 }
 
@@ -159,7 +182,7 @@ func TestTrees(t *testing.T) {
 		want string
 	}{
 		{"callees", c.Callees(), "main:6/0(f:5/2(g:3/0(f:3/3 ) ) g:1/1 ) "},
-		{"callers", c.Callers(), "f:5/0(g:3/0(f:3/0(main:3/3 ) ) main:2/2 ) g:1/0(main:1/1 ) "},
+		{"callers", c.CallersOfSampled(0, 1, 2), "f:5/0(g:3/0(f:3/0(main:3/3 ) ) main:2/2 ) g:1/0(main:1/1 ) "},
 		{"callees of g", c.CalleesOf(2), "f:3/3 "},
 		{"callers of g", c.CallersOf(2), "f:3/0(main:3/3 ) main:1/1 "},
 		{"callers of f", c.CallersOf(1), "main:5/5 "},
@@ -168,7 +191,7 @@ func TestTrees(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
-	if got, want := c.Callers().Next()[0].HasNext(), true; got != want {
+	if got, want := c.CallersOfSampled(0, 1, 2).Next()[0].HasNext(), true; got != want {
 		t.Errorf("HasNext = %v", got)
 	}
 	if c.CalleesOf(2).Total != (Sum{4, 4}) {
@@ -188,9 +211,8 @@ func TestFilters(t *testing.T) {
 		{"time", Filter{From: 2, To: 3}, 2},
 		{"thread", Filter{Threads: table.ThreadsWhere(func(th *Thread) bool { return th.TID == 2 })}, 2},
 		{"CPU", Filter{CPUs: []bool{false, true}}, 1},
-		{"focus", Filter{Focus: table.FunctionsNamed("G")}, 5},
-		{"hide", Filter{Hide: table.FunctionsNamed("g")}, 2},
-		{"group", Filter{Groups: table.GroupsWith("reason", "NO_SOCKET")}, 0},
+		{"focus", Filter{Focus: table.FunctionsWhere(func(f *Function) bool { return f.Name == "g" })}, 5},
+		{"group", Filter{Groups: noSocket(table)}, 0},
 		{"recording", Filter{Recordings: []bool{false}}, 0},
 	} {
 		if got := table.Count(test.filter).All().Samples; got != test.want {
@@ -201,13 +223,33 @@ func TestFilters(t *testing.T) {
 
 func TestBuckets(t *testing.T) {
 	table := recursion()
-	rows := table.Buckets(Filter{}, ByThread, 1, 6, 2)
-	if rows[0][0].Samples != 2 || rows[1][0].Samples != 1 || rows[0][1].Samples != 2 || rows[1][1].Samples != 1 {
-		t.Errorf("by thread: %v", rows)
+	of := func(tid int32) Filter {
+		return Filter{Threads: table.ThreadsWhere(func(th *Thread) bool { return th.TID == tid })}
 	}
-	if rows := table.ByRow(Filter{}, ByCPU); rows[0].Samples != 6 || rows[1].Samples != 1 || rows[2].Samples != 0 {
-		t.Errorf("by CPU: %v", rows)
+	for _, test := range []struct {
+		name     string
+		filter   Filter
+		from, to uint64
+		want     []uint64 // samples
+	}{
+		{"thread 1", of(1), 1, 6, []uint64{2, 2}}, {"thread 2", of(2), 1, 6, []uint64{1, 1}},
+		{"CPU 0", Filter{CPUs: []bool{true}}, 1, 7, []uint64{6}},
+		{"CPU 1", Filter{CPUs: []bool{false, true}}, 1, 7, []uint64{1}},
+		{"before the samples", Filter{}, 0, 0, []uint64{0}}, {"nothing", Filter{From: 5}, 1, 4, []uint64{0, 0}},
+	} {
+		var got []uint64
+		for _, s := range table.Buckets(test.filter, test.from, test.to, len(test.want)) {
+			got = append(got, s.Samples)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+		}
 	}
+}
+
+// noSocket returns a filter's list of the groups with this reason.
+func noSocket(t *Table) []bool {
+	return where(t.Groups, func(g *Group) bool { return g.text("reason") == "NO_SOCKET" })
 }
 
 func TestGroupsOfDrops(t *testing.T) {
@@ -216,7 +258,7 @@ func TestGroupsOfDrops(t *testing.T) {
 	if event < 0 {
 		t.Fatalf("no event of drops: %+v", table.Events)
 	}
-	f := Filter{Event: event, Groups: table.GroupsWith("reason", "NO_SOCKET")}
+	f := Filter{Event: event, Groups: noSocket(table)}
 	if n := table.Count(f).All().Samples; n == 0 {
 		t.Errorf("no drops with reason NO_SOCKET; groups: %v", table.Groups)
 	}

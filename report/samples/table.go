@@ -7,8 +7,6 @@
 package samples
 
 import (
-	"time"
-
 	"gperf/internal/session"
 	"gperf/report/by"
 )
@@ -65,9 +63,8 @@ type Recording struct {
 	Path     string
 	Baseline bool
 	Cmdline  []string
-	About    []string  // facts such as "hostname: server", one per line
-	Began    time.Time // of the first sample in wall-clock time, zero if unknown
-	Start    int       // index of its first sample
+	About    []string // facts such as "hostname: server", one per line
+	Start    int      // index of its first sample
 	Samples  int
 	// First and Last are the times of its first and last samples, in ns.
 	First, Last uint64
@@ -75,10 +72,9 @@ type Recording struct {
 
 // Event is an event. Events of several recordings are one if they have the same name.
 type Event struct {
-	Name   string
-	Unit   string // of the weights: "nanoseconds", or "count"
-	Kind   Kind
-	Counts bool // each sample is one event, whatever its period
+	Name string
+	Unit string // of the weights: "nanoseconds", or "count"
+	Kind Kind
 }
 
 // Kind is what the samples of an event are.

@@ -33,17 +33,6 @@ func (c *Tree) Callees() *Branch {
 	return b
 }
 
-// Callers returns the tree of the functions in which samples were taken, and of their callers.
-func (c *Tree) Callers() *Branch {
-	b := &Branch{Function: -1, Total: c.All(), Self: c.Self[0], tree: c, callers: true}
-	for i := 1; i < len(c.Nodes); i++ {
-		if c.Self[i].Samples > 0 {
-			b.parts = append(b.parts, part{int32(i), c.Self[i]})
-		}
-	}
-	return b
-}
-
 // CalleesOf returns the tree of what a function calls, whoever called it. In recursion, a sample counts once.
 func (c *Tree) CalleesOf(function int32) *Branch {
 	return c.branchOf(function, false)
@@ -67,13 +56,13 @@ func (c *Tree) branchOf(function int32, callers bool) *Branch {
 
 // add adds a node to a branch.
 func (b *Branch) add(p part) {
-	b.Total.add(p.sum)
+	b.Total.Add(p.sum)
 	b.parts = append(b.parts, p)
 	switch {
 	case !b.callers:
-		b.Self.add(b.tree.Self[p.node])
+		b.Self.Add(b.tree.Self[p.node])
 	case b.tree.Nodes[p.node].Parent == 0:
-		b.Self.add(p.sum)
+		b.Self.Add(p.sum)
 	}
 }
 

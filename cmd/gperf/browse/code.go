@@ -66,7 +66,7 @@ func showCode(l *list, fn int32) {
 	at := l.table.Count(l.filter()).BySpot(fn)
 	var sum samples.Sum
 	for _, s := range at {
-		sum.Weight, sum.Samples = sum.Weight+s.Weight, sum.Samples+s.Samples
+		sum.Add(s)
 	}
 	lines, err := l.opts.Code(fn, at)
 	if err != nil {

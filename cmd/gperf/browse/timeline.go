@@ -37,12 +37,7 @@ func (t *timeline) measure(n int) {
 		return
 	}
 	old := len(t.sums)
-	t.sums = make([]samples.Sum, n)
-	for _, row := range t.table.Buckets(t.filter(), samples.ByCPU, t.from, t.to, n) {
-		for i, s := range row {
-			t.sums[i].Weight, t.sums[i].Samples = t.sums[i].Weight+s.Weight, t.sums[i].Samples+s.Samples
-		}
-	}
+	t.sums = t.table.Buckets(t.filter(), t.from, t.to, n)
 	if old > 0 { // the window has another size
 		t.cursor = t.cursor * n / old
 		t.mark = max(t.mark*n/old, min(t.mark, 0))
@@ -155,7 +150,7 @@ func (t *timeline) draw(c *canvas) {
 	from, to := t.span(first, last)
 	var sum samples.Sum
 	for _, s := range t.sums[first : last+1] {
-		sum.Weight, sum.Samples = sum.Weight+s.Weight, sum.Samples+s.Samples
+		sum.Add(s)
 	}
 	c.put(1, c.height-2, normal, fmt.Sprintf("%s to %s: %s, %s", t.clock(from), t.clock(to),
 		plural(int(sum.Samples), "sample"), samples.FormatPercent(sum.Percent(t.base))))
