@@ -124,6 +124,7 @@ var house = []struct{ question, packages string }{
 		format/tracepoint
 		format/syscalls
 		internal/addrspace
+		internal/intern
 		internal/column
 		internal/dwarf
 		internal/look

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"gperf/format"
+	"gperf/internal/inspect"
+	"gperf/internal/intern"
 	"gperf/internal/parallel"
 	"gperf/internal/session"
 	"gperf/report/by"
@@ -82,7 +84,7 @@ func (l *Loader) Add(src Source) (format.Skipped, error) {
 	in := input{Loader: l, session: s, chains: map[chainKey]int32{}, threads: map[threadKey]int32{},
 		groups: map[*by.Group]int32{}, recording: int32(len(t.Recordings))}
 	t.Recordings = append(t.Recordings, Recording{Path: src.Path, Baseline: src.Baseline, Cmdline: s.File.Cmdline(),
-		About: about(s.File), Start: t.Len(), First: math.MaxUint64})
+		About: inspect.Facts(s.File), Start: t.Len(), First: math.MaxUint64})
 	var err error
 	if in.fields, err = by.New(s.File, s.Symbols, by.Options{Few: true}); err != nil {
 		return format.Skipped{}, err
@@ -91,20 +93,6 @@ func (l *Loader) Add(src Source) (format.Skipped, error) {
 		in.events = append(in.events, l.event(s.File, i))
 	}
 	return s.Walk(session.WalkOptions{Names: true, KeepChains: true, Ticks: l.Ticks, Tick: l.Tick}, in.add)
-}
-
-// about returns the description of a recording, one line per fact.
-func about(f *format.File) (lines []string) {
-	for _, s := range [...]struct {
-		name    string
-		feature format.Feature
-	}{{"hostname", format.FeatureHostname}, {"os release", format.FeatureOSRelease}, {"arch", format.FeatureArch},
-		{"cpu", format.FeatureCPUDesc}} {
-		if text := f.String(s.feature); text != "" {
-			lines = append(lines, s.name+": "+text)
-		}
-	}
-	return lines
 }
 
 // event returns the index in Table.Events of event i of the file.
@@ -187,7 +175,7 @@ func (in *input) thread(s *session.Sample) int32 {
 	k := threadKey{s.Thread, s.Comm}
 	id, ok := in.threads[k]
 	if !ok {
-		id = intern(in.Loader.threads, &in.table.Threads, Thread{Recording: in.recording, PID: s.PID, TID: s.TID,
+		id = intern.Index(in.Loader.threads, &in.table.Threads, Thread{Recording: in.recording, PID: s.PID, TID: s.TID,
 			Comm: s.Comm, Process: s.Thread.Leader().Comm})
 		in.threads[k] = id
 	}
@@ -306,18 +294,18 @@ func (l *Loader) newFrames(f frameFunctions) (ids []int32) {
 			frame.Off, frame.Return = f.Frame.Off(), f.Caller
 		}
 		frame.Function = l.function(at, f.Frame)
-		ids = append(ids, intern(l.frames, &l.table.Frames, frame))
+		ids = append(ids, intern.Index(l.frames, &l.table.Frames, frame))
 	}
 	if len(ids) > 0 {
 		return ids
 	}
 	at.Name, at.Unnamed = f.Label(), true
-	return []int32{intern(l.frames, &l.table.Frames, Frame{Function: intern(l.functions, &l.table.Functions, at)})}
+	return []int32{intern.Index(l.frames, &l.table.Frames, Frame{Function: intern.Index(l.functions, &l.table.Functions, at)})}
 }
 
 // function returns the index of a function in Table.Functions.
 func (l *Loader) function(at Function, f *session.Frame) int32 {
-	id := intern(l.functions, &l.table.Functions, at)
+	id := intern.Index(l.functions, &l.table.Functions, at)
 	if l.Exact && int(id) == len(l.table.Origins) {
 		l.table.Origins = append(l.table.Origins, f)
 	}
@@ -327,7 +315,7 @@ func (l *Loader) function(at Function, f *session.Frame) int32 {
 // address returns the index in Table.Frames of an address without a symbol.
 func (l *Loader) address(at Function, f *session.Frame, addr uint64) int32 {
 	at.Name, at.Unnamed, at.Start = fmt.Sprintf("0x%016x", addr), true, addr
-	return intern(l.frames, &l.table.Frames, Frame{Function: l.function(at, f)})
+	return intern.Index(l.frames, &l.table.Frames, Frame{Function: l.function(at, f)})
 }
 
 // leaf returns the index in Table.Frames of a sampled address without a symbol: perf distinguishes them by their place
@@ -371,18 +359,7 @@ func (l *Loader) node(c *chain) int32 {
 	}
 	at := int32(0)
 	for i := len(frames) - 1; i >= 0; i-- {
-		at = intern(l.nodes, &l.table.Nodes, Node{Parent: at, Frame: frames[i]})
+		at = intern.Index(l.nodes, &l.table.Nodes, Node{Parent: at, Frame: frames[i]})
 	}
 	return at
-}
-
-// intern returns the index of v in list, and adds it if missing.
-func intern[T comparable](index map[T]int32, list *[]T, v T) int32 {
-	i, ok := index[v]
-	if !ok {
-		i = int32(len(*list))
-		index[v] = i
-		*list = append(*list, v)
-	}
-	return i
 }

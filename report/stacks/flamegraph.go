@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gperf/format"
+	"gperf/internal/intern"
 	"gperf/internal/session"
 )
 
@@ -254,7 +255,7 @@ func (p *flames) newFunctionsOf(c session.ChainFrame, inline bool) (list []flame
 		}
 		line := int32(-1)
 		if fn.Line > 0 {
-			line = intern(p.lines, &p.Lines, fn.File+":"+strconv.Itoa(fn.Line))
+			line = intern.Index(p.lines, &p.Lines, fn.File+":"+strconv.Itoa(fn.Line))
 		}
 		list = append(list, flameFunction{p.function(fn.Name, p.dso(f), kind), line})
 	}
@@ -269,18 +270,7 @@ func (p *flames) dso(f *session.Frame) string { return cmp.Or(p.paths[f.DSO()], 
 
 // function returns the index of a function in NameOf.
 func (p *flames) function(name, dso string, kind int32) int32 {
-	return intern(p.names, &p.NameOf, nameOf{intern(p.strings, &p.Names, name), intern(p.dsos, &p.DSOs, dso), kind})
-}
-
-// intern returns the index of v in list, and adds it if missing.
-func intern[T comparable](index map[T]int32, list *[]T, v T) int32 {
-	i, ok := index[v]
-	if !ok {
-		i = int32(len(*list))
-		index[v] = i
-		*list = append(*list, v)
-	}
-	return i
+	return intern.Index(p.names, &p.NameOf, nameOf{intern.Index(p.strings, &p.Names, name), intern.Index(p.dsos, &p.DSOs, dso), kind})
 }
 
 // event returns the tree as it is written.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"gperf/format"
+	"gperf/internal/inspect"
 	"gperf/internal/session"
 	"gperf/report/by"
 )
@@ -85,16 +86,7 @@ func about(f *format.File) (lines []string) {
 	if line := f.Cmdline(); len(line) > 0 {
 		lines = append(lines, "cmdline: "+strings.Join(line, " "))
 	}
-	for _, s := range [...]struct {
-		name    string
-		feature format.Feature
-	}{{"hostname", format.FeatureHostname}, {"os release", format.FeatureOSRelease}, {"arch", format.FeatureArch},
-		{"cpu", format.FeatureCPUDesc}} {
-		if text := f.String(s.feature); text != "" {
-			lines = append(lines, s.name+": "+text)
-		}
-	}
-	return lines
+	return append(lines, inspect.Facts(f)...)
 }
 
 func (p *profiler) add(t *tally) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"gperf/format"
+	"gperf/internal/intern"
 	"gperf/internal/session"
 )
 
@@ -254,7 +255,8 @@ func (p *set) framesOf(f session.ChainFrame) []int32 {
 	}
 	for i, fn := range list {
 		own.name, own.file, own.line = fn.Name, fn.File, fn.Start
-		at.function, at.line, at.depth = p.function(own), fn.Line, len(list)-1-i
+		at.function = intern.Index(p.functionIDs, &p.functions, own)
+		at.line, at.depth = fn.Line, len(list)-1-i
 		ids = append(ids, int32(len(p.frames)))
 		p.frames = append(p.frames, at)
 	}
@@ -275,16 +277,6 @@ func kindOf(f *session.Frame) kind {
 		return kindJIT
 	}
 	return kindNative
-}
-
-// function returns the index of a function.
-func (p *set) function(f function) int32 {
-	id, ok := p.functionIDs[f]
-	if !ok {
-		id = int32(len(p.functions))
-		p.functions, p.functionIDs[f] = append(p.functions, f), id
-	}
-	return id
 }
 
 // mapping returns the index of a mapping, -1 for none.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 
+	"gperf/internal/intern"
 	"gperf/report/samples"
 )
 
@@ -81,7 +82,7 @@ var kindNames = [...]string{samples.OnCPU: "cpu", samples.Mark: "mark", samples.
 
 // writeBlock writes a table.
 func writeBlock(w io.Writer, t *samples.Table, about About) error {
-	h := header{Title: about.Title, Version: about.Version, Live: about.Live, Files: []string{""}}
+	h := header{Title: about.Title, Version: about.Version, Live: about.Live}
 	h.addRecordings(t)
 	h.addNames(t)
 	h.addGroups(t)
@@ -150,20 +151,19 @@ func (h *header) addGroups(t *samples.Table) {
 	for _, g := range t.Groups {
 		pairs := make([]int32, 0, 2*len(g.Values))
 		for _, v := range g.Values {
-			pairs = append(pairs, intern(keys, &h.Keys, v.Key), intern(values, &h.Values, v.Text))
+			pairs = append(pairs, intern.Index(keys, &h.Keys, v.Key), intern.Index(values, &h.Values, v.Text))
 		}
 		h.Groups = append(h.Groups, pairs)
 	}
 }
 
 func (h *header) addStacks(t *samples.Table) {
-	files := map[string]int32{"": 0}
 	n := len(t.Frames)
-	frames := [4][]int32{make([]int32, n), make([]int32, n), make([]int32, n), make([]int32, n)}
+	frames := [4][]int32{make([]int32, n), nil, make([]int32, n), make([]int32, n)}
+	h.Files, frames[1] = sourceFiles(t)
 	inlined := make([]byte, n)
 	for i, f := range t.Frames {
-		frames[0][i], frames[1][i], frames[2][i], frames[3][i] = f.Function, intern(files, &h.Files, f.File), f.Line,
-			f.Start
+		frames[0][i], frames[2][i], frames[3][i] = f.Function, f.Line, f.Start
 		if f.Inlined {
 			inlined[i] = 1
 		}
@@ -231,15 +231,4 @@ func (h *header) add(name, typ string, length int, data []byte) {
 	for len(h.data)%8 != 0 {
 		h.data = append(h.data, 0)
 	}
-}
-
-// intern returns the index of v in list, and adds it if missing.
-func intern(index map[string]int32, list *[]string, v string) int32 {
-	i, ok := index[v]
-	if !ok {
-		i = int32(len(*list))
-		index[v] = i
-		*list = append(*list, v)
-	}
-	return i
 }

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"gperf/format"
+	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/report/annotate"
 	"gperf/report/samples"
@@ -51,7 +51,7 @@ func (s *Server) Show(t *samples.Table, about About) error {
 	if err := writeBlock(&b, t, about); err != nil {
 		return err
 	}
-	files := sourceFiles(t)
+	files, _ := sourceFiles(t)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.table, s.about, s.block, s.files, s.pprof = t, about, b.Bytes(), files, nil
@@ -199,13 +199,14 @@ func (s *Server) source(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, lines)
 }
 
-// sourceFiles returns the source files of a table, by their numbers in the block.
-func sourceFiles(t *samples.Table) []string {
-	list, index := []string{""}, map[string]int32{"": 0}
+// sourceFiles returns the source files of a table, and their indexes by frame.
+func sourceFiles(t *samples.Table) (list []string, byFrame []int32) {
+	list, byFrame = []string{""}, make([]int32, len(t.Frames))
+	index := map[string]int32{"": 0}
 	for i := range t.Frames {
-		intern(index, &list, t.Frames[i].File)
+		byFrame[i] = intern.Index(index, &list, t.Frames[i].File)
 	}
-	return list
+	return list, byFrame
 }
 
 // annotate answers with the code of a function of the table, by its number, as text.
@@ -244,10 +245,8 @@ func (s *Server) codeOf(f *samples.Function) ([]byte, error) {
 		return nil, err
 	}
 	var text bytes.Buffer
-	var skipped format.Skipped
-	var missing []error
-	skipped, missing, err = annotate.Text(&text, again, annotate.Options{Place: place, Sources: s.Sources})
-	_ = skipped // the first reading reported the damage
+	// The first reading reported damage.
+	_, missing, err := annotate.Text(&text, again, annotate.Options{Place: place, Sources: s.Sources})
 	if err = errors.Join(append(missing, err)...); text.Len() == 0 && err != nil {
 		return nil, err
 	}
