@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -14,13 +15,11 @@ func viewCommand() *cobra.Command {
 	c := cli.NewCommand(groupAnalyse, "view [FLAGS] [FILE…]\nview [FLAGS] -- record …",
 		"show recordings in the browser")
 	in := &inputFlags{keepExited: true}
-	run := web.AddFlags(c, in, maxStack)
-	in.addTo(c)
-	c.RunE = func(c *cobra.Command, args []string) error {
+	web.AddFlags(c, in, maxStack, func() (context.Context, func()) {
 		ctx, _, stop := interrupts()
-		defer stop()
-		return run(ctx, c, args)
-	}
+		return ctx, stop
+	})
+	in.addTo(c)
 	return c
 }
 

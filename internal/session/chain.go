@@ -79,6 +79,23 @@ func (c *Chain) Key() (k ChainKey) {
 	return k
 }
 
+// StackKey identifies the stack of a sample: its callchain as ChainKey does, or without one the sampled
+// frame.
+type StackKey struct {
+	chain  ChainKey
+	leaf   *Frame // nil if there is a callchain
+	called bool
+}
+
+// StackKey returns the key of the sample's stack.
+func (s *Sample) StackKey() StackKey {
+	k := StackKey{chain: s.Chain.Key(), called: s.Called}
+	if s.Chain.Len() == 0 {
+		k.leaf = s.Leaf
+	}
+	return k
+}
+
 // isCalled reports whether an event's chains are Called: those of tracepoints, except
 // of probes, which the kernel treats as tracepoints.
 func isCalled(f *format.File, event int) bool {

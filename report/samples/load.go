@@ -48,13 +48,6 @@ type chain struct {
 	leaf *session.Frame // nil if there is a callchain
 }
 
-// chainKey identifies a chain. Equal chains may have several keys.
-type chainKey struct {
-	chain  session.ChainKey
-	leaf   *session.Frame
-	called bool
-}
-
 // threadKey identifies a thread while one recording is read.
 type threadKey struct {
 	thread *session.Thread
@@ -81,7 +74,7 @@ func (l *Loader) Add(src Source) (format.Skipped, error) {
 		l.init()
 	}
 	s, t := src.Session, &l.table
-	in := input{Loader: l, session: s, chains: map[chainKey]int32{}, threads: map[threadKey]int32{},
+	in := input{Loader: l, session: s, chains: map[session.StackKey]int32{}, threads: map[threadKey]int32{},
 		groups: map[*by.Group]int32{}, recording: int32(len(t.Recordings))}
 	t.Recordings = append(t.Recordings, Recording{Path: src.Path, Baseline: src.Baseline, Cmdline: s.File.Cmdline(),
 		About: inspect.Facts(s.File), Start: t.Len(), First: math.MaxUint64})
@@ -140,7 +133,7 @@ type input struct {
 	recording int32
 	events    []uint16 // index in Table.Events, by index in File.Attrs
 	fields    *by.Keys
-	chains    map[chainKey]int32 // indexes in Table.Stacks
+	chains    map[session.StackKey]int32 // indexes in Table.Stacks
 	threads   map[threadKey]int32
 	groups    map[*by.Group]int32
 }
@@ -183,15 +176,16 @@ func (in *input) thread(s *session.Sample) int32 {
 }
 
 func (in *input) stack(s *session.Sample) int32 {
-	k := chainKey{chain: s.Chain.Key(), called: s.Called}
-	if s.Chain.Len() == 0 {
-		k.leaf = s.Leaf
-	}
+	k := s.StackKey()
 	id, ok := in.chains[k]
 	if !ok {
 		id = int32(len(in.Loader.chains))
 		in.chains[k] = id
-		in.Loader.chains = append(in.Loader.chains, chain{s.Chain, k.leaf})
+		one := chain{Chain: s.Chain}
+		if s.Chain.Len() == 0 {
+			one.leaf = s.Leaf
+		}
+		in.Loader.chains = append(in.Loader.chains, one)
 	}
 	return id
 }

@@ -50,7 +50,7 @@ type set struct {
 	functionIDs map[function]int32
 	mappingIDs  map[*session.Map]int32
 	known       map[session.ChainFrame][]int32 // indexes of a frame's functions in frames, outermost first
-	stackIDs    map[stackKey]int32
+	stackIDs    map[session.StackKey]int32
 
 	text []byte // reused
 	free []byte // memory for fields
@@ -129,16 +129,9 @@ type mapping struct {
 	name string // of the DSO
 }
 
-// stackKey identifies a stack as session.ChainKey does.
-type stackKey struct {
-	leaf   *session.Frame // nil if there is a callchain
-	called bool
-	chain  session.ChainKey
-}
-
 func newSet(f *fileFormat, w io.Writer, o Options) *set {
 	return &set{Options: o, format: f, out: w, threads: map[threadEvent]*thread{}, functionIDs: map[function]int32{},
-		mappingIDs: map[*session.Map]int32{}, known: map[session.ChainFrame][]int32{}, stackIDs: map[stackKey]int32{}}
+		mappingIDs: map[*session.Map]int32{}, known: map[session.ChainFrame][]int32{}, stackIDs: map[session.StackKey]int32{}}
 }
 
 // Finish writes the file. Without samples it returns ErrNoSamples.
@@ -214,10 +207,7 @@ func (p *set) keep(b []byte) []byte {
 
 // stack returns the index of a sample's stack.
 func (p *set) stack(s *session.Sample) int32 {
-	k := stackKey{chain: s.Chain.Key(), called: s.Called}
-	if s.Chain.Len() == 0 {
-		k.leaf = s.Leaf
-	}
+	k := s.StackKey()
 	id, ok := p.stackIDs[k]
 	if !ok {
 		var stack []int32 // innermost first

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -17,7 +18,7 @@ type pager struct {
 	cmd     *exec.Cmd
 	in      *os.File // nil: it does not run
 	signals chan os.Signal
-	status  int // exit code, if the output did not reach its end; 0: it did
+	status  atomic.Int32 // exit code, if the output did not reach its end; 0: it did
 }
 
 // lessFlags make less quit if the text fits the screen, keep colours, chop long lines, and keep the screen as it is.
@@ -84,7 +85,7 @@ func (p *pager) start(terminal *os.File) {
 	signal.Notify(p.signals, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		if s, ok := <-p.signals; ok {
-			p.status = 128 + int(s.(syscall.Signal))
+			p.status.Store(128 + int32(s.(syscall.Signal)))
 			w.Close()
 		}
 	}()
@@ -95,7 +96,7 @@ func (p *pager) write(text []byte) error {
 	_, err := p.in.Write(text)
 	switch {
 	case errors.Is(err, syscall.EPIPE):
-		p.status = 128 + int(syscall.SIGPIPE)
+		p.status.Store(128 + int32(syscall.SIGPIPE))
 	case errors.Is(err, os.ErrClosed):
 		return syscall.EPIPE
 	}
@@ -112,5 +113,5 @@ func Close(out io.Writer) int {
 	t.pager.in.Close()
 	t.pager.cmd.Wait()
 	signal.Stop(t.pager.signals)
-	return t.pager.status
+	return int(t.pager.status.Load())
 }

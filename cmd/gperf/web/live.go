@@ -55,15 +55,17 @@ func (v *command) reload(ctx context.Context, grew <-chan struct{}, paths []stri
 			return
 		case <-grew:
 		}
-		began := time.Now()
-		inputs, err := v.open(paths, io.Discard)
-		if err == nil {
-			if t, err := v.load(inputs, io.Discard); err == nil {
-				about.Version++
-				v.server.Show(t, about)
-			}
+		began, read := time.Now(), make(chan struct{})
+		about.Version++
+		go func() {
+			defer close(read)
+			v.showAgain(paths, about)
+		}()
+		select {
+		case <-ctx.Done(): // gperf ends: what is read is no longer needed
+			return
+		case <-read:
 		}
-		closeAll(inputs)
 		select {
 		case <-ctx.Done():
 			return
@@ -72,19 +74,31 @@ func (v *command) reload(ctx context.Context, grew <-chan struct{}, paths []stri
 	}
 }
 
+// showAgain shows the recordings as their files are now, if they can be read.
+func (v *command) showAgain(paths []string, about view.About) {
+	inputs, err := v.open(paths, io.Discard)
+	defer closeAll(inputs)
+	if err != nil {
+		return
+	}
+	if t, _, err := v.load(inputs, io.Discard); err == nil {
+		v.server.Show(t, about)
+	}
+}
+
 // interval is how often the page of a recording that is still made gets new samples.
 const interval = time.Second
 
 // showLive shows a recording that arrives on a pipe, from gperf record or on stdin.
-func (v *command) showLive(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+func (v *command) showLive() error {
+	reading, endReading := context.WithCancel(context.Background())
+	defer endReading()
 	from, title, wait, err := v.recorder()
 	if err != nil {
 		return err
 	}
 	defer wait()
-	src := live.Pipe(ctx, from)
+	src := live.Pipe(reading, from)
 	recording, err := src.Open(title)
 	if err != nil {
 		return err
@@ -101,7 +115,8 @@ func (v *command) showLive(ctx context.Context) error {
 		about.Version++
 		return v.server.Show(l.Table(), about)
 	}
-	return v.serve(ctx, l.Table(), about, func(ctx context.Context) {
+	return v.serve(l.Table(), about, func(ctx context.Context) {
+		defer context.AfterFunc(ctx, endReading)()
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		l.Ticks, l.Tick = tick.C, show

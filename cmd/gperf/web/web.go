@@ -46,21 +46,27 @@ type Opener interface {
 
 // command holds the flags of gperf view.
 type command struct {
-	opener    Opener
-	baseline  []string // paths of recordings
-	loader    samples.Loader
-	http      string
-	noBrowser bool
-	export    string
-	server    view.Server
-	record    []string // arguments after "--"
+	opener     Opener
+	baseline   []string // paths of recordings
+	loader     samples.Loader
+	http       string
+	noBrowser  bool
+	export     string
+	site       *browser.Site
+	server     view.Server
+	record     []string   // arguments after "--"
+	interrupts Interrupts // Ctrl-C ends gperf at once until this is called
 
 	stdout, stderr io.Writer
 }
 
-// AddFlags adds the flags of the page. maxStack is the default of --max-stack. The result runs the command.
-func AddFlags(c *cobra.Command, opener Opener, maxStack int) func(context.Context, *cobra.Command, []string) error {
-	v := &command{opener: opener}
+// Interrupts returns a context that Ctrl-C cancels, until stop is called.
+type Interrupts func() (ctx context.Context, stop func())
+
+// AddFlags adds the flags of the page, and what runs the command. maxStack is the default of --max-stack.
+func AddFlags(c *cobra.Command, opener Opener, maxStack int, interrupts Interrupts) {
+	v := &command{opener: opener, interrupts: interrupts}
+	c.RunE = v.run
 	cli.AddFlags(c, "Page", func(s *pflag.FlagSet) {
 		s.StringVar(&v.http, "http", "127.0.0.1:0", "serve at this `address`, HOST:PORT")
 		s.BoolVar(&v.noBrowser, "no-browser", false, "print the address, open no browser")
@@ -71,10 +77,9 @@ func AddFlags(c *cobra.Command, opener Opener, maxStack int) func(context.Contex
 		s.StringVar(&v.server.Sources.Prefix, "prefix", "", "add this `prefix` to absolute paths of source files")
 		s.IntVar(&v.server.Sources.Strip, "prefix-strip", 0, "with --prefix: strip `n` directories of paths")
 	})
-	return v.run
 }
 
-func (v *command) run(ctx context.Context, c *cobra.Command, args []string) error {
+func (v *command) run(c *cobra.Command, args []string) error {
 	v.stdout, v.stderr = c.OutOrStdout(), c.ErrOrStderr()
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		args, v.record = args[:dash], args[dash:]
@@ -87,39 +92,51 @@ func (v *command) run(ctx context.Context, c *cobra.Command, args []string) erro
 		paths = slices.Concat(slices.DeleteFunc(paths, func(p string) bool { return p == "" }), args)
 	}
 	named := len(paths) > 1 || paths[0] != ""
+	live := v.record != nil || v.export == "" && slices.Contains(paths, "-")
 	switch recording := v.record != nil; {
 	case recording && (len(v.record) == 0 || v.record[0] != "record" || named):
 		return cli.WrongUse("-- is followed by the command that records: gperf view -- record -a -g sleep 10")
 	case recording && v.export != "":
 		return cli.WrongUse("--export needs a complete recording: record to a file, then gperf view --export")
-	case recording, v.export == "" && slices.Contains(paths, "-"):
-		if len(v.baseline) > 0 || len(paths) > 1 {
-			return cli.WrongUse("a recording that is still made is shown alone: omit --baseline and other files")
-		}
-		return v.showLive(ctx)
+	case live && (len(v.baseline) > 0 || len(paths) > 1):
+		return cli.WrongUse("a recording that is still made is shown alone: omit --baseline and other files")
+	case v.loader.MaxStack < 0:
+		return cli.WrongUse("--max-stack %d is negative", v.loader.MaxStack)
 	}
-	return v.showFiles(ctx, slices.Concat(v.baseline, paths))
+	if v.export == "" { // before the recording is read, which may take long
+		site, err := browser.Listen(v.http)
+		if err != nil {
+			return err
+		}
+		defer site.Close()
+		v.site = site
+	}
+	if live {
+		return v.showLive()
+	}
+	return v.showFiles(slices.Concat(v.baseline, paths))
 }
 
 // showFiles shows recordings, those of the baseline first.
-func (v *command) showFiles(ctx context.Context, paths []string) error {
+func (v *command) showFiles(paths []string) error {
 	inputs, err := v.open(paths, v.stderr)
 	defer func() { closeAll(inputs) }()
 	if err != nil {
 		return err
 	}
-	t, err := v.load(inputs, v.stderr)
+	t, incomplete, err := v.load(inputs, v.stderr)
 	if err != nil {
 		return err
 	}
 	about := view.About{Title: titleOf(inputs), Version: 1}
 	if v.export != "" {
-		return v.writePage(paths, t, about)
+		return cmp.Or(v.writePage(paths, t, about), incomplete)
 	}
 	if shown := inputs[len(v.baseline)]; len(shown.Parts) > 0 {
 		v.server.Open = func() (*session.Session, error) { return session.New(shown.Session.Options), nil }
 	}
-	return v.serve(ctx, t, about, func(ctx context.Context) { v.watch(ctx, paths, inputs, about) })
+	err = v.serve(t, about, func(ctx context.Context) { v.watch(ctx, paths, inputs, about) })
+	return cmp.Or(err, incomplete)
 }
 
 // open opens recordings. On error, it also returns those that it opened before.
@@ -140,25 +157,24 @@ func closeAll(inputs []*Input) {
 	}
 }
 
-// load reads the recordings into a table.
-func (v *command) load(inputs []*Input, stderr io.Writer) (*samples.Table, error) {
+// load reads the recordings into a table. incomplete is not nil if parts of them were skipped, which it reports.
+func (v *command) load(inputs []*Input, stderr io.Writer) (t *samples.Table, incomplete, err error) {
 	l := v.loader
-	var warnings []func()
+	skipped := make([]format.Skipped, len(inputs))
 	for i, in := range inputs {
-		skipped, err := l.Add(samples.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
+		skipped[i], err = l.Add(samples.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
 		if err != nil {
-			return nil, in.Wrap(err)
+			return nil, nil, in.Wrap(err)
 		}
-		warnings = append(warnings, func() { in.Warn(stderr, skipped) })
 	}
-	t := l.Table() // it reads symbols: warnings about them come later
-	for _, warn := range warnings {
-		warn()
+	t = l.Table() // it reads symbols: warnings about them come later
+	for i, in := range inputs {
+		incomplete = cmp.Or(incomplete, in.Warn(stderr, skipped[i]))
 	}
 	if t.Len() == 0 {
-		return nil, fmt.Errorf("%s: %w", titleOf(inputs), view.ErrNoSamples)
+		return nil, nil, fmt.Errorf("%s: %w", titleOf(inputs), view.ErrNoSamples)
 	}
-	return t, nil
+	return t, incomplete, nil
 }
 
 func titleOf(inputs []*Input) string {
@@ -192,13 +208,11 @@ func (v *command) writePage(paths []string, t *samples.Table, about view.About) 
 	return nil
 }
 
-// serve shows a table until ctx is done. It calls more, which may show others, in another goroutine.
-func (v *command) serve(ctx context.Context, t *samples.Table, about view.About, more func(context.Context)) error {
-	site, err := browser.Listen(v.http)
-	if err != nil {
-		return err
-	}
-	defer site.Close()
+// serve shows a table until Ctrl-C. It calls more, which may show others, in another goroutine.
+func (v *command) serve(t *samples.Table, about view.About, more func(context.Context)) error {
+	ctx, stop := v.interrupts()
+	defer stop()
+	site := v.site
 	v.server.Token, v.server.Hosts = site.Token, site.Hosts
 	if err := v.server.Show(t, about); err != nil {
 		return err
