@@ -185,7 +185,8 @@ var guests = map[string]string{
 // oracles are the modules of others that only tests import, and the packages of these tests.
 var oracles = map[string]string{
 	"github.com/bufbuild/protocompile": "cmd/gperf",             // Perfetto's definition of its traces
-	"github.com/chromedp/chromedp":     "cmd/gperf report/view", // viewers in Chromium
+	"github.com/chromedp/cdproto":      "report/view",
+	"github.com/chromedp/chromedp":     "cmd/gperf report/view internal/testutil/chromium", // viewers in Chromium
 	"github.com/go-delve/delve":        "unwind record/probe/args",
 }
 

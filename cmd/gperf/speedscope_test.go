@@ -7,39 +7,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"gperf/internal/testutil/chromium"
+
 	"github.com/chromedp/chromedp"
 )
-
-// browsers are the names of Chromium.
-var browsers = []string{"chromium", "chromium-browser", "google-chrome", "chrome"}
 
 // newBrowser starts Chromium without a window.
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
-	i := slices.IndexFunc(browsers, func(name string) bool { _, err := exec.LookPath(name); return err == nil })
-	if i < 0 {
-		t.Skip("Chromium is not installed (package chromium)")
-	}
-	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(browsers[i]),
-		chromedp.WindowSize(1400, 4000), chromedp.UserDataDir(t.TempDir()))
-	if os.Geteuid() == 0 { // Chromium refuses to run as root in its sandbox
-		opts = append(opts, chromedp.NoSandbox)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), patience(2*time.Minute))
-	t.Cleanup(stop)
-	ctx, stop = chromedp.NewExecAllocator(ctx, opts...)
-	t.Cleanup(stop)
-	ctx, stop = chromedp.NewContext(ctx)
-	t.Cleanup(stop)
-	return ctx
+	return chromium.Start(t, patience(2*time.Minute))
 }
 
 // speedscopePage returns the folder of the npm package speedscope with its page: $GPERF_SPEEDSCOPE, or that below the

@@ -294,7 +294,8 @@ func (l *Loader) newFrames(f frameFunctions) (ids []int32) {
 		return ids
 	}
 	at.Name, at.Unnamed = f.Label(), true
-	return []int32{intern.Index(l.frames, &l.table.Frames, Frame{Function: intern.Index(l.functions, &l.table.Functions, at)})}
+	frame := Frame{Function: intern.Index(l.functions, &l.table.Functions, at)}
+	return []int32{intern.Index(l.frames, &l.table.Frames, frame)}
 }
 
 // function returns the index of a function in Table.Functions.

@@ -270,7 +270,8 @@ func (p *flames) dso(f *session.Frame) string { return cmp.Or(p.paths[f.DSO()], 
 
 // function returns the index of a function in NameOf.
 func (p *flames) function(name, dso string, kind int32) int32 {
-	return intern.Index(p.names, &p.NameOf, nameOf{intern.Index(p.strings, &p.Names, name), intern.Index(p.dsos, &p.DSOs, dso), kind})
+	of := nameOf{intern.Index(p.strings, &p.Names, name), intern.Index(p.dsos, &p.DSOs, dso), kind}
+	return intern.Index(p.names, &p.NameOf, of)
 }
 
 // event returns the tree as it is written.

@@ -131,7 +131,8 @@ type mapping struct {
 
 func newSet(f *fileFormat, w io.Writer, o Options) *set {
 	return &set{Options: o, format: f, out: w, threads: map[threadEvent]*thread{}, functionIDs: map[function]int32{},
-		mappingIDs: map[*session.Map]int32{}, known: map[session.ChainFrame][]int32{}, stackIDs: map[session.StackKey]int32{}}
+		mappingIDs: map[*session.Map]int32{}, known: map[session.ChainFrame][]int32{},
+		stackIDs: map[session.StackKey]int32{}}
 }
 
 // Finish writes the file. Without samples it returns ErrNoSamples.

@@ -56,16 +56,13 @@ function nodeMask(table, state) {
 	const focus = marks(state.focus),
 		hide = marks(state.hide);
 	const mask = new Uint8Array(n).fill(1);
-	for (const list of focus) {
+	const select = (list, selected) => {
 		const has = new Uint8Array(n);
 		for (let i = 1; i < n; i++) has[i] = has[table.nodeParent[i]] | list[table.frameFunction[table.nodeFrame[i]]];
-		for (let i = 0; i < n; i++) mask[i] &= has[i];
-	}
-	for (const list of hide) {
-		const has = new Uint8Array(n);
-		for (let i = 1; i < n; i++) has[i] = has[table.nodeParent[i]] | list[table.frameFunction[table.nodeFrame[i]]];
-		for (let i = 0; i < n; i++) mask[i] &= 1 - has[i];
-	}
+		for (let i = 0; i < n; i++) mask[i] &= has[i] === selected ? 1 : 0;
+	};
+	for (const list of focus) select(list, 1);
+	for (const list of hide) select(list, 0);
 	return mask;
 }
 

@@ -1,0 +1,37 @@
+// Package chromium starts Chromium without a window, for tests.
+package chromium
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// names are those of Chromium.
+var names = []string{"chromium", "chromium-browser", "google-chrome", "chrome"}
+
+// Start starts Chromium until the test ends, for at most limit. It skips the test if Chromium is not installed.
+func Start(t testing.TB, limit time.Duration) context.Context {
+	t.Helper()
+	i := slices.IndexFunc(names, func(name string) bool { _, err := exec.LookPath(name); return err == nil })
+	if i < 0 {
+		t.Skip("Chromium is not installed (package chromium)")
+	}
+	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(names[i]),
+		chromedp.WindowSize(1400, 4000), chromedp.UserDataDir(t.TempDir()))
+	if os.Geteuid() == 0 { // Chromium refuses to run as root in its sandbox
+		opts = append(opts, chromedp.NoSandbox)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(stop)
+	ctx, stop = chromedp.NewExecAllocator(ctx, opts...)
+	t.Cleanup(stop)
+	ctx, stop = chromedp.NewContext(ctx)
+	t.Cleanup(stop)
+	return ctx
+}
