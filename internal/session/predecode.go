@@ -8,8 +8,9 @@ import (
 	"gperf/format"
 )
 
-// predecoded is what other goroutines do for a batch before the walk, which handles the records one after the other: they
-// decode its samples, and cut and hash their callchains. Batches are decoded in any order, and walked in that of time.
+// predecoded is what other goroutines do for a batch before the walk, which handles the records one after the other:
+// they decode its samples, and cut and hash their callchains. Batches are decoded in any order, and walked in that of
+// time.
 type predecoded struct {
 	done    sync.WaitGroup
 	decoded []Sample // of the batch's sample records, in order, in the memory of Batch.Samples
@@ -33,8 +34,8 @@ func canPredecode(f *format.File) bool {
 	return !f.Pipe // where attrs may follow
 }
 
-// decoders starts goroutines that decode batches. decode passes them one. stop waits until they have ended: the memory of
-// records is the file's.
+// decoders starts goroutines that decode batches. decode passes them one. stop waits until they have ended: the memory
+// of records is the file's.
 func decoders(f *format.File) (decode func(*Batch), stop func()) {
 	work := make(chan *Batch, 2*runtime.GOMAXPROCS(0))
 	var running sync.WaitGroup
@@ -118,8 +119,8 @@ func (p *parts) cut(chain format.Words) {
 	})
 }
 
-// cut yields the parts of a callchain until yield returns false. It returns false then, and if the chain has another mark
-// than those of parts.
+// cut yields the parts of a callchain until yield returns false. It returns false then, and if the chain has another
+// mark than those of parts.
 func cut(chain format.Words, yield func(part) bool) bool {
 	mode, n := format.ContextUser, chain.Len()
 	for i := 0; i < n; {
