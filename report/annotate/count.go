@@ -229,7 +229,7 @@ func (c *counter) spread(st Stat) {
 
 // counts reports whether addresses of that kind count.
 func (c *counter) counts(k kinds) bool {
-	return k != callers || c.opts.Callers || c.opts.Place.isAddress()
+	return k != callers || c.opts.Callers || c.opts.Place.mayBeAddress()
 }
 
 // symbol is the function's, nil for none.

@@ -49,8 +49,8 @@ func (p *Place) isZero() bool { return p.text == "" }
 // IsAddress reports whether it is one address rather than a function, as far as its text says.
 func (p *Place) IsAddress() bool { return p.hasOff || strings.HasPrefix(p.text, "0x") }
 
-// isAddress reports whether it is one address rather than a function.
-func (p *Place) isAddress() bool { return p.hasOff || p.hasAddr }
+// mayBeAddress reports whether it is one address, or has a text that could be one: dead is also a name.
+func (p *Place) mayBeAddress() bool { return p.hasOff || p.hasAddr }
 
 // matches reports whether the place is in a function.
 func (p *Place) matches(fn *function) bool {
