@@ -86,8 +86,22 @@ func (b *tab) tabTo(text string) {
 }
 
 func (b *tab) keys(keys string) { b.Helper(); b.do(chromedp.KeyEvent(keys)) }
-func (b *tab) click(css string) { b.Helper(); b.do(chromedp.Click(chromedp.CSS(css))) }
-func (b *tab) tap(css string)   { b.Helper(); b.do(chromedp.Tap(chromedp.CSS(css))) }
+func (b *tab) click(css string) { b.Helper(); b.press(chromedp.Click(chromedp.CSS(css))) }
+func (b *tab) tap(css string)   { b.Helper(); b.press(chromedp.Tap(chromedp.CSS(css))) }
+
+// press does an action with an element. The page may replace the element after it was found: then it finds the new one.
+func (b *tab) press(a chromedp.Action[chromedp.Void]) {
+	b.Helper()
+	var err error
+	for range 5 {
+		if err = chromedp.Do(b.ctx, a); err == nil || !strings.Contains(err.Error(), "Could not find node") {
+			break
+		}
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+}
 
 // Parts of the page, as expressions.
 const (
@@ -191,8 +205,13 @@ func TestBrowserTouch(t *testing.T) {
 	b.drag(100, 200, b.number(`document.getElementById("overview-canvas").getBoundingClientRect().top + 20`))
 	b.until(`location.hash.includes("range=")`) // the end of the drag
 	b.until(chips + `.includes("time ")`)
-	time.Sleep(time.Second) // the browser takes a tap right after a drag as its end
-	b.tap(".chip button")
+	for range 10 { // the browser ignores taps soon after a drag
+		time.Sleep(time.Second)
+		if b.text(`page.state.range === null`) == "true" {
+			break
+		}
+		b.tap(".chip button")
+	}
 	b.until(`page.state.range === null`)
 	b.tap("#tab-flame")
 	b.until(`flameView.chart.boxes.length > 5`)
