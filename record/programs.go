@@ -30,7 +30,7 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 		return err
 	}
 	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
-		Progress: o.progress, Hurry: o.Hurry}, set.Events, set.Attrs)
+		Progress: o.progress, Hurry: o.Hurry, NoRuntimes: o.NoRuntimes}, set.Events, set.Attrs)
 	if err == nil && !o.Count {
 		set.Opened = p.walker.Opened
 	}
@@ -239,6 +239,19 @@ func (p *bpfPrograms) keepSamples() bool {
 func (p *bpfPrograms) newFile() {
 	if p.offcpu != nil {
 		p.offcpu.NewFile()
+	}
+	if p.walker != nil {
+		p.walker.NewFile()
+	}
+}
+
+// saveFunctions stores the functions of interpreters that the recording has.
+func (p *bpfPrograms) saveFunctions(notice func(error)) {
+	if p.walker == nil {
+		return
+	}
+	if err := p.walker.SaveFunctions(); err != nil {
+		notice(err)
 	}
 }
 

@@ -34,6 +34,7 @@ type Merged struct {
 	single     uint64              // samples without a stack from BPF
 	unused     uint64              // stacks from BPF without a sample
 	cut        uint64              // stacks that did not fit into a record
+	names      *interpreted        // nil: stacks have no functions of interpreters
 	late       func(*Merged)       // adds further samples; may be nil
 	lostAt     uint64              // time of the last LOST record, whose merged record has no time; 0: unknown
 }
@@ -118,6 +119,9 @@ func (j *Merged) join(f *bpfStack, rec []byte, tid, time uint64, chain, most int
 	}
 	frames := f.data[:8*f.head.Frames]
 	j.ended(f.head, int32(tid), time, frames)
+	if f.head.Interpreted > 0 && j.names != nil {
+		frames = j.names.insert(int32(tid), &f.head, f.data)
+	}
 	j.add(rec, chain, most, frames)
 }
 

@@ -8,14 +8,17 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/record/event"
+	"gperf/record/functions"
 	"gperf/record/perfevent"
 	"gperf/record/tracefs"
 )
 
 // Options define how user stacks are walked.
 type Options struct {
-	PerTask bool // threads are recorded, rather than CPUs
-	Tracefs *tracefs.FS
+	// NoRuntimes leaves out the functions of interpreters.
+	NoRuntimes bool
+	PerTask    bool // threads are recorded, rather than CPUs
+	Tracefs    *tracefs.FS
 	// Verbose receives messages about programs and tables.
 	Verbose func(msg string)
 	// Progress receives the progress of a step that can take long: n of so many.
@@ -44,7 +47,8 @@ type Recorder struct {
 	procs    *registry
 	tables   tables
 	resolver resolver
-	heads    []uint64 // reused
+	names    *interpreted // nil: functions of interpreters are not recorded
+	heads    []uint64     // reused
 }
 
 // New loads the programs for the events.
@@ -79,6 +83,11 @@ func (r *Recorder) init(u *bpf.Unwinder) {
 	r.tables = tables{bpf: u, procs: r.procs}
 	r.resolver = resolver{merged: &r.merged, side: &r.side, procs: r.procs, tables: &r.tables,
 		incomplete: placeCounts{}}
+	if !r.opts.NoRuntimes {
+		r.procs.interpreters = true
+		r.names = &interpreted{procs: r.procs, set: functions.New()}
+		r.merged.names = r.names
+	}
 	r.resolver.walker.MaxDepth = bpf.MaxFrames
 }
 

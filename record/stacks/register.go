@@ -11,6 +11,7 @@ import (
 type bpfProcess struct {
 	tgid, execSeq uint32 // execSeq counts the process's execs
 	registered    bool   // BPF is to walk the process
+	functions     bool   // the recording has its mapping of functions
 	inBPF         bool   // BPF has an entry for tgid, maybe of an earlier exec
 }
 
@@ -32,6 +33,10 @@ type registry struct {
 	maps    []bpf.Mapping  // reused
 	verbose func(string)
 	exited  []Nameless // that have exited
+
+	interpreters  bool     // the functions of interpreters are recorded
+	interpreting  []int32  // processes that BPF has got with an interpreter
+	unusedPythons []uint32 // interpreters without a process
 }
 
 func newRegistry(u *bpf.Unwinder, verbose func(string)) *registry {
@@ -96,6 +101,7 @@ func (g *registry) exec(rec *format.Comm) {
 	if old := g.byPID[rec.PID]; old != nil {
 		p = old.bpfProcess
 		p.execSeq++
+		p.functions = false
 		old.inBPF = false // the entry is the new process's
 	}
 	g.record(rec)
@@ -140,6 +146,10 @@ func (g *registry) update() {
 		g.bpf.RemoveMappings(m)
 	}
 	g.unused = g.unused[:0]
+	for _, number := range g.unusedPythons {
+		g.bpf.RemovePython(number)
+	}
+	g.unusedPythons = g.unusedPythons[:0]
 	clear(g.touched)
 	g.touched = g.touched[:0]
 }
@@ -155,7 +165,11 @@ func (g *registry) publish(p *process) error {
 		}
 	}
 	p.inBPF = true
-	return g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids)
+	if p.space.python != nil && !p.functions {
+		p.functions = true
+		g.interpreting = append(g.interpreting, p.pid)
+	}
+	return g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids, p.space.pythonNumber())
 }
 
 // load passes the mappings of an address space to BPF.
@@ -169,6 +183,7 @@ func (g *registry) load(s *addrSpace) (err error) {
 		return err
 	}
 	s.loaded, s.stale = true, false
+	g.findPython(s)
 	return nil
 }
 
@@ -184,6 +199,7 @@ func (g *registry) withdraw(why error) {
 		if p.space.loaded {
 			g.bpf.RemoveMappings(p.space.ids)
 			p.space.loaded = false
+			g.dropPython(p.space)
 		}
 	}
 }
@@ -215,5 +231,6 @@ func (g *registry) release(s *addrSpace) {
 	if s.refs == 0 && s.loaded {
 		g.unused = append(g.unused, s.ids)
 		s.loaded = false
+		g.dropPython(s)
 	}
 }

@@ -18,6 +18,7 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 	built := r.tables.loadBuilt()
 	r.tables.followJIT(time.Now())
 	r.procs.update()
+	r.mapFunctions()
 	r.tables.removeReplaced()
 	r.resolver.resolve()
 	r.resolver.retry(built)

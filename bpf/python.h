@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The functions that CPython runs. The interpreter keeps a list of their frames for each thread: it is read once for
+ * each sample, after the native frames. Package internal/runtimes describes the interpreter.
+ */
+#ifndef PYTHON_H
+#define PYTHON_H
+
+#include "state.h"
+
+#define NO_FIELD 0xffff /* an offset of a field that this version does not have */
+
+/* struct python.entry: which frames begin a call of the interpreter's function. */
+enum {
+	ENTRY_EACH = 1,   /* each */
+	ENTRY_FLAG,       /* those with a flag */
+	ENTRY_SHIM,       /* those before a frame that belongs to the interpreter */
+};
+
+#define OWNED_BY_STACK 3 /* frame owners from here on: the interpreter's function */
+
+#define STATUS_BOUND 0x8   /* the thread used this state last */
+#define STATUS_ACTIVE 0x10 /* the thread uses this state now */
+
+/* How many threads are looked at to find one, and the time in ns after which one without a state is looked for again. */
+#define MAX_SEARCH 512
+#define RETRY 20000000
+
+/* word and half return a field of the object in w->object. */
+static inline_always __u64 word(struct walk *w, __u32 off)
+{
+	return *(__u64 *)&w->object[off & (OBJECT - 1)];
+}
+
+static inline_always __u32 half(struct walk *w, __u32 off)
+{
+	return *(__u32 *)&w->object[off & (OBJECT - 1)];
+}
+
+/* read_object reads size bytes of a process's object into w->object. */
+static inline_always int read_object(struct walk *w, __u64 addr, __u64 size)
+{
+	keep_whole(size);
+	if (size > OBJECT)
+		return -1;
+	return bpf_probe_read_user(w->object, size, (void *)addr);
+}
+
+/* read_thread reads the state at w->thread, and returns whether it is the current thread's and in use. */
+static inline_always int read_thread(struct walk *w, struct python *p)
+{
+	__u64 top;
+
+	if (read_object(w, w->thread, p->thread_size))
+		return 0;
+	/* The C library's description of a thread is where its own data is, or directly before: of less than a page. */
+	if (w->tls - word(w, p->thread_id) >= PAGE)
+		return 0;
+	if (p->status != NO_FIELD && !(half(w, p->status) & (STATUS_BOUND | STATUS_ACTIVE)))
+		return 0;
+	top = word(w, p->top);
+	if (p->top_frame != NO_FIELD && bpf_probe_read_user(&top, sizeof(top), (void *)top + p->top_frame))
+		return 0;
+	w->frame = top;
+	return top != 0;
+}
+
+/*
+ * next_thread looks at one thread state, in the list of all of all interpreters, and returns whether the search ends.
+ * The verifier checks it separately, as it does step.
+ */
+__attribute__((noinline)) int next_thread(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct python *p;
+
+	if (!w)
+		return 1;
+	p = bpf_map_lookup_elem(&pythons, &w->python);
+	if (!p)
+		return 1;
+	if (!w->thread) { /* the next interpreter, which is newer than the following ones */
+		if (!w->interpreter)
+			return 1;
+		if (bpf_probe_read_user(&w->thread, sizeof(w->thread), (void *)w->interpreter + p->threads) ||
+		    bpf_probe_read_user(&w->interpreter, sizeof(w->interpreter),
+					(void *)w->interpreter + p->next_interpreter)) {
+			w->thread = 0;
+			return 1;
+		}
+		return 0;
+	}
+	if (read_thread(w, p))
+		return 1;
+	if (bpf_probe_read_user(&w->thread, sizeof(w->thread), (void *)w->thread + p->next_thread))
+		w->thread = 0;
+	return 0;
+}
+
+/*
+ * find_thread sets w->frame to the current thread's frame: 0 if it runs no Python. It remembers where the threads'
+ * states are, but not of all threads of all CPUs.
+ */
+__attribute__((noinline)) int find_thread(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 id = bpf_get_current_pid_tgid(), now;
+	struct python *p;
+	struct known_thread *k;
+
+	if (!w)
+		return 0;
+	p = bpf_map_lookup_elem(&pythons, &w->python);
+	if (!p)
+		return 0;
+	k = &w->threads[id % KNOWN_THREADS];
+	w->frame = 0;
+	if (k->id == id && k->thread) {
+		w->thread = k->thread;
+		if (read_thread(w, p))
+			return 0;
+	}
+	now = bpf_ktime_get_ns();
+	if (k->id == id && now - k->searched < RETRY)
+		return 0;
+	w->thread = w->interpreter = 0;
+	bpf_probe_read_user(&w->interpreter, sizeof(w->interpreter), (void *)p->head);
+	for (int i = 0; i < MAX_SEARCH; i++)
+		if (next_thread(slot))
+			break;
+	k->id = id;
+	k->thread = w->frame ? w->thread : 0;
+	k->searched = now;
+	return 0;
+}
+
+/* mix adds a value to a hash. */
+static inline_always __u64 mix(__u64 h, __u64 v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15;
+	return h ^ h >> 32;
+}
+
+/*
+ * check_code returns a hash of a code object, whose memory may be used for another one later: of its name, and of
+ * where its file's name and its table of lines are. It returns 0 if the object cannot be read.
+ */
+static inline_always __u32 check_code(struct walk *w, struct python *p, __u64 code)
+{
+	__u64 h, name;
+
+	if (read_object(w, code + p->code_at, p->code_size))
+		return 0;
+	name = word(w, p->code_name);
+	h = mix(half(w, p->code_first_line), word(w, p->code_file));
+	h = mix(h, word(w, p->code_lines));
+	if (bpf_probe_read_user(&name, sizeof(name), (void *)name + p->string_hash))
+		return 0;
+	h = mix(h, name);
+	return (__u32)h | 1;
+}
+
+/* offset_in returns the offset of the instruction of a frame of 3.11 and later, in bytes. */
+static inline_always __u32 offset_in(struct walk *w, struct python *p, __u64 code, __u64 instr)
+{
+	__u64 start = code + p->code_instrs, copies = 0;
+	__u32 copy;
+
+	if (p->copy_index != NO_FIELD) { /* each thread has its own copy of the code */
+		copy = half(w, p->copy_index);
+		if (copy && !bpf_probe_read_user(&copies, sizeof(copies), (void *)code + p->code_copies) && copies)
+			bpf_probe_read_user(&start, sizeof(start), (void *)copies + 8 + 8 * (__u64)copy);
+	}
+	return instr - start;
+}
+
+/*
+ * python_frame stores the frame at w->frame and goes to its caller, or returns 1 at the outermost one. The verifier
+ * checks it separately, as it does step.
+ */
+__attribute__((noinline)) int python_frame(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 code, instr, back, at, number;
+	__u32 off, check, entry;
+	struct python *p;
+
+	if (!w)
+		return 1;
+	p = bpf_map_lookup_elem(&pythons, &w->python);
+	if (!p || read_object(w, w->frame, p->frame_size))
+		return 1;
+	number = w->out.head.interpreted;
+	at = w->out.head.frames + 2 * number;
+	keep_whole(at);
+	if (number >= MAX_INTERPRETED || at < 2 || at > MAX_FRAMES + 2 * MAX_INTERPRETED - 2)
+		return 1;
+	back = word(w, p->back);
+	if (p->entry == ENTRY_SHIM && w->object[p->owner & (OBJECT - 1)] >= OWNED_BY_STACK) {
+		if (number)
+			w->out.words[at - 1] |= FIRST_OF_CALL;
+		goto out;
+	}
+	code = word(w, p->code) & ~7ULL;
+	entry = p->entry == ENTRY_EACH || (p->entry == ENTRY_FLAG && w->object[p->owner & (OBJECT - 1)]);
+	if (p->instr_bits == 32) {
+		off = half(w, p->instr) * p->instr_unit;
+	} else {
+		instr = word(w, p->instr);
+		off = offset_in(w, p, code, instr);
+	}
+	check = check_code(w, p, code);
+	if (check) {
+		w->out.words[at] = code;
+		w->out.words[at + 1] = (__u64)check << 32 | (off & 0x7ffffffe) | entry;
+		w->out.head.interpreted = number + 1;
+		at = mix(code, check) % KNOWN_CODES;
+		if (w->codes[at] != (code ^ (__u64)check << 32)) {
+			w->codes[at] = code ^ (__u64)check << 32;
+			w->new_code = 1;
+		}
+	}
+out:
+	w->frame = back;
+	return !back;
+}
+
+/* python stores the frames of the Python functions that the current thread runs, the innermost first. */
+static inline_always void python(struct walk *w, __u32 slot)
+{
+	w->tls = thread_data(bpf_get_current_task());
+	find_thread(slot);
+	if (!w->frame)
+		return;
+	for (int i = 0; i < MAX_INTERPRETED + MAX_INTERPRETED / 2; i++)
+		if (python_frame(slot))
+			break;
+}
+
+#endif
