@@ -115,6 +115,9 @@ func New(opts Options) *Symbolizer {
 	if opts.Locator == nil {
 		opts.Locator = new(dso.Locator)
 	}
+	if opts.Locator.Carried == nil {
+		opts.Locator.Carried = new(dso.Carried)
+	}
 	user, kernel := newUserSymbols(opts), newKernelSymbols(opts)
 	return &Symbolizer{user, kernel, newSourceLines(opts, user, kernel),
 		newCodeReader(opts, user, kernel), newFunctionStarts(opts), opts.Locator}

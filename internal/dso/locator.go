@@ -28,6 +28,9 @@ type Locator struct {
 	// CodeFile. It is the last resort.
 	Fetch func(id BuildID, what string) (path string, err error)
 
+	// Carried, if set, are files that the recording itself contains.
+	Carried *Carried
+
 	trees func() []string // of other mount namespaces; replaced by tests
 }
 
@@ -55,6 +58,9 @@ func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if id.IsZero() {
 			id = l.OwnID(path)
+		}
+		if im := l.Carried.open(id); im != nil && !yield(im, nil) {
+			return
 		}
 		if l.Sysroot != "" {
 			for im, err := range (&Tree{Root: l.Sysroot}).candidates(path, id) {

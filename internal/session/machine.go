@@ -96,6 +96,8 @@ func (m *machine) apply(rec format.Record) {
 		m.thread(r.PID, r.TID).namespaces = r.NS
 	case *format.Cgroup:
 		m.cgroups[r.CgroupID] = r.Path
+	case *format.TextPoke:
+		m.symbols.Locator().Carried.Add(r.Addr, r.New)
 	}
 }
 

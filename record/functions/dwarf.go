@@ -3,6 +3,8 @@ package functions
 import (
 	"encoding/binary"
 	"iter"
+
+	"gperf/internal/dso"
 )
 
 // Words of DWARF 4.
@@ -26,11 +28,11 @@ const (
 )
 
 // dwarf returns the debug sections: one unit with the lines of all functions.
-func (s *Set) dwarf() iter.Seq2[string, []byte] {
+func (f *file) dwarf() iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		_ = yield(".debug_abbrev", []byte{1, tagCompileUnit, 0, atName, formString, atStmtList, formSecOffset,
 			atLowPC, formAddr, atHighPC, formData8, 0, 0, 0}) &&
-			yield(".debug_info", s.info()) && yield(".debug_line", s.lines())
+			yield(".debug_info", f.info()) && yield(".debug_line", f.lines())
 	}
 }
 
@@ -39,37 +41,38 @@ var le = binary.LittleEndian
 // sized prepends the length of a unit.
 func sized(b []byte) []byte { return append(le.AppendUint32(nil, uint32(len(b))), b...) }
 
-func (s *Set) info() []byte {
+func (f *file) info() []byte {
 	b := []byte{4, 0, 0, 0, 0, 0, 8} // version 4, abbreviations at 0, addresses of 8 bytes
 	b = append(b, 1)
-	b = append(b, Name...)
+	b = append(b, dso.PythonName...)
 	b = append(b, 0, 0, 0, 0, 0)
 	b = le.AppendUint64(b, textOff)
-	b = le.AppendUint64(b, s.next-textOff)
+	b = le.AppendUint64(b, f.next-textOff)
 	return sized(b)
 }
 
 // lines returns the line program: a sequence for each function.
-func (s *Set) lines() []byte {
+func (f *file) lines() []byte {
 	h := []byte{1, 1, 1, 0, 1, 10, 0, 1, 1, 1, 1, 0, 0, 0, 1} // the sizes of instructions, and how opcodes are encoded
 	h = append(h, 0)                                          // no directories: names of files are as the program has them
 	files := map[string]uint64{}
 	var program []byte
-	for _, f := range s.list {
-		if len(f.Lines) == 0 {
+	for i := range f.list {
+		fn := &f.list[i]
+		if len(fn.Lines) == 0 {
 			continue
 		}
-		number, ok := files[f.File]
+		number, ok := files[fn.File]
 		if !ok {
 			number = uint64(len(files)) + 1
-			files[f.File] = number
-			name := f.File
+			files[fn.File] = number
+			name := fn.File
 			if name == "" {
 				name = "?"
 			}
 			h = append(append(h, name...), 0, 0, 0, 0)
 		}
-		program = f.appendLines(program, number)
+		program = fn.appendLines(program, number)
 	}
 	h = append(h, 0)
 	b := append([]byte{4, 0}, sized(h)...)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
-	"io"
 	"runtime"
 )
 
@@ -31,13 +30,19 @@ const (
 	symbolSize  = 24
 )
 
-// write writes the file: it has a hole where the code would be.
-func (s *Set) write(w io.WriterAt) error {
-	symbols, names := s.symbols()
-	text := s.next - textOff
+// piece is a part of the file.
+type piece struct {
+	off  uint64
+	data []byte
+}
+
+// pieces returns the file: there is a hole where the code would be. The first bytes come last.
+func (f *file) pieces() []piece {
+	symbols, names := f.symbols()
+	text := f.next - textOff
 	l := []section{
 		{},
-		{name: ".note.gnu.build-id", data: s.note(), Section64: elf.Section64{Type: uint32(elf.SHT_NOTE),
+		{name: ".note.gnu.build-id", data: f.note(), Section64: elf.Section64{Type: uint32(elf.SHT_NOTE),
 			Flags: uint64(elf.SHF_ALLOC), Off: headerSize + programSize, Addr: headerSize + programSize, Addralign: 4}},
 		{name: ".text", Section64: elf.Section64{Type: uint32(elf.SHT_PROGBITS), Off: textOff, Addr: textOff, Size: text,
 			Flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addralign: align}},
@@ -45,28 +50,25 @@ func (s *Set) write(w io.WriterAt) error {
 			Info: 1, Addralign: 8, Entsize: symbolSize}},
 		{name: ".strtab", data: names, Section64: elf.Section64{Type: uint32(elf.SHT_STRTAB), Addralign: 1}},
 	}
-	for name, data := range s.dwarf() {
+	for name, data := range f.dwarf() {
 		l = append(l, section{name: name, data: data,
 			Section64: elf.Section64{Type: uint32(elf.SHT_PROGBITS), Addralign: 1}})
 	}
 	l = append(l, section{name: ".shstrtab", Section64: elf.Section64{Type: uint32(elf.SHT_STRTAB), Addralign: 1}})
-	place(l, s.next)
-	end := l[len(l)-1].Off + l[len(l)-1].Size
-	end = (end + 7) &^ 7
-	if _, err := w.WriteAt(header(len(l), end, text), 0); err != nil {
-		return err
-	}
-	var table bytes.Buffer
+	place(l, f.next)
+	var rest bytes.Buffer
 	for i := range l {
-		if len(l[i].data) > 0 {
-			if _, err := w.WriteAt(l[i].data, int64(l[i].Off)); err != nil {
-				return err
-			}
+		if l[i].Off >= f.next {
+			rest.Write(make([]byte, l[i].Off-f.next-uint64(rest.Len())))
+			rest.Write(l[i].data)
 		}
-		binary.Write(&table, binary.LittleEndian, &l[i].Section64)
 	}
-	_, err := w.WriteAt(table.Bytes(), int64(end))
-	return err
+	rest.Write(make([]byte, -rest.Len()&7))
+	head := header(len(l), f.next+uint64(rest.Len()), text)
+	for i := range l {
+		binary.Write(&rest, binary.LittleEndian, &l[i].Section64)
+	}
+	return []piece{{f.next, rest.Bytes()}, {0, append(head, l[1].data...)}}
 }
 
 // place sets the names of the sections and the offsets of those without address, from an offset on.
@@ -107,9 +109,9 @@ func header(sections int, table, text uint64) []byte {
 }
 
 // note returns the build ID's note.
-func (s *Set) note() []byte {
+func (f *file) note() []byte {
 	const buildID = 3 // NT_GNU_BUILD_ID
-	id := s.id.Bytes()
+	id := f.id.Bytes()
 	b := binary.LittleEndian.AppendUint32(nil, 4)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(id)))
 	b = binary.LittleEndian.AppendUint32(b, buildID)
@@ -118,21 +120,21 @@ func (s *Set) note() []byte {
 }
 
 // symbols returns the symbol table and its names.
-func (s *Set) symbols() (table, names []byte) {
+func (f *file) symbols() (table, names []byte) {
 	table, names = make([]byte, symbolSize), []byte{0}
 	at := map[string]uint32{}
-	for _, f := range s.list {
-		name, ok := at[f.Name]
+	for _, fn := range f.list {
+		name, ok := at[fn.Name]
 		if !ok {
 			name = uint32(len(names))
-			at[f.Name] = name
-			names = append(append(names, f.Name...), 0)
+			at[fn.Name] = name
+			names = append(append(names, fn.Name...), 0)
 		}
 		table = binary.LittleEndian.AppendUint32(table, name)
 		table = append(table, elf.ST_INFO(elf.STB_GLOBAL, elf.STT_FUNC), 0)
 		table = binary.LittleEndian.AppendUint16(table, textSection)
-		table = binary.LittleEndian.AppendUint64(table, f.off)
-		table = binary.LittleEndian.AppendUint64(table, uint64(f.Size))
+		table = binary.LittleEndian.AppendUint64(table, fn.off)
+		table = binary.LittleEndian.AppendUint64(table, uint64(fn.Size))
 	}
 	return table, names
 }

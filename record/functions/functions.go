@@ -1,14 +1,14 @@
 // Package functions answers "which address has a function that is no machine code?": it gives the functions of
-// interpreters addresses in a mapping that no process has, and writes an ELF file with their names and lines, so that
+// interpreters addresses in a mapping that no process has, and makes ELF files with their names and lines, so that
 // every reader of recordings finds them in the way in which it finds those of programs.
 //
-// The file's build ID is random: records refer to the file before it is complete. It is stored in perf's build-ID
-// cache.
+// The build ID of a file is random: records refer to the file before it is complete. Files are stored in perf's
+// build-ID cache. A recording has one file, or, if it is read while it is made, several: a file that a record refers to
+// is complete by then, and the recording contains it, too.
 package functions
 
 import (
 	"crypto/rand"
-	"fmt"
 	"hash/maphash"
 
 	"gperf/format"
@@ -16,30 +16,29 @@ import (
 	"gperf/internal/runtimes"
 )
 
-// Name is the mapped name of the file.
-const Name = "[python]"
-
-// Base is the address of the mapping: above the addresses of user space, which end at 1<<47 or 1<<48 unless a program
-// asks the kernel for higher ones, and small enough to be a whole number in readers that use floating point.
-const Base = 1 << 50
-
 const (
-	mappingSize = 1 << 32
-	textOff     = 0x1000
-	align       = 16
-	// maxText limits the addresses of a file, and maxFunctions its functions.
+	textOff = 0x1000
+	align   = 16
+	// maxText limits the addresses of a file, and maxFunctions the functions of a recording.
 	maxText      = 1 << 30
 	maxFunctions = 1 << 18
+	maxFiles     = 1 << 16
 )
 
 // Set is the functions of a recording.
 type Set struct {
-	id      dso.BuildID
-	list    []function
+	files   []*file
 	byValue map[key]uint64
 	seed    maphash.Seed
-	next    uint64 // offset of the next function
-	saved   int    // number of functions in the stored file
+	saved   int // number of functions in the stored files
+}
+
+// file is an ELF file with functions.
+type file struct {
+	id    dso.BuildID
+	list  []function
+	next  uint64 // offset of the next function
+	saved int    // number of functions in the stored file
 }
 
 // function is a function with its place.
@@ -62,13 +61,15 @@ func New() *Set {
 	return s
 }
 
-// begin begins a file.
+// begin begins another file.
 func (s *Set) begin() {
 	var id [20]byte
 	rand.Read(id[:])
-	s.id = dso.NewBuildID(id[:])
-	s.next = textOff
+	s.files = append(s.files, &file{id: dso.NewBuildID(id[:]), next: textOff})
 }
+
+// current returns the file that gets functions.
+func (s *Set) current() *file { return s.files[len(s.files)-1] }
 
 // Add returns the address of a function's first instruction. Functions with the same content have the same address.
 // ok is false if the set is full.
@@ -77,14 +78,15 @@ func (s *Set) Add(f *runtimes.Function) (ip uint64, ok bool) {
 	if ip, ok = s.byValue[k]; ok {
 		return ip, true
 	}
+	c := s.current()
 	size := (uint64(f.Size) + align) / align * align
-	if len(s.list) >= maxFunctions || s.next+size > maxText {
+	if len(s.byValue) >= maxFunctions || c.next+size > maxText || len(s.files) > maxFiles {
 		return 0, false
 	}
-	ip = Base + s.next
-	s.list = append(s.list, function{f, s.next})
+	ip = base(len(s.files)-1) + c.next
+	c.list = append(c.list, function{f, c.next})
 	s.byValue[k] = ip
-	s.next += size
+	c.next += size
 	return ip, true
 }
 
@@ -98,13 +100,19 @@ func (s *Set) key(f *runtimes.Function) key {
 }
 
 // Len returns the number of functions.
-func (s *Set) Len() int { return len(s.list) }
+func (s *Set) Len() int { return len(s.byValue) }
 
-// Mapping returns the record of the mapping, for a process.
-func (s *Set) Mapping(pid int32) *format.Mmap {
+// base returns the address of a file's mapping.
+func base(number int) uint64 { return dso.FunctionsBase + uint64(number)*dso.FunctionsSize }
+
+// FileOf returns the number of the file that has the function at an address.
+func FileOf(ip uint64) int { return int((ip - dso.FunctionsBase) / dso.FunctionsSize) }
+
+// Mapping returns the record of a file's mapping, for a process.
+func (s *Set) Mapping(pid int32, number int) *format.Mmap {
 	const private = 2
-	return &format.Mmap{Misc: format.MiscUser, PID: pid, TID: pid, Start: Base, Len: mappingSize,
-		BuildID: s.id.Bytes(), Prot: format.ProtExec | 1, Flags: private, Filename: Name, V2: true}
+	return &format.Mmap{Misc: format.MiscUser, PID: pid, TID: pid, Start: base(number), Len: dso.FunctionsSize,
+		BuildID: s.files[number].id.Bytes(), Prot: format.ProtExec | 1, Flags: private, Filename: dso.PythonName, V2: true}
 }
 
 // IP returns the address of an instruction at an offset of a function's code of size bytes that begins at ip. It is the
@@ -116,7 +124,20 @@ func IP(ip uint64, size, off uint32) uint64 {
 	return ip + uint64(off) + 1
 }
 
-// String describes the set.
-func (s *Set) String() string {
-	return fmt.Sprintf("%d functions of interpreters in %s", len(s.list), s.id)
+// Complete ends the current file, if it has functions, and returns the records that contain it. Their addresses are
+// those of the mapping, as if the file's bytes had just been written there; the file's first bytes are the last record.
+func (s *Set) Complete() (records []*format.TextPoke) {
+	c := s.current()
+	if len(c.list) == 0 {
+		return nil
+	}
+	const most = 60000
+	for _, p := range c.pieces() {
+		for off := 0; off < len(p.data); off += most {
+			records = append(records, &format.TextPoke{Addr: base(len(s.files)-1) + p.off + uint64(off),
+				New: p.data[off:min(off+most, len(p.data))]})
+		}
+	}
+	s.begin()
+	return records
 }

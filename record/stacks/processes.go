@@ -34,6 +34,8 @@ type process struct {
 	space   *addrSpace
 	touched bool // it is one of the tracker's touched ones
 	exited  bool // its EXIT has come
+	// mapped are the numbers of the files with functions whose mappings the recording has.
+	mapped map[int]bool
 	bpfProcess
 }
 

@@ -1,9 +1,12 @@
 package stacks
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"maps"
+	"math"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -97,10 +100,19 @@ type interpreted struct {
 	procs *registry
 	set   *functions.Set
 	count InterpretedCounts
+	carry bool // the recording contains the files with functions
+
+	missing map[use]uint64 // mappings that the recording lacks, with the times of their first samples
 
 	groups [][]runtimes.Interpreted // reused
 	list   []runtimes.Interpreted
 	words  []byte
+}
+
+// use is the use of a file with functions by a process.
+type use struct {
+	pid  int32
+	file int
 }
 
 // InterpretedCounts count the frames of interpreters.
@@ -114,7 +126,7 @@ type InterpretedCounts struct {
 
 // insert returns a stack's words with its interpreted frames in them: after each native frame of the interpreter's
 // function, those of the Python functions that it runs. The result is valid until the next call.
-func (n *interpreted) insert(pid int32, head *bpf.Head, data []byte) []byte {
+func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte) []byte {
 	frames := data[:8*head.Frames]
 	p := n.procs.byPID[pid]
 	if p == nil || p.space.python == nil || p.execSeq != head.Exec {
@@ -135,7 +147,7 @@ func (n *interpreted) insert(pid int32, head *bpf.Head, data []byte) []byte {
 	add := func(until int) {
 		for ; next < min(until, len(n.groups)); next++ {
 			for _, f := range n.groups[next] {
-				n.add(pid, in, f)
+				n.add(p, in, f, time)
 			}
 		}
 	}
@@ -191,10 +203,10 @@ func (in *interpreter) runs(ip uint64, returned bool) bool {
 }
 
 // add adds an interpreted frame to the words of a stack.
-func (n *interpreted) add(pid int32, in *interpreter, f runtimes.Interpreted) {
+func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, time uint64) {
 	at, ok := in.codes[codeID{f.Code, f.Check}]
 	if !ok {
-		at = n.read(pid, in, f)
+		at = n.read(p.pid, in, f)
 		if len(in.codes) >= maxCodes {
 			clear(in.codes)
 		}
@@ -205,6 +217,12 @@ func (n *interpreted) add(pid int32, in *interpreter, f runtimes.Interpreted) {
 		return
 	}
 	n.count.Named++
+	if file := functions.FileOf(at.ip); !p.mapped[file] {
+		u := use{p.pid, file}
+		if first, ok := n.missing[u]; !ok || time < first {
+			n.missing[u] = time
+		}
+	}
 	n.words = binary.LittleEndian.AppendUint64(n.words, functions.IP(at.ip, at.size, f.Off))
 }
 
@@ -225,31 +243,45 @@ func (n *interpreted) read(pid int32, in *interpreter, f runtimes.Interpreted) (
 	return place{ip, fn.Size}
 }
 
-// map adds the mapping of functions to the records, for the processes with interpreters that BPF has got since the last
-// call: at a time before their first samples with functions.
-func (r *Recorder) mapFunctions() {
-	if len(r.procs.interpreting) == 0 {
-		return
+// describe adds the mappings of functions that samples need and the recording lacks, with a time before those samples,
+// and the functions if the recording contains them.
+func (n *interpreted) describe(j *Merged, idSize int) error {
+	if len(n.missing) == 0 {
+		return nil
 	}
-	at := max(r.mergers[0].tally.Last, r.side.newest)
-	idSize := r.like.SampleIDSize()
-	for _, pid := range r.procs.interpreting {
-		from := len(r.merged.Records)
-		r.merged.Records = r.names.set.Mapping(pid).Append(r.merged.Records, idSize)
-		synth.Stamp(r.merged.Records[from:], idSize, at)
+	at := uint64(math.MaxUint64)
+	for _, u := range slices.SortedFunc(maps.Keys(n.missing), func(a, b use) int {
+		return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.file, b.file))
+	}) {
+		first := n.missing[u] - 1
+		at = min(at, first)
+		one := len(j.Records)
+		j.Records = n.set.Mapping(u.pid, u.file).Append(j.Records, idSize)
+		synth.Stamp(j.Records[one:], idSize, first)
+		if p := n.procs.byPID[u.pid]; p != nil {
+			if p.mapped == nil {
+				p.mapped = map[int]bool{}
+			}
+			p.mapped[u.file] = true
+		}
 	}
-	r.procs.interpreting = r.procs.interpreting[:0]
+	clear(n.missing)
+	if !n.carry {
+		return nil
+	}
+	from := len(j.Records)
+	for _, r := range n.set.Complete() {
+		j.Records = r.Append(j.Records, idSize)
+	}
+	synth.Stamp(j.Records[from:], idSize, at)
+	return n.set.Save()
 }
 
 // NewFile makes another file of the recording have the mappings of functions, too.
 func (r *Recorder) NewFile() {
-	for pid, p := range r.procs.byPID {
-		if p.functions {
-			r.procs.interpreting = append(r.procs.interpreting, pid)
-		}
+	for _, p := range r.procs.byPID {
+		p.mapped = nil
 	}
-	slices.Sort(r.procs.interpreting)
-	r.procs.interpreting = slices.Compact(r.procs.interpreting)
 }
 
 // SaveFunctions stores the names and lines of the functions of interpreters, so that readers find them.

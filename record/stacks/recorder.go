@@ -17,8 +17,10 @@ import (
 type Options struct {
 	// NoRuntimes leaves out the functions of interpreters.
 	NoRuntimes bool
-	PerTask    bool // threads are recorded, rather than CPUs
-	Tracefs    *tracefs.FS
+	// Pipe means that the recording is read while it is made.
+	Pipe    bool
+	PerTask bool // threads are recorded, rather than CPUs
+	Tracefs *tracefs.FS
 	// Verbose receives messages about programs and tables.
 	Verbose func(msg string)
 	// Progress receives the progress of a step that can take long: n of so many.
@@ -85,7 +87,7 @@ func (r *Recorder) init(u *bpf.Unwinder) {
 		incomplete: placeCounts{}}
 	if !r.opts.NoRuntimes {
 		r.procs.interpreters = true
-		r.names = &interpreted{procs: r.procs, set: functions.New()}
+		r.names = &interpreted{procs: r.procs, set: functions.New(), carry: r.opts.Pipe, missing: map[use]uint64{}}
 		r.merged.names = r.names
 	}
 	r.resolver.walker.MaxDepth = bpf.MaxFrames

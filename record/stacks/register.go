@@ -11,7 +11,6 @@ import (
 type bpfProcess struct {
 	tgid, execSeq uint32 // execSeq counts the process's execs
 	registered    bool   // BPF is to walk the process
-	functions     bool   // the recording has its mapping of functions
 	inBPF         bool   // BPF has an entry for tgid, maybe of an earlier exec
 }
 
@@ -35,7 +34,6 @@ type registry struct {
 	exited  []Nameless // that have exited
 
 	interpreters  bool     // the functions of interpreters are recorded
-	interpreting  []int32  // processes that BPF has got with an interpreter
 	unusedPythons []uint32 // interpreters without a process
 }
 
@@ -101,7 +99,6 @@ func (g *registry) exec(rec *format.Comm) {
 	if old := g.byPID[rec.PID]; old != nil {
 		p = old.bpfProcess
 		p.execSeq++
-		p.functions = false
 		old.inBPF = false // the entry is the new process's
 	}
 	g.record(rec)
@@ -165,10 +162,6 @@ func (g *registry) publish(p *process) error {
 		}
 	}
 	p.inBPF = true
-	if p.space.python != nil && !p.functions {
-		p.functions = true
-		g.interpreting = append(g.interpreting, p.pid)
-	}
 	return g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids, p.space.pythonNumber())
 }
 

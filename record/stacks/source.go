@@ -18,11 +18,15 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 	built := r.tables.loadBuilt()
 	r.tables.followJIT(time.Now())
 	r.procs.update()
-	r.mapFunctions()
 	r.tables.removeReplaced()
 	r.resolver.resolve()
 	r.resolver.retry(built)
 	r.tables.prune(time.Now(), r.resolver.deferred.queue)
+	if r.names != nil {
+		if err := r.names.describe(&r.merged, r.like.SampleIDSize()); err != nil {
+			return 0, err
+		}
+	}
 	if err := r.merged.Write(r.mergers[0].tally, write); err != nil {
 		return 0, err
 	}

@@ -34,7 +34,7 @@ func (r *Recorder) Summary() *Summary {
 		s.Interpreted = r.names.count
 		s.Interpreted.Functions = r.names.set.Len()
 		if s.Interpreted.Functions > 0 {
-			r.opts.Verbose(r.names.set.String())
+			r.opts.Verbose(fmt.Sprintf("%d functions of interpreters", r.names.set.Len()))
 		}
 	}
 	s.Complete, s.Early[bpf.EndEntry] = s.Early[bpf.EndEntry], 0
