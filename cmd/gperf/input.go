@@ -34,6 +34,7 @@ type inputFlags struct {
 	times      string
 	guests     bool
 	noIdle     bool
+	noNative   bool
 	weight     string
 	strict     bool
 	verbose    bool
@@ -77,6 +78,7 @@ func (in *inputFlags) addFilters(s *pflag.FlagSet) {
 	s.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
 	s.BoolVar(&in.guests, "guest", false, "show samples of virtual machines, too, without symbols")
 	in.addNoIdle(s)
+	s.BoolVar(&in.noNative, "no-native", false, "of Python code, show only Python functions, and the kernel")
 	s.StringVar(&in.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
 	in.addWeight(s)
 }
@@ -174,7 +176,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 	symbols := symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
 		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,
 		KernelRefAddr: addr, Reading: r.bar.Reading})
-	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: keep, NoIdle: in.noIdle,
+	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: keep, NoIdle: in.noIdle, NoNative: in.noNative,
 		KeepExited: in.keepExited, Written: r.Written,
 		Progress: func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.Path), n, of) }})
 	return nil

@@ -97,10 +97,11 @@ func (s *addrSpace) pythonNumber() uint32 {
 
 // interpreted puts the functions of interpreters into stacks.
 type interpreted struct {
-	procs *registry
-	set   *functions.Set
-	count InterpretedCounts
-	carry bool // the recording contains the files with functions
+	procs   *registry
+	set     *functions.Set
+	count   InterpretedCounts
+	carry   bool // the recording contains the files with functions
+	noCache bool // Options.NoCache
 
 	missing map[use]uint64 // mappings that the recording lacks, with the times of their first samples
 
@@ -122,6 +123,7 @@ type InterpretedCounts struct {
 	Denied    bool   // the memory of a process may not be read
 	Full      bool   // more functions than a recording can have
 	Functions int
+	Unknown   []string // why sampled interpreters are not understood
 }
 
 // insert returns a stack's words with its interpreted frames in them: after each native frame of the interpreter's
@@ -274,6 +276,9 @@ func (n *interpreted) describe(j *Merged, idSize int) error {
 		j.Records = r.Append(j.Records, idSize)
 	}
 	synth.Stamp(j.Records[from:], idSize, at)
+	if n.noCache {
+		return nil
+	}
 	return n.set.Save()
 }
 
@@ -286,8 +291,22 @@ func (r *Recorder) NewFile() {
 
 // SaveFunctions stores the names and lines of the functions of interpreters, so that readers find them.
 func (r *Recorder) SaveFunctions() error {
-	if r.names == nil {
+	if r.names == nil || r.opts.NoCache {
 		return nil
 	}
 	return r.names.set.Save()
+}
+
+// counts returns the counts, with the interpreters of files that are not understood.
+func (n *interpreted) counts() InterpretedCounts {
+	c := n.count
+	c.Functions = n.set.Len()
+	for _, f := range n.procs.files {
+		if f.noPython != nil {
+			c.Unknown = append(c.Unknown, f.noPython.Error())
+		}
+	}
+	slices.Sort(c.Unknown)
+	c.Unknown = slices.Compact(c.Unknown)
+	return c
 }

@@ -17,6 +17,8 @@ import (
 type Options struct {
 	// NoRuntimes leaves out the functions of interpreters.
 	NoRuntimes bool
+	// NoCache leaves perf's build-ID cache as it is: the recording contains the names of functions of interpreters.
+	NoCache bool
 	// Pipe means that the recording is read while it is made.
 	Pipe    bool
 	PerTask bool // threads are recorded, rather than CPUs
@@ -87,7 +89,8 @@ func (r *Recorder) init(u *bpf.Unwinder) {
 		incomplete: placeCounts{}}
 	if !r.opts.NoRuntimes {
 		r.procs.interpreters = true
-		r.names = &interpreted{procs: r.procs, set: functions.New(), carry: r.opts.Pipe, missing: map[use]uint64{}}
+		r.names = &interpreted{procs: r.procs, set: functions.New(), carry: r.opts.Pipe || r.opts.NoCache,
+			noCache: r.opts.NoCache, missing: map[use]uint64{}}
 		r.merged.names = r.names
 	}
 	r.resolver.walker.MaxDepth = bpf.MaxFrames

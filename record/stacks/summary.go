@@ -31,11 +31,7 @@ func (r *Recorder) Summary() *Summary {
 		Tables: r.tables.made, Failed: r.tables.failed, Incomplete: r.resolver.incomplete.list(),
 		Nameless: r.procs.namelessJava()}
 	if r.names != nil {
-		s.Interpreted = r.names.count
-		s.Interpreted.Functions = r.names.set.Len()
-		if s.Interpreted.Functions > 0 {
-			r.opts.Verbose(fmt.Sprintf("%d functions of interpreters", r.names.set.Len()))
-		}
+		s.Interpreted = r.names.counts()
 	}
 	s.Complete, s.Early[bpf.EndEntry] = s.Early[bpf.EndEntry], 0
 	s.None, s.Early[bpf.EndNoUser] = s.Early[bpf.EndNoUser], 0
