@@ -26,15 +26,20 @@ enum {
 #define MAX_SEARCH 512
 #define RETRY 20000000
 
-/* word and half return a field of the object in w->object. */
+/* word, half and byte return a field of the object in w->object. */
 static inline_always __u64 word(struct walk *w, __u32 off)
 {
-	return *(__u64 *)&w->object[off & (OBJECT - 1)];
+	return *(__u64 *)((void *)w->object + (off & (OBJECT - 1)));
 }
 
 static inline_always __u32 half(struct walk *w, __u32 off)
 {
-	return *(__u32 *)&w->object[off & (OBJECT - 1)];
+	return *(__u32 *)((void *)w->object + (off & (OBJECT - 1)));
+}
+
+static inline_always __u8 byte(struct walk *w, __u32 off)
+{
+	return *(__u8 *)((void *)w->object + (off & (OBJECT - 1)));
 }
 
 /* read_object reads size bytes of a process's object into w->object. */
@@ -141,88 +146,100 @@ static inline_always __u64 mix(__u64 h, __u64 v)
 	return h ^ h >> 32;
 }
 
-/*
- * check_code returns a hash of a code object, whose memory may be used for another one later: of its name, and of
- * where its file's name and its table of lines are. It returns 0 if the object cannot be read.
- */
-static inline_always __u32 check_code(struct walk *w, struct python *p, __u64 code)
-{
-	__u64 h, name;
-
-	if (read_object(w, code + p->code_at, p->code_size))
-		return 0;
-	name = word(w, p->code_name);
-	h = mix(half(w, p->code_first_line), word(w, p->code_file));
-	h = mix(h, word(w, p->code_lines));
-	if (bpf_probe_read_user(&name, sizeof(name), (void *)name + p->string_hash))
-		return 0;
-	h = mix(h, name);
-	return (__u32)h | 1;
-}
-
 /* offset_in returns the offset of the instruction of a frame of 3.11 and later, in bytes. */
-static inline_always __u32 offset_in(struct walk *w, struct python *p, __u64 code, __u64 instr)
+static inline_always __u32 offset_in(struct walk *w, struct python *p)
 {
-	__u64 start = code + p->code_instrs, copies = 0;
+	__u64 instr = word(w, p->instr), start = w->code_object + p->code_instrs, copies = 0;
 	__u32 copy;
 
 	if (p->copy_index != NO_FIELD) { /* each thread has its own copy of the code */
 		copy = half(w, p->copy_index);
-		if (copy && !bpf_probe_read_user(&copies, sizeof(copies), (void *)code + p->code_copies) && copies)
+		if (copy && !bpf_probe_read_user(&copies, sizeof(copies), (void *)w->code_object + p->code_copies) && copies)
 			bpf_probe_read_user(&start, sizeof(start), (void *)copies + 8 + 8 * (__u64)copy);
 	}
 	return instr - start;
 }
 
 /*
- * python_frame stores the frame at w->frame and goes to its caller, or returns 1 at the outermost one. The verifier
- * checks it separately, as it does step.
+ * python_frame reads the frame at w->frame and goes to its caller: it sets w->code_object, 0 if the frame is none of a
+ * function, and w->place. It returns 1 if the frame cannot be read. The verifier checks it separately, as it does
+ * step; it is not in one with the following ones, because arm64's programs have little stack left.
  */
 __attribute__((noinline)) int python_frame(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 code, instr, back, at, number;
-	__u32 off, check, entry;
 	struct python *p;
+	__u64 last;
 
 	if (!w)
 		return 1;
 	p = bpf_map_lookup_elem(&pythons, &w->python);
 	if (!p || read_object(w, w->frame, p->frame_size))
 		return 1;
-	number = w->out.head.interpreted;
-	at = w->out.head.frames + 2 * number;
-	keep_whole(at);
-	if (number >= MAX_INTERPRETED || at < 2 || at > MAX_FRAMES + 2 * MAX_INTERPRETED - 2)
+	w->frame = word(w, p->back);
+	w->code_object = 0;
+	if (p->entry == ENTRY_SHIM && byte(w, p->owner) >= OWNED_BY_STACK) {
+		last = w->out.head.frames + 2 * (__u64)w->out.head.interpreted - 1;
+		keep_whole(last);
+		if (w->out.head.interpreted && last < MAX_FRAMES + 2 * MAX_INTERPRETED)
+			w->out.words[last] |= FIRST_OF_CALL;
+		return 0;
+	}
+	w->code_object = word(w, p->code) & ~7ULL;
+	w->place = p->entry == ENTRY_EACH || (p->entry == ENTRY_FLAG && byte(w, p->owner));
+	if (p->instr_bits == 32)
+		w->place |= half(w, p->instr) * p->instr_unit & OFFSET_BITS;
+	else
+		w->place |= offset_in(w, p) & OFFSET_BITS;
+	return 0;
+}
+
+/*
+ * python_check sets w->check to a hash of the code object, whose memory may be used for another one later: of its name,
+ * and of where its file's name and its table of lines are. It is 0 if the object cannot be read.
+ */
+__attribute__((noinline)) int python_check(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct python *p;
+	__u64 h, name;
+
+	if (!w)
 		return 1;
-	back = word(w, p->back);
-	if (p->entry == ENTRY_SHIM && w->object[p->owner & (OBJECT - 1)] >= OWNED_BY_STACK) {
-		if (number)
-			w->out.words[at - 1] |= FIRST_OF_CALL;
-		goto out;
+	w->check = 0;
+	p = bpf_map_lookup_elem(&pythons, &w->python);
+	if (!p || read_object(w, w->code_object + p->code_at, p->code_size))
+		return 1;
+	h = mix(half(w, p->code_first_line), word(w, p->code_file));
+	h = mix(h, word(w, p->code_lines));
+	if (bpf_probe_read_user(&name, sizeof(name), (void *)word(w, p->code_name) + p->string_hash))
+		return 1;
+	w->check = (__u32)mix(h, name) | 1;
+	return 0;
+}
+
+/* python_code stores the interpreted frame with w->code_object, and returns 1 if there is no room. */
+__attribute__((noinline)) int python_code(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 at, id;
+
+	if (!w || w->out.head.interpreted >= MAX_INTERPRETED)
+		return 1;
+	at = w->out.head.frames + 2 * (__u64)w->out.head.interpreted;
+	keep_whole(at);
+	if (at > MAX_FRAMES + 2 * MAX_INTERPRETED - 2)
+		return 1;
+	w->out.words[at] = w->code_object;
+	w->out.words[at + 1] = (__u64)w->check << 32 | w->place;
+	w->out.head.interpreted++;
+	id = w->code_object ^ (__u64)w->check << 32;
+	at = mix(0, id) % KNOWN_CODES;
+	if (w->codes[at] != id) {
+		w->codes[at] = id;
+		w->new_code = 1;
 	}
-	code = word(w, p->code) & ~7ULL;
-	entry = p->entry == ENTRY_EACH || (p->entry == ENTRY_FLAG && w->object[p->owner & (OBJECT - 1)]);
-	if (p->instr_bits == 32) {
-		off = half(w, p->instr) * p->instr_unit;
-	} else {
-		instr = word(w, p->instr);
-		off = offset_in(w, p, code, instr);
-	}
-	check = check_code(w, p, code);
-	if (check) {
-		w->out.words[at] = code;
-		w->out.words[at + 1] = (__u64)check << 32 | (off & 0x7ffffffe) | entry;
-		w->out.head.interpreted = number + 1;
-		at = mix(code, check) % KNOWN_CODES;
-		if (w->codes[at] != (code ^ (__u64)check << 32)) {
-			w->codes[at] = code ^ (__u64)check << 32;
-			w->new_code = 1;
-		}
-	}
-out:
-	w->frame = back;
-	return !back;
+	return 0;
 }
 
 /* python stores the frames of the Python functions that the current thread runs, the innermost first. */
@@ -230,11 +247,12 @@ static inline_always void python(struct walk *w, __u32 slot)
 {
 	w->tls = thread_data(bpf_get_current_task());
 	find_thread(slot);
-	if (!w->frame)
-		return;
-	for (int i = 0; i < MAX_INTERPRETED + MAX_INTERPRETED / 2; i++)
-		if (python_frame(slot))
+	for (int i = 0; i < MAX_INTERPRETED + MAX_INTERPRETED / 2; i++) {
+		if (!w->frame || python_frame(slot))
 			break;
+		if (w->code_object && !python_check(slot) && python_code(slot))
+			break;
+	}
 }
 
 #endif

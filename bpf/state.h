@@ -32,6 +32,7 @@ struct head {
  */
 #define MAX_INTERPRETED 512
 #define FIRST_OF_CALL 1
+#define OFFSET_BITS 0x7ffffffe
 
 /* What precedes a copy of the stack. */
 struct copy_head {
@@ -149,7 +150,10 @@ struct walk {
 	__u32 new_code;   /* a stack had a code object that is not in codes; the recorder is not woken yet */
 	__u64 tls;        /* address of the thread's own data */
 	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame */
-	__u8 object[OBJECT + 8];
+	__u64 code_object;
+	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
+	__u32 check;      /* a hash of it */
+	__u64 object[OBJECT / 8 + 1];
 	struct known_thread threads[KNOWN_THREADS];
 	__u64 codes[KNOWN_CODES];
 	__u8 head[BLOCK_HEAD + 8];

@@ -222,7 +222,10 @@ type unwindWalk struct {
 	Thread      uint64
 	Interpreter uint64
 	Frame       uint64
-	Object      [264]uint8
+	CodeObject  uint64
+	Place       uint32
+	Check       uint32
+	Object      [33]uint64
 	Threads     [128]struct {
 		_        structs.HostLayout
 		Id       uint64
