@@ -176,7 +176,9 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 	symbols := symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
 		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,
 		KernelRefAddr: addr, Reading: r.bar.Reading})
-	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: keep, NoIdle: in.noIdle, NoNative: in.noNative,
+	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: keep, NoIdle: in.noIdle,
+		NoNative: in.noNative,
+
 		KeepExited: in.keepExited, Written: r.Written,
 		Progress: func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.Path), n, of) }})
 	return nil

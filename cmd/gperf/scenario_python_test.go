@@ -154,7 +154,8 @@ func TestScenarioPythonFunctions(t *testing.T) {
 			if n < 100 || good*100 < n*95 {
 				t.Errorf("%d of %d stacks are right, not %+v\n%s", good, n, wrong, r.stderr)
 			}
-			for _, f := range []string{"spin", "deep", "berechne_größe_数", "values", "wait_for", "key", "long", "made", "thread"} {
+			for _, f := range []string{"spin", "deep", "berechne_größe_数", "values", "wait_for", "key", "long", "made",
+				"thread"} {
 				if !functions[f] {
 					t.Errorf("no sample of %s", f)
 				}
@@ -201,7 +202,8 @@ func TestScenarioPythonElsewhere(t *testing.T) {
 	if kept, _ := filepath.Glob(filepath.Join(elsewhere, ".debug", dso.PythonName, "*")); len(kept) > 0 {
 		t.Errorf("-N stored %v", kept)
 	}
-	mustRecord(t, dir, "--no-runtimes", "-o", data, "-e", "cpu-clock", "-F", "499", "-g", "--", python, program, "1")
+	mustRecord(t, dir, "--no-runtimes", "-o", data, "-e", "cpu-clock", "-F", "499", "-g", "--",
+		python, program, "1")
 	if got := names(data); strings.Contains(got, "deep") {
 		t.Errorf("--no-runtimes: functions are named:\n%.500s", got)
 	}
@@ -214,7 +216,8 @@ func TestScenarioPythonNoNative(t *testing.T) {
 	data := filepath.Join(dir, "p.data")
 	mustRecord(t, dir, "-o", data, "-e", "cpu-clock", "-F", "499", "-g", "--", pythons(t)[0], program, "1")
 	report := func(flags ...string) string {
-		out, _ := gperf(t, append([]string{"report", "--stdio", "--no-children", "-g", "none", "-i", data}, flags...)...)
+		all := append([]string{"report", "--stdio", "--no-children", "-g", "none", "-i", data}, flags...)
+		out, _ := gperf(t, all...)
 		return out
 	}
 	first := func(text string) string {

@@ -26,12 +26,16 @@ const (
 )
 
 var (
-	words313 = offsetWords{nextInterpreter: 8, threads: 9, threadSize: 19, nextThread: 21, top: 23, id: 24, status: 27,
-		frameSize: 28, back: 29, code: 30, instr: 31, owner: 33, codeSize: 34, file: 35, name: 36, qualname: 37, lines: 38,
-		firstLine: 39, instrs: 43, bytes: 64, str: 67}
-	words314 = offsetWords{nextInterpreter: 8, threads: 9, threadSize: 22, nextThread: 24, top: 26, id: 27, status: 30,
-		frameSize: 31, back: 32, code: 33, instr: 34, owner: 36, copyAt: 38, codeSize: 39, file: 40, name: 41, qualname: 42,
-		lines: 43, firstLine: 44, instrs: 48, copies: 49, bytes: 74, str: 77}
+	words313 = offsetWords{nextInterpreter: 8, threads: 9,
+		threadSize: 19, nextThread: 21, top: 23, id: 24, status: 27,
+		frameSize: 28, back: 29, code: 30, instr: 31, owner: 33,
+		codeSize: 34, file: 35, name: 36, qualname: 37, lines: 38, firstLine: 39, instrs: 43,
+		bytes: 64, str: 67}
+	words314 = offsetWords{nextInterpreter: 8, threads: 9,
+		threadSize: 22, nextThread: 24, top: 26, id: 27, status: 30,
+		frameSize: 31, back: 32, code: 33, instr: 34, owner: 36, copyAt: 38,
+		codeSize: 39, file: 40, name: 41, qualname: 42, lines: 43, firstLine: 44, instrs: 48, copies: 49,
+		bytes: 74, str: 77}
 )
 
 var errOffsets = errors.New("_Py_DebugOffsets has no plausible content")
@@ -52,7 +56,8 @@ func debugOffsets(b []byte, version [2]int) (w PythonWalk, o pythonObjects, err 
 	free := d.word(freeThreadedWord) != 0
 	w = PythonWalk{Head: d.limited(headWord, 1<<20), Threads: uint32(d.limited(at.threads, 1<<20)),
 		NextInterpreter: uint32(d.limited(at.nextInterpreter, 1<<20)),
-		NextThread:      d.small(at.nextThread), ThreadID: d.small(at.id), Status: d.small(at.status), Top: d.small(at.top),
+		NextThread:      d.small(at.nextThread), ThreadID: d.small(at.id), Status: d.small(at.status),
+		Top: d.small(at.top),
 		TopFrame: noField, Back: d.small(at.back), Code: d.small(at.code), Instr: d.small(at.instr),
 		Owner: d.small(at.owner), CopyIndex: noField, Instrs: uint16(d.limited(at.instrs, 1<<12)),
 		Entry: entryShim, InstrBits: 64, InstrUnit: 1}

@@ -42,7 +42,7 @@ func checkRuntimes(m *Machine) Check {
 	}
 	remedy := ""
 	if r := m.rights(); !r.has(unix.CAP_SYS_PTRACE) {
-		remedy = "CAP_SYS_PTRACE, for the processes of others and, if kernel.yama.ptrace_scope is not 0, for running ones"
+		remedy = "CAP_SYS_PTRACE reads other processes, too; kernel.yama.ptrace_scope=0 allows the same user"
 	}
 	switch {
 	case len(unknown) > 0:

@@ -53,8 +53,9 @@ func (f *file) info() []byte {
 
 // lines returns the line program: a sequence for each function.
 func (f *file) lines() []byte {
-	h := []byte{1, 1, 1, 0, 1, 10, 0, 1, 1, 1, 1, 0, 0, 0, 1} // the sizes of instructions, and how opcodes are encoded
-	h = append(h, 0)                                          // no directories: names of files are as the program has them
+	// The sizes of instructions, how special opcodes are encoded, and the operands of the others.
+	h := []byte{1, 1, 1, 0, 1, 10, 0, 1, 1, 1, 1, 0, 0, 0, 1}
+	h = append(h, 0) // no directories: names of files are as the program has them
 	files := map[string]uint64{}
 	var program []byte
 	for i := range f.list {

@@ -112,7 +112,8 @@ func FileOf(ip uint64) int { return int((ip - dso.FunctionsBase) / dso.Functions
 func (s *Set) Mapping(pid int32, number int) *format.Mmap {
 	const private = 2
 	return &format.Mmap{Misc: format.MiscUser, PID: pid, TID: pid, Start: base(number), Len: dso.FunctionsSize,
-		BuildID: s.files[number].id.Bytes(), Prot: format.ProtExec | 1, Flags: private, Filename: dso.PythonName, V2: true}
+		BuildID: s.files[number].id.Bytes(), Prot: format.ProtExec | 1, Flags: private, V2: true,
+		Filename: dso.PythonName}
 }
 
 // IP returns the address of an instruction at an offset of a function's code of size bytes that begins at ip. It is the
@@ -132,10 +133,11 @@ func (s *Set) Complete() (records []*format.TextPoke) {
 		return nil
 	}
 	const most = 60000
+	at := base(len(s.files) - 1)
 	for _, p := range c.pieces() {
 		for off := 0; off < len(p.data); off += most {
-			records = append(records, &format.TextPoke{Addr: base(len(s.files)-1) + p.off + uint64(off),
-				New: p.data[off:min(off+most, len(p.data))]})
+			data := p.data[off:min(off+most, len(p.data))]
+			records = append(records, &format.TextPoke{Addr: at + p.off + uint64(off), New: data})
 		}
 	}
 	s.begin()

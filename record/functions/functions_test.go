@@ -116,7 +116,8 @@ func TestCarried(t *testing.T) {
 		stored, err := os.ReadFile(new(dso.Tree).CachePath(im.BuildID(), "elf"))
 		got, err2 := io.ReadAll(io.NewSectionReader(im, 0, int64(im.Size)))
 		if err != nil || err2 != nil || string(got) != string(stored) {
-			t.Errorf("round %d: the recording has %d bytes (%v), the cache %d (%v)", round, len(got), err2, len(stored), err)
+			t.Errorf("round %d: the recording has %d bytes (%v), the cache %d (%v)",
+				round, len(got), err2, len(stored), err)
 		}
 	}
 	if s.Complete() != nil {
