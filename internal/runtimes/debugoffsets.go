@@ -57,7 +57,7 @@ func debugOffsets(b []byte, version [2]int) (w PythonWalk, o pythonObjects, err 
 	w = PythonWalk{Head: d.limited(headWord, 1<<20), Threads: uint32(d.limited(at.threads, 1<<20)),
 		NextInterpreter: uint32(d.limited(at.nextInterpreter, 1<<20)),
 		NextThread:      d.small(at.nextThread), ThreadID: d.small(at.id), Status: d.small(at.status),
-		Top: d.small(at.top),
+		Top:      d.small(at.top),
 		TopFrame: noField, Back: d.small(at.back), Code: d.small(at.code), Instr: d.small(at.instr),
 		Owner: d.small(at.owner), CopyIndex: noField, Instrs: uint16(d.limited(at.instrs, 1<<12)),
 		Entry: entryShim, InstrBits: 64, InstrUnit: 1}

@@ -56,6 +56,9 @@ func (j *Merged) Join(e *Event, rec []byte, head bpf.Head, data []byte) {
 		j.Records = append(j.Records, rec...)
 		return
 	}
+	if j.names != nil && !head.Copy {
+		j.names.need(int32(e.word(rec, e.TID)), e.word(rec, e.Time), data)
+	}
 	j.join(&bpfStack{head: head, data: data}, rec, e.word(rec, e.TID), e.word(rec, e.Time), chain, e.max)
 }
 

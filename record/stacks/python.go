@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
+	"gperf/internal/dso"
 	"gperf/internal/runtimes"
 	"gperf/record/functions"
 	"gperf/record/synth"
@@ -170,6 +172,43 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 	return n.words
 }
 
+// Interpret returns the frames of a stack that a program has sent, with its interpreted frames. o is the program's output.
+func (j *Merged) Interpret(o Output, s *bpf.Stack) []byte {
+	pid := int32(o.TID)
+	if j.names == nil || len(s.Interpreted) == 0 {
+		return s.User
+	}
+	p := j.names.procs.byPID[pid]
+	if p == nil {
+		return s.User
+	}
+	head := bpf.Head{End: bpf.EndEntry, Exec: p.execSeq, Frames: uint32(len(s.User) / 8),
+		Interpreted: uint32(len(s.Interpreted) / 16)}
+	return bytes.Clone(j.names.insert(pid, o.Time, &head, slices.Concat(s.User, s.Interpreted)))
+}
+
+// need notes that a sample of a process needs the mappings of the functions in its frames.
+func (n *interpreted) need(pid int32, time uint64, frames []byte) {
+	p := n.procs.byPID[pid]
+	for ; p != nil && len(frames) >= 8; frames = frames[8:] {
+		if ip := binary.LittleEndian.Uint64(frames); ip-dso.FunctionsBase < dso.FunctionsBase {
+			n.note(p, ip, time)
+		}
+	}
+}
+
+// note notes that a sample of a process needs the mapping of a function.
+func (n *interpreted) note(p *process, ip, time uint64) {
+	file := functions.FileOf(ip)
+	if p.mapped[file] {
+		return
+	}
+	u := use{p.pid, file}
+	if first, ok := n.missing[u]; !ok || time < first {
+		n.missing[u] = time
+	}
+}
+
 // decode divides the interpreted frames of a stack into those of each native frame.
 func (n *interpreted) decode(b []byte) {
 	le := binary.LittleEndian
@@ -219,12 +258,7 @@ func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, t
 		return
 	}
 	n.count.Named++
-	if file := functions.FileOf(at.ip); !p.mapped[file] {
-		u := use{p.pid, file}
-		if first, ok := n.missing[u]; !ok || time < first {
-			n.missing[u] = time
-		}
-	}
+	n.note(p, at.ip, time)
 	n.words = binary.LittleEndian.AppendUint64(n.words, functions.IP(at.ip, at.size, f.Off))
 }
 
