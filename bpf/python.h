@@ -104,12 +104,13 @@ __attribute__((noinline)) int next_thread(__u32 slot)
 
 /*
  * find_thread sets w->frame to the current thread's frame: 0 if it runs no Python. It remembers where the threads'
- * states are, but not of all threads of all CPUs.
+ * states are, but not of all threads of all CPUs. Where several interpreters run in a thread, only those from 3.12 on
+ * say which one does now: before, it is the newest one that runs anything, and may be another one the next time.
  */
 __attribute__((noinline)) int find_thread(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 id = bpf_get_current_pid_tgid(), now;
+	__u64 id = bpf_get_current_pid_tgid(), older = 0;
 	struct python *p;
 	struct known_thread *k;
 
@@ -119,23 +120,24 @@ __attribute__((noinline)) int find_thread(__u32 slot)
 	if (!p)
 		return 0;
 	k = &w->threads[id % KNOWN_THREADS];
-	w->frame = 0;
-	if (k->id == id && k->thread) {
+	w->frame = w->interpreter = 0;
+	bpf_probe_read_user(&w->interpreter, sizeof(w->interpreter), (void *)p->head);
+	if (k->id == id && k->thread && (p->status != NO_FIELD || k->only == w->interpreter)) {
 		w->thread = k->thread;
 		if (read_thread(w, p))
 			return 0;
 	}
-	now = bpf_ktime_get_ns();
-	if (k->id == id && now - k->searched < RETRY)
+	if (k->id == id && !k->thread && bpf_ktime_get_ns() - k->searched < RETRY)
 		return 0;
-	w->thread = w->interpreter = 0;
-	bpf_probe_read_user(&w->interpreter, sizeof(w->interpreter), (void *)p->head);
+	w->thread = 0;
+	bpf_probe_read_user(&older, sizeof(older), (void *)w->interpreter + p->next_interpreter);
+	k->only = older ? 0 : w->interpreter;
 	for (int i = 0; i < MAX_SEARCH; i++)
 		if (next_thread(slot))
 			break;
 	k->id = id;
 	k->thread = w->frame ? w->thread : 0;
-	k->searched = now;
+	k->searched = bpf_ktime_get_ns();
 	return 0;
 }
 

@@ -115,6 +115,7 @@ struct known_thread {
 	__u64 id;       /* tgid and thread id */
 	__u64 thread;   /* its state; 0: it has none */
 	__u64 searched; /* time of the last search, in ns */
+	__u64 only;     /* the interpreter, if there was only one */
 };
 
 #define OBJECT 256       /* bytes of an object of an interpreter */

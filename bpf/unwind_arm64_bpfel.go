@@ -231,6 +231,7 @@ type unwindWalk struct {
 		Id       uint64
 		Thread   uint64
 		Searched uint64
+		Only     uint64
 	}
 	Codes [2048]uint64
 	Head  [136]uint8
