@@ -2,6 +2,7 @@ package dso
 
 import (
 	"bytes"
+	"io"
 	"sync"
 )
 
@@ -23,46 +24,42 @@ func IsFunctions(name string) bool { return name == PythonName }
 type Carried struct {
 	mu    sync.Mutex
 	files map[uint64]*sparse // incomplete, by the address of their mapping
-	size  uint64
-	done  map[BuildID][]byte
+	bytes int                // of all files
+	done  map[BuildID]*sparse
 }
 
-// sparse is a file of which some bytes are known.
-type sparse struct{ b []byte }
+const (
+	maxCarried     = 256 << 20 // bytes of all files
+	maxCarriedFile = 64 << 20  // size of a file
+)
 
-// maxCarried limits the size of all these files together, in bytes.
-const maxCarried = 256 << 20
-
-// Add adds some bytes of a file at the address that they have in its mapping. The first bytes come last.
+// Add adds some bytes of a file at the address that they have in its mapping. The first bytes come last. It copies b.
 func (c *Carried) Add(addr uint64, b []byte) {
-	if addr < FunctionsBase {
+	at, off := addr&^(FunctionsSize-1), addr%FunctionsSize
+	if addr < FunctionsBase || addr >= 2*FunctionsBase || off+uint64(len(b)) > maxCarriedFile {
 		return
 	}
-	at, off := addr&^(FunctionsSize-1), addr%FunctionsSize
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.bytes += len(b); c.bytes > maxCarried {
+		return
+	}
+	if c.files == nil {
+		c.files, c.done = map[uint64]*sparse{}, map[BuildID]*sparse{}
+	}
 	f := c.files[at]
 	if f == nil {
 		f = &sparse{}
+		c.files[at] = f
 	}
-	if grow := int64(off) + int64(len(b)) - int64(len(f.b)); grow > 0 {
-		if c.size += uint64(grow); c.size > maxCarried {
-			c.size -= uint64(grow)
-			return
-		}
-		f.b = append(f.b, make([]byte, grow)...)
-	}
-	copy(f.b[off:], b)
-	if c.files == nil {
-		c.files, c.done = map[uint64]*sparse{}, map[BuildID][]byte{}
-	}
-	c.files[at] = f
+	f.parts = append(f.parts, part{int64(off), bytes.Clone(b)})
+	f.size = max(f.size, int64(off)+int64(len(b)))
 	if off > 0 {
 		return
 	}
 	delete(c.files, at)
-	if im, err := NewImage(bytes.NewReader(f.b), int64(len(f.b)), PythonName); err == nil && !im.BuildID().IsZero() {
-		c.done[im.BuildID()] = f.b
+	if im, err := NewImage(f, f.size, PythonName); err == nil && !im.BuildID().IsZero() {
+		c.done[im.BuildID()] = f
 	}
 }
 
@@ -73,13 +70,44 @@ func (c *Carried) open(id BuildID) *Image {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := c.done[id]
-	if b == nil {
+	f := c.done[id]
+	if f == nil {
 		return nil
 	}
-	im, err := NewImage(bytes.NewReader(b), int64(len(b)), PythonName)
+	im, err := NewImage(f, f.size, PythonName)
 	if err != nil {
 		return nil
 	}
 	return im
+}
+
+// sparse is a file with holes, which are read as zeros.
+type sparse struct {
+	parts []part
+	size  int64
+}
+
+// part is the bytes at an offset.
+type part struct {
+	off int64
+	b   []byte
+}
+
+// ReadAt implements io.ReaderAt.
+func (f *sparse) ReadAt(b []byte, off int64) (n int, err error) {
+	if off < 0 || off >= f.size {
+		return 0, io.EOF
+	}
+	n = int(min(int64(len(b)), f.size-off))
+	clear(b[:n])
+	for _, p := range f.parts {
+		from, to := max(off, p.off), min(off+int64(n), p.off+int64(len(p.b)))
+		if from < to {
+			copy(b[from-off:to-off], p.b[from-p.off:])
+		}
+	}
+	if n < len(b) {
+		err = io.EOF
+	}
+	return n, err
 }
