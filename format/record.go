@@ -1,7 +1,6 @@
 package format
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 )
 
@@ -117,7 +116,7 @@ func (r *Raw) Release() {
 }
 
 // header returns the record's struct perf_event_header.
-func (r Raw) header(order binary.ByteOrder) []byte {
+func (r Raw) header(order Order) []byte {
 	b := make([]byte, HeaderSize)
 	order.PutUint32(b, uint32(r.Type))
 	order.PutUint16(b[4:], uint16(r.Misc))
@@ -354,11 +353,11 @@ func (*Other) sealed()             {}
 // the record's event if that has FlagSampleIDAll, and 0 otherwise. If st is not 0, the
 // record ends with a sample id.
 func ParseRecord(r Raw, st SampleType) (Record, error) {
-	return parseRecord(r, binary.LittleEndian, st)
+	return parseRecord(r, LittleEndian, st)
 }
 
 // parseRecord decodes r. trailer is the sample_type of the sample id at the record's end, or 0 if there is none.
-func parseRecord(r Raw, order binary.ByteOrder, trailer SampleType) (Record, error) {
+func parseRecord(r Raw, order Order, trailer SampleType) (Record, error) {
 	body := r.Data
 	var id RecordID
 	if trailer != 0 && r.Type < typeKernelEnd {
@@ -506,7 +505,7 @@ func sampleIDSize(st SampleType) int {
 	return n
 }
 
-func parseSampleID(b []byte, order binary.ByteOrder, st SampleType) (id RecordID) {
+func parseSampleID(b []byte, order Order, st SampleType) (id RecordID) {
 	c := cursor{b: b, order: order}
 	if st&SampleTID != 0 {
 		id.PID, id.TID = int32(c.u32()), int32(c.u32())

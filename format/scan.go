@@ -2,7 +2,6 @@ package format
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
 )
@@ -10,7 +9,7 @@ import (
 // scanner reads records in file order.
 type scanner struct {
 	src   source
-	order binary.ByteOrder
+	order Order
 	pos   int64 // of buf[0], in the file
 	end   int64 // end of the records, in the file
 	buf   []byte
@@ -67,7 +66,7 @@ func (s *scanner) read() (Raw, error) {
 }
 
 // payload returns the number of bytes after a record that belong to it and are not part of its size.
-func payload(rec Raw, order binary.ByteOrder) int64 {
+func payload(rec Raw, order Order) int64 {
 	switch {
 	case rec.Type == TypeAuxtrace && len(rec.Data) >= 8:
 		return int64(min(order.Uint64(rec.Data), endless))
@@ -97,7 +96,7 @@ const maxPayload = 1 << 30
 const compressed2Header = HeaderSize + 8
 
 // compressed2Size returns a record's size in bytes if its 16-bit size has overflowed.
-func compressed2Size(b []byte, order binary.ByteOrder, size int) int {
+func compressed2Size(b []byte, order Order, size int) int {
 	if len(b) < compressed2Header {
 		return size
 	}

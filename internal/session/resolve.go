@@ -1,8 +1,6 @@
 package session
 
 import (
-	"encoding/binary"
-
 	"gperf/format"
 )
 
@@ -137,7 +135,7 @@ func (w *walk) unwind(samples []Sample) {
 	w.session.unwinder().walkAll(w.stacks, w.file.Attrs)
 	for _, t := range w.stacks {
 		s := t.sample
-		ips := format.NewWords(t.ips, binary.LittleEndian)
+		ips := format.NewWords(t.ips, format.LittleEndian)
 		s.User = join(s.User, w.frames.resolveUser(s, ips, hashOf(ips)))
 	}
 }
