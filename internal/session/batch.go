@@ -59,9 +59,7 @@ func (b *Batch) Release() {
 	b.Samples = b.Samples[:0]
 	b.Records = nil
 	b.frames.used = 0
-	for i := range b.raws {
-		b.raws[i].Release()
-	}
+	format.ReleaseAll(b.raws)
 	b.raws = b.raws[:0]
 	batches.Put(b)
 }

@@ -105,15 +105,7 @@ func readBatches(r *format.Reader, decode func(*Batch), in chan<- *Batch, quit <
 	for {
 		b := newBatch()
 		var err error
-		for len(b.raws) < batchSize && err == nil {
-			var raw format.Raw
-			if raw, err = r.Next(); err == nil {
-				b.raws = append(b.raws, raw)
-			}
-			if raw.Type == format.TypeFinishedRound {
-				break // the next round of a live recording may take long
-			}
-		}
+		b.raws, err = r.Append(b.raws)
 		decode(b)
 		b.read, b.size = r.Progress()
 		select {
