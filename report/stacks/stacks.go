@@ -202,6 +202,16 @@ type stacksInput struct {
 	events      []int32 // in Set.events, of those in File.Attrs
 	first, last uint64  // times of samples
 	by, fields  *by.Keys
+	recent      [recentTallies]recentTally // by numbers of the chain's parts: most samples have a recent key
+}
+
+// recentTallies is a power of two.
+const recentTallies = 512
+
+type recentTally struct {
+	key   tallyKey
+	tally int32
+	known bool
 }
 
 // readKeys finds the keys of the set in the recording.
@@ -285,6 +295,10 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	}
 	group, fields := in.by.Of(s), in.fieldsOf(s, k.event)
 	k.group, k.fields = group, fields
+	recent := &in.recent[(s.UserPart^s.KernelPart<<4)&(recentTallies-1)]
+	if recent.known && recent.key == k {
+		return &in.tallies[recent.tally]
+	}
 	i, ok := in.byKey[k]
 	if !ok {
 		i = int32(len(in.tallies))
@@ -293,6 +307,7 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 			idle: k.idle, comm: s.Comm, values: group.Values, fields: fields.Values, chained: k.chained, chain: s.Chain,
 			leaf: k.leaf, waker: s.Waker})
 	}
+	*recent = recentTally{k, i, true}
 	return &in.tallies[i]
 }
 
