@@ -187,8 +187,8 @@ func (a *Attr) Append(b []byte) []byte {
 // bitFields returns a word of C bit-fields with the first one in the lowest
 // bits. Big-endian machines begin with the highest; the bits of one field keep
 // their order.
-func bitFields(v uint64, order binary.ByteOrder, widths []int) (w uint64) {
-	if order != binary.BigEndian {
+func bitFields(v uint64, order Order, widths []int) (w uint64) {
+	if order != BigEndian {
 		return v
 	}
 	pos := 0
@@ -205,7 +205,7 @@ var attrBits = slices.Concat(slices.Repeat([]int{1}, preciseShift), []int{2}, sl
 
 // parseAttr reads an attr of any size from 64 bytes on and skips fields that
 // gperf does not know.
-func parseAttr(b []byte, order binary.ByteOrder) (Attr, error) {
+func parseAttr(b []byte, order Order) (Attr, error) {
 	if len(b) < minAttrSize {
 		return Attr{}, fmt.Errorf("attr of %d bytes is shorter than %d", len(b), minAttrSize)
 	}

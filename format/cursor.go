@@ -2,7 +2,6 @@ package format
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 )
 
@@ -10,7 +9,7 @@ import (
 // decoders need only one check, at their end.
 type cursor struct {
 	b     []byte
-	order binary.ByteOrder
+	order Order
 	short bool
 	tail  int    // size of the sample id after b, in bytes
 	nr    uint64 // the count that exceeds the record; 0 if a single field does

@@ -2,7 +2,6 @@ package format
 
 import (
 	"cmp"
-	"encoding/binary"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ const maxPath = 4096
 
 // sources combines the lines with their addresses (struct bpf_line_info: insn_off, file_name_off, line_off, line_col,
 // whose upper 22 bits are the line).
-func (p *bpfProg) sources(types *btf, order binary.ByteOrder) (l []BPFLine) {
+func (p *bpfProg) sources(types *btf, order Order) (l []BPFLine) {
 	_, b := types.parts(order)
 	names := string(b) // file names are substrings of this
 	for i := uint64(0); i < uint64(min(p.lines.n, p.jited.n)); i++ {
@@ -156,7 +155,7 @@ func parseBPFProgInfo(c *cursor) (p bpfProg) {
 }
 
 // funcs names a program's functions as the kernel does in kallsyms.
-func (p *bpfProg) funcs(types *btf, order binary.ByteOrder) (l []BPFFunc) {
+func (p *bpfProg) funcs(types *btf, order Order) (l []BPFFunc) {
 	n := p.ksyms.n
 	if n != p.tags.n || n != p.lens.n {
 		return nil
@@ -172,7 +171,7 @@ func (p *bpfProg) funcs(types *btf, order binary.ByteOrder) (l []BPFFunc) {
 	return l
 }
 
-func (p *bpfProg) suffix(types *btf, i uint64, order binary.ByteOrder) string {
+func (p *bpfProg) suffix(types *btf, i uint64, order Order) string {
 	switch {
 	case types != nil:
 		info := p.at(p.infos, i, uint64(p.infoSize))
@@ -211,7 +210,7 @@ var btfExtra = [...]struct{ fixed, each int }{
 }
 
 // parts returns the types and the strings, or nil if they are corrupt.
-func (b *btf) parts(order binary.ByteOrder) (types, names []byte) {
+func (b *btf) parts(order Order) (types, names []byte) {
 	h := cursor{b: b.data, order: order}
 	if h.u16() != 0xeb9f { // magic
 		return nil, nil
@@ -228,7 +227,7 @@ func (b *btf) parts(order binary.ByteOrder) (types, names []byte) {
 }
 
 // name returns the name of a type, or "" if it has none.
-func (b *btf) name(id uint32, order binary.ByteOrder) string {
+func (b *btf) name(id uint32, order Order) string {
 	types, names := b.parts(order)
 	c := cursor{b: types, order: order}
 	for i := uint32(1); !c.short && len(c.b) > 0; i++ { // type 0 is void

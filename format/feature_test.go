@@ -14,12 +14,7 @@ import (
 // encoder writes the fields of a section in either byte order.
 type encoder struct {
 	b     []byte
-	order byteOrder
-}
-
-type byteOrder interface {
-	binary.ByteOrder
-	binary.AppendByteOrder
+	order Order
 }
 
 func (e *encoder) u16(v uint16) *encoder { e.b = e.order.AppendUint16(e.b, v); return e }
@@ -66,7 +61,7 @@ type featureTest struct {
 	ends []int
 }
 
-func (ft *featureTest) encode(order byteOrder) []byte {
+func (ft *featureTest) encode(order Order) []byte {
 	e := encoder{order: order}
 	ft.write(&e)
 	return e.b
@@ -203,10 +198,10 @@ func writeTestBTF(e *encoder) {
 		uint32(len(names))).raw(string(types.b)).raw(names)
 }
 
-var orders = map[string]byteOrder{"little-endian": binary.LittleEndian, "big-endian": binary.BigEndian}
+var orders = map[string]Order{"little-endian": LittleEndian, "big-endian": BigEndian}
 
 // sectionsOf returns the sections of all featureTests, and BUILD_ID.
-func sectionsOf(order byteOrder) map[Feature][]byte {
+func sectionsOf(order Order) map[Feature][]byte {
 	sections := map[Feature][]byte{}
 	for i := range featureTests {
 		sections[featureTests[i].n] = featureTests[i].encode(order)
@@ -349,7 +344,7 @@ func TestBPFArraysOutside(t *testing.T) {
 
 // simpleperf stores names of events in its own section, besides EVENT_DESC and formats.
 func TestSimpleperfNames(t *testing.T) {
-	f := &File{Order: binary.LittleEndian, Sections: map[Feature][]byte{
+	f := &File{Order: LittleEndian, Sections: map[Feature][]byte{
 		FeatureMetaInfo: []byte(
 			"a\x00b\x00event_type_info\x00cpu-cycles,0,0\nsched:sched_switch,2,47\ncs-etm,8,0\nbad,x\x00")},
 		Attrs: []Attr{{Type: TypeTracepoint, Config: 47}, {Type: TypeTracepoint, Config: 48}, {Type: TypeHardware}, {Type: 8, Config: 16384}, {Type: 8, Config: 16384, Name: "x"}}}
@@ -368,8 +363,8 @@ func TestSimpleperfNames(t *testing.T) {
 
 // simpleperf's index of AUX data has no count.
 func TestSimpleperfAuxtrace(t *testing.T) {
-	f := &File{Order: binary.LittleEndian,
-		Sections: map[Feature][]byte{FeatureAuxtrace: (&encoder{order: binary.LittleEndian}).u64(1, 2, 3, 4).b}}
+	f := &File{Order: LittleEndian,
+		Sections: map[Feature][]byte{FeatureAuxtrace: (&encoder{order: LittleEndian}).u64(1, 2, 3, 4).b}}
 	if got, ok := f.AuxtraceIndex(); !ok || !slices.Equal(got, []AuxtraceEntry{{1, 2}, {3, 4}}) {
 		t.Errorf("%v", got)
 	}
@@ -409,9 +404,9 @@ func TestDefaultNames(t *testing.T) {
 // FuzzFeatures decodes arbitrary bytes as each section, in both byte orders.
 func FuzzFeatures(f *testing.F) {
 	for i := range featureTests {
-		f.Add(uint8(featureTests[i].n), false, featureTests[i].encode(binary.LittleEndian))
+		f.Add(uint8(featureTests[i].n), false, featureTests[i].encode(LittleEndian))
 	}
-	f.Add(uint8(FeatureBPFProgInfo), true, (&featureTest{write: writeTestProgs}).encode(binary.BigEndian))
+	f.Add(uint8(FeatureBPFProgInfo), true, (&featureTest{write: writeTestProgs}).encode(BigEndian))
 	f.Fuzz(func(t *testing.T, n uint8, big bool, data []byte) {
 		order := orders["little-endian"]
 		if big {
@@ -444,7 +439,7 @@ func TestSimpleperfTracingData(t *testing.T) {
 		return append(le.AppendUint16(b, uint16(len(data)+8)), data...)
 	}
 	tracing := func(symbols int) []byte {
-		data := (&TracingData{Order: le, LongSize: 8, PageSize: 4096,
+		data := (&TracingData{Order: LittleEndian, LongSize: 8, PageSize: 4096,
 			Events: []TracepointText{{"skb", []byte(kfreeFormat)}}, Kallsyms: make([]byte, symbols)}).Section().Data
 		data = append(le.AppendUint32(nil, uint32(len(data))), data...)
 		return append(data, make([]byte, -len(data)&63)...)

@@ -2,7 +2,6 @@ package format
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,7 @@ import (
 
 // File is an open perf.data file, with its attrs and sections. Records returns its records.
 type File struct {
-	Order    binary.ByteOrder
+	Order    Order
 	Attrs    []Attr
 	Sections map[Feature][]byte
 	Tracing  *TracingData // nil without tracepoints
@@ -48,7 +47,7 @@ type data struct {
 	at  section
 }
 
-func (d data) scanner(order binary.ByteOrder) *scanner {
+func (d data) scanner(order Order) *scanner {
 	return &scanner{src: d.src, order: order, pos: int64(d.at.off), end: int64(d.at.end())}
 }
 

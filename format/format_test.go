@@ -62,7 +62,7 @@ func testFile(t testing.TB, closed bool) *memFile {
 	t.Helper()
 	m := &memFile{}
 	attrs := testAttrs()
-	tracing := &TracingData{Order: binary.LittleEndian, LongSize: 8, PageSize: 4096,
+	tracing := &TracingData{Order: LittleEndian, LongSize: 8, PageSize: 4096,
 		Events: []TracepointText{{"skb", []byte(kfreeFormat)}}}
 	w, err := NewWriter(m, attrs, []Section{StringSection(FeatureHostname, "host"),
 		EventDescSection(attrs), tracing.Section()})
@@ -306,7 +306,7 @@ func TestAttrSizes(t *testing.T) {
 	for _, size := range []int{64, 72, 80, 96, 104, 112, 120, 128, 136, 144, 200} {
 		b := append(bytes.Clone(full), make([]byte, 100)...)[:size]
 		binary.LittleEndian.PutUint32(b[4:], uint32(size))
-		got, err := parseAttr(b, binary.LittleEndian)
+		got, err := parseAttr(b, LittleEndian)
 		if err != nil {
 			t.Fatalf("size %d: %v", size, err)
 		}
@@ -317,7 +317,7 @@ func TestAttrSizes(t *testing.T) {
 			t.Errorf("size %d: config2 is %d", size, got.Config2)
 		}
 	}
-	if _, err := parseAttr(full[:63], binary.LittleEndian); err == nil {
+	if _, err := parseAttr(full[:63], LittleEndian); err == nil {
 		t.Error("an attr of 63 bytes was read")
 	}
 }
@@ -353,7 +353,7 @@ func TestSampleFields(t *testing.T) {
 			func(s *Sample) bool { return s.BranchStack.At(0) == 77 && s.Weight == 4 }},
 		{"period of the event", Attr{SampleType: SampleIP, SamplePeriod: 1000}, words(1), func(s *Sample) bool { return s.Period == 1000 }},
 	} {
-		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr},
+		f := &File{Order: LittleEndian, Attrs: []Attr{tc.attr},
 			layouts: []SampleLayout{NewSampleLayout(&tc.attr)}}
 		var s Sample
 		if err := f.Sample(Raw{Type: TypeSample, Data: tc.data}, &s); err != nil {
@@ -371,7 +371,7 @@ func TestSampleFields(t *testing.T) {
 
 func TestSampleTooShort(t *testing.T) {
 	a := Attr{SampleType: SampleCallchain}
-	f := &File{Order: binary.LittleEndian, Attrs: []Attr{a}, layouts: []SampleLayout{NewSampleLayout(&a)}}
+	f := &File{Order: LittleEndian, Attrs: []Attr{a}, layouts: []SampleLayout{NewSampleLayout(&a)}}
 	var s Sample
 	err := f.Sample(Raw{Type: TypeSample, Off: 0x1a3f, Data: []byte{0, 16, 0, 0, 0, 0, 0, 0}}, &s)
 	want := "at offset 0x1a3f: SAMPLE (9) record of 16 bytes is too short for its callchain (nr 4096)"

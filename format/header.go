@@ -75,35 +75,35 @@ var ErrNotPerfData = errors.New("not a perf.data file")
 // parseMagic returns the byte order of a file that begins with b, and the size of its
 // header. The magic of version 1 is the same in both byte orders, so parseMagic derives
 // the order from the header's size.
-func parseMagic(b []byte) (binary.ByteOrder, uint64, error) {
-	var order binary.ByteOrder = binary.LittleEndian
+func parseMagic(b []byte) (Order, uint64, error) {
+	order := LittleEndian
 	magic := string(b[:min(len(b), 8)])
 	switch {
 	case magic == magic2Swapped, magic == magic1 && len(b) >= 16 && b[8] == 0:
-		order = binary.BigEndian
+		order = BigEndian
 	case magic == magic2, magic == magic1:
 	case len(b) == 0:
-		return nil, 0, errorf(-1, ErrNotPerfData, "the file is empty")
+		return LittleEndian, 0, errorf(-1, ErrNotPerfData, "the file is empty")
 	case strings.HasPrefix(magic, "\x1f\x8b"):
-		return nil, 0, errorf(-1, ErrNotPerfData, "it is compressed with gzip: decompress it first (gunzip)")
+		return LittleEndian, 0, errorf(-1, ErrNotPerfData, "it is compressed with gzip: decompress it first (gunzip)")
 	case strings.HasPrefix(magic, "\x28\xb5\x2f\xfd"):
-		return nil, 0, errorf(-1, ErrNotPerfData, "it is compressed with zstd: decompress it first (unzstd)")
+		return LittleEndian, 0, errorf(-1, ErrNotPerfData, "it is compressed with zstd: decompress it first (unzstd)")
 	default:
-		return nil, 0, errorf(0, ErrNotPerfData, "the file begins with %q instead of %q", magic, magic2)
+		return LittleEndian, 0, errorf(0, ErrNotPerfData, "the file begins with %q instead of %q", magic, magic2)
 	}
 	if len(b) < pipeHeaderSize {
-		return nil, 0, errorf(0, io.ErrUnexpectedEOF, "the file ends after %d bytes of its header", len(b))
+		return LittleEndian, 0, errorf(0, io.ErrUnexpectedEOF, "the file ends after %d bytes of its header", len(b))
 	}
 	size := order.Uint64(b[8:])
 	if size != fileHeaderSize && size != pipeHeaderSize && size != oldHeaderSize {
-		return nil, 0, errorf(8, nil, "a file header of %d bytes: it has %d, or %d in pipe mode", size,
+		return LittleEndian, 0, errorf(8, nil, "a file header of %d bytes: it has %d, or %d in pipe mode", size,
 			fileHeaderSize, pipeHeaderSize)
 	}
 	return order, size, nil
 }
 
 // parseFileHeader decodes b, the complete header of a file in file mode.
-func parseFileHeader(b []byte, order binary.ByteOrder) fileHeader {
+func parseFileHeader(b []byte, order Order) fileHeader {
 	c := cursor{b: b[16:], order: order}
 	h := fileHeader{size: uint64(len(b)), attrSize: c.u64()}
 	h.attrs = section{c.u64(), c.u64()}

@@ -39,7 +39,7 @@ func TestSampleLayout(t *testing.T) {
 			}
 			raw := l.Raw(b)
 			le.PutUint32(b[raw:], 12)
-			f := &File{Order: le, Attrs: []Attr{a}, layouts: []SampleLayout{l}}
+			f := &File{Order: LittleEndian, Attrs: []Attr{a}, layouts: []SampleLayout{l}}
 			var s Sample
 			if err := f.Sample(Raw{Type: TypeSample, Data: b}, &s); err != nil {
 				t.Fatal(err)

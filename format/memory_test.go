@@ -1,7 +1,6 @@
 package format
 
 import (
-	"encoding/binary"
 	"testing"
 )
 
@@ -33,7 +32,7 @@ func TestGroups(t *testing.T) {
 	for _, leader := range []byte{1, 2} {
 		b = append(b, 4, 0, 0, 0, 'g', 0, 0, 0, leader, 0, 0, 0, 2, 0, 0, 0)
 	}
-	f := &File{Order: binary.LittleEndian, Attrs: make([]Attr, 3), Sections: map[Feature][]byte{FeatureGroupDesc: b}}
+	f := &File{Order: LittleEndian, Attrs: make([]Attr, 3), Sections: map[Feature][]byte{FeatureGroupDesc: b}}
 	if got := f.Groups(); len(got) != 1 || got[0] != (Group{"g", 1, 2}) {
 		t.Errorf("got %+v", got)
 	}

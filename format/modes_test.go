@@ -31,7 +31,7 @@ func pipeFile(t testing.TB, compressed bool) []byte {
 	b = appendRecord(b, TypeHeaderFeature, 0, 0, func(b []byte) []byte {
 		return append(le.AppendUint64(b, uint64(FeatureHostname)), StringSection(FeatureHostname, "host").Data...)
 	})
-	tracing := (&TracingData{Order: le, LongSize: 8, PageSize: 4096,
+	tracing := (&TracingData{Order: LittleEndian, LongSize: 8, PageSize: 4096,
 		Events: []TracepointText{{"skb", []byte(kfreeFormat)}}}).Section().Data
 	tracing = append(tracing, make([]byte, -len(tracing)&7)...)
 	b = appendRecord(b, TypeHeaderTracing, 0, 0, func(b []byte) []byte {
@@ -199,12 +199,12 @@ func TestCompressed2SizeWraps(t *testing.T) {
 		b = le.AppendUint16(b, 0)
 		b = le.AppendUint16(b, uint16(whole))
 		b = le.AppendUint64(b, uint64(data))
-		if got := compressed2Size(b, le, whole&maxRecordSize); got != whole {
+		if got := compressed2Size(b, LittleEndian, whole&maxRecordSize); got != whole {
 			t.Errorf("%d bytes of data: record of %d bytes, want %d", data, got, whole)
 		}
 	}
 	b := le.AppendUint64(make([]byte, HeaderSize), 1<<40)
-	if got := compressed2Size(b, le, 24); got != 24 {
+	if got := compressed2Size(b, LittleEndian, 24); got != 24 {
 		t.Errorf("absurd size: record of %d bytes, want 24", got)
 	}
 }
@@ -244,7 +244,7 @@ func TestBigEndianAttr(t *testing.T) {
 	// precise_ip takes bits 48 and 47: its own two bits keep their order.
 	be[40+1] ^= 1
 	be[40+2] ^= 1 << 7
-	got, err := parseAttr(be, binary.BigEndian)
+	got, err := parseAttr(be, BigEndian)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
@@ -357,12 +357,12 @@ func TestBigEndianBranchFlags(t *testing.T) {
 		1<<62 | 1<<30:    2 | 1<<33,        // not_taken
 		1<<62 | 0x3fffff: 2 | 0x3fffff<<34, // reserved
 	} {
-		w := NewWords(binary.BigEndian.AppendUint64(nil, be), binary.BigEndian)
+		w := NewWords(BigEndian.AppendUint64(nil, be), BigEndian)
 		if got := w.Bits(0); got != want {
 			t.Errorf("%#x: got %#x, want %#x", be, got, want)
 		}
 	}
-	w := NewWords(binary.LittleEndian.AppendUint64(nil, 0x42), binary.LittleEndian)
+	w := NewWords(LittleEndian.AppendUint64(nil, 0x42), LittleEndian)
 	if got := w.Bits(0); got != 0x42 {
 		t.Errorf("little-endian: %#x", got)
 	}

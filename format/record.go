@@ -1,7 +1,6 @@
 package format
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 )
 
@@ -112,12 +111,25 @@ type Raw struct {
 // Release returns the memory of Data for reuse. The caller must not use Data after that. A
 // caller that keeps a record need not call Release.
 func (r *Raw) Release() {
-	r.chunk.release()
+	r.chunk.release(1)
 	r.Data, r.chunk = nil, nil
 }
 
+// ReleaseAll releases several records. Most of consecutive records share the memory that is returned.
+func ReleaseAll(l []Raw) {
+	n := 0
+	for i := range l {
+		n++
+		if i+1 == len(l) || l[i+1].chunk != l[i].chunk {
+			l[i].chunk.release(n)
+			n = 0
+		}
+	}
+	clear(l)
+}
+
 // header returns the record's struct perf_event_header.
-func (r Raw) header(order binary.ByteOrder) []byte {
+func (r Raw) header(order Order) []byte {
 	b := make([]byte, HeaderSize)
 	order.PutUint32(b, uint32(r.Type))
 	order.PutUint16(b[4:], uint16(r.Misc))
@@ -354,11 +366,11 @@ func (*Other) sealed()             {}
 // the record's event if that has FlagSampleIDAll, and 0 otherwise. If st is not 0, the
 // record ends with a sample id.
 func ParseRecord(r Raw, st SampleType) (Record, error) {
-	return parseRecord(r, binary.LittleEndian, st)
+	return parseRecord(r, LittleEndian, st)
 }
 
 // parseRecord decodes r. trailer is the sample_type of the sample id at the record's end, or 0 if there is none.
-func parseRecord(r Raw, order binary.ByteOrder, trailer SampleType) (Record, error) {
+func parseRecord(r Raw, order Order, trailer SampleType) (Record, error) {
 	body := r.Data
 	var id RecordID
 	if trailer != 0 && r.Type < typeKernelEnd {
@@ -506,7 +518,7 @@ func sampleIDSize(st SampleType) int {
 	return n
 }
 
-func parseSampleID(b []byte, order binary.ByteOrder, st SampleType) (id RecordID) {
+func parseSampleID(b []byte, order Order, st SampleType) (id RecordID) {
 	c := cursor{b: b, order: order}
 	if st&SampleTID != 0 {
 		id.PID, id.TID = int32(c.u32()), int32(c.u32())

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 // bytesOf encodes integers in their own size, strings, and slices of these, in byte order
 // o.
-func bytesOf(o binary.ByteOrder, fields ...any) (b []byte) {
+func bytesOf(o Order, fields ...any) (b []byte) {
 	for _, f := range fields {
 		switch v := f.(type) {
 		case string:
@@ -32,23 +33,21 @@ func bytesOf(o binary.ByteOrder, fields ...any) (b []byte) {
 // padded returns s, padded with zeros to n bytes.
 func padded(s string, n int) string { return s + strings.Repeat("\x00", n-len(s)) }
 
-func (o testOrder) words(v ...uint64) Words { return NewWords(bytesOf(o, v), o) }
-
-type testOrder struct{ binary.ByteOrder }
+func (o Order) words(v ...uint64) Words { return NewWords(bytesOf(o, v), o) }
 
 // recordCase is a record's bytes and their decoded value.
 type recordCase struct {
 	typ    Type
 	misc   Misc
 	fields []any
-	want   func(testOrder) Record
+	want   func(Order) Record
 	// need is the minimum size in bytes; 0 means all. enough are further valid sizes below
 	// need.
 	need   int
 	enough []int
 }
 
-func is(r Record) func(testOrder) Record { return func(testOrder) Record { return r } }
+func is(r Record) func(Order) Record { return func(Order) Record { return r } }
 
 var id20 = BuildID("\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\x12\x13\x14")
 
@@ -95,11 +94,17 @@ func recordCases() []recordCase {
 			is(&TextPoke{Addr: 1, Old: []byte("\x90\x90"), New: []byte("\xe9\x01\x02")}), 17, nil},
 		{TypeAuxOutputHWID, 0, []any{uint64(1)}, is(&AuxOutputHWID{HWID: 1}), 0, nil},
 		{TypeCallchainDeferred, 0, []any{uint64(1), uint64(2), uint64(3), uint64(4)},
-			func(o testOrder) Record { return &CallchainDeferred{Cookie: 1, Callchain: o.words(3, 4)} }, 0, nil},
+			func(o Order) Record { return &CallchainDeferred{Cookie: 1, Callchain: o.words(3, 4)} }, 0, nil},
 
 		{TypeHeaderAttr, 0, append(slices.Clone(attr), uint64(11), uint64(12)),
-			is(&HeaderAttr{Attr{Type: TypeSoftware, Size: 72, Config: 3, SamplePeriod: 4000, SampleType: SampleIP, ReadFormat: ReadID,
-				Flags: FlagFreq, Wakeup: 1, Config1: 7, Config2: 8, IDs: []uint64{11, 12}}}), 72, nil},
+			func(o Order) Record {
+				flags := FlagFreq
+				if o == BigEndian { // whose bit-fields begin with the highest bit
+					flags = AttrFlags(bits.Reverse64(uint64(flags)))
+				}
+				return &HeaderAttr{Attr{Type: TypeSoftware, Size: 72, Config: 3, SamplePeriod: 4000, SampleType: SampleIP, ReadFormat: ReadID,
+					Flags: flags, Wakeup: 1, Config1: 7, Config2: 8, IDs: []uint64{11, 12}}}
+			}, 72, nil},
 		{TypeHeaderEventType, 0, []any{uint64(1), padded("cycles", 8)}, is(&HeaderEventType{EventID: 1, Name: "cycles"}), 15, nil},
 		{TypeHeaderTracing, 0, []any{uint32(7)}, is(&HeaderTracing{Size: 7}), 0, nil},
 		{TypeHeaderBuildID, MiscUser | miscBuildIDSize, []any{int32(-1), string(id20), uint8(8), "\x00\x00\x00", "/x\x00\x00"},
@@ -109,7 +114,7 @@ func recordCases() []recordCase {
 		{TypeIDIndex, 0, []any{uint64(2), uint64(1), uint64(0), int64(-1), uint64(4), uint64(5), uint64(6), uint64(7), uint64(8), uint64(9), uint64(10), uint64(11), uint64(12)},
 			is(&IDIndex{Guests: true, Entries: []IDIndexEntry{{1, 0, -1, 4, 9, 10}, {5, 6, 7, 8, 11, 12}}}), 72, nil},
 		{TypeAuxtraceInfo, 0, []any{uint32(1), uint32(0), uint64(5)},
-			func(o testOrder) Record { return &AuxtraceInfo{Type: 1, Priv: o.words(5)} }, 8, nil},
+			func(o Order) Record { return &AuxtraceInfo{Type: 1, Priv: o.words(5)} }, 8, nil},
 		{TypeAuxtrace, 0, []any{uint64(1), uint64(2), uint64(3), uint32(4), int32(-1), uint32(6)},
 			is(&Auxtrace{Size: 1, Off: 2, Reference: 3, Index: 4, TID: -1, CPU: 6}), 0, nil},
 		{TypeAuxtraceError, 0, []any{uint32(1), uint32(2), uint32(3), uint32(4), uint32(5), uint32(0), uint64(6), "lost\x00"},
@@ -143,7 +148,7 @@ func recordCases() []recordCase {
 			is(&SchedstatCPU{Time: 1, CPU: 2, Version: 17, Values: []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9}}), 0, nil},
 		{TypeSchedstatDomain, 0, []any{uint64(1), uint32(2), uint16(15), uint16(3), short36}, is(&SchedstatDomain{1, 2, 15, 3, values36}), 0, nil},
 		{TypeSchedstatDomain, 0, []any{uint64(1), uint32(2), uint16(17), uint16(3), short45}, is(&SchedstatDomain{1, 2, 17, 3, values45}), 0, nil},
-		{TypeSimpleperfDSO, 0, []any{uint64(1)}, func(o testOrder) Record {
+		{TypeSimpleperfDSO, 0, []any{uint64(1)}, func(o Order) Record {
 			return &Other{Raw{Type: TypeSimpleperfDSO, Off: 0x1a3f, Data: bytesOf(o, uint64(1))}}
 		}, -1, nil},
 	}
@@ -157,14 +162,14 @@ func upTo(from, to int) (l []int) {
 }
 
 // eachOrder runs check in both byte orders.
-func eachOrder(t *testing.T, check func(t *testing.T, o testOrder)) {
-	for _, o := range []binary.ByteOrder{binary.LittleEndian, binary.BigEndian} {
-		t.Run(fmt.Sprint(o), func(t *testing.T) { check(t, testOrder{o}) })
+func eachOrder(t *testing.T, check func(t *testing.T, o Order)) {
+	for _, o := range []Order{LittleEndian, BigEndian} {
+		t.Run(fmt.Sprint(o), func(t *testing.T) { check(t, o) })
 	}
 }
 
 func TestRecords(t *testing.T) {
-	eachOrder(t, func(t *testing.T, o testOrder) {
+	eachOrder(t, func(t *testing.T, o Order) {
 		for i, tc := range recordCases() {
 			data := bytesOf(o, tc.fields...)
 			raw := Raw{Type: tc.typ, Misc: tc.misc, Off: 0x1a3f, Data: data}
@@ -197,7 +202,7 @@ func (tc *recordCase) enoughBytes(n int) bool {
 func TestSampleIDs(t *testing.T) {
 	const st = SampleTID | SampleTime | SampleID | SampleStreamID | SampleCPU | SampleIdentifier
 	want := RecordID{PID: 1, TID: 2, Time: 3, ID: 4, StreamID: 5, CPU: 6}
-	eachOrder(t, func(t *testing.T, o testOrder) {
+	eachOrder(t, func(t *testing.T, o Order) {
 		trailer := bytesOf(o, uint32(1), uint32(2), uint64(3), uint64(4), uint64(5), uint32(6), uint32(0), uint64(4))
 		f := &File{Order: o, Attrs: make([]Attr, 1), layouts: []SampleLayout{{Trailer: st}}}
 		for _, tc := range recordCases() {
@@ -227,7 +232,7 @@ func TestSampleIDs(t *testing.T) {
 
 // Absent fields of a sample id have values that no thread or CPU has.
 func TestSampleIDAbsent(t *testing.T) {
-	f := &File{Order: binary.LittleEndian, Attrs: make([]Attr, 1), layouts: []SampleLayout{{}}}
+	f := &File{Order: LittleEndian, Attrs: make([]Attr, 1), layouts: []SampleLayout{{}}}
 	id, _ := f.RecordID(Raw{Type: TypeSwitch})
 	if want := (RecordID{PID: -1, TID: -1, CPU: math.MaxUint32}); id != want {
 		t.Errorf("%+v, want %+v", id, want)
@@ -250,7 +255,7 @@ func TestRead(t *testing.T) {
 			Counters{Format: ReadGroup | all, Enabled: 3, Running: 4, Values: []Counter{{5, 6, 7}, {8, 9, 10}}}},
 		{ReadGroup, []any{uint64(2), uint64(3), uint64(4)}, Counters{Format: ReadGroup, Values: []Counter{{Value: 3}, {Value: 4}}}},
 	} {
-		eachOrder(t, func(t *testing.T, o testOrder) {
+		eachOrder(t, func(t *testing.T, o Order) {
 			f := &File{Order: o, Attrs: []Attr{{ReadFormat: tc.rf}}, layouts: make([]SampleLayout, 1)}
 			raw := Raw{Type: TypeRead, Data: bytesOf(o, uint32(10), int32(-1), tc.fields)}
 			rec, err := f.Record(raw)
@@ -285,8 +290,8 @@ func TestCountTooLarge(t *testing.T) {
 		{TypeCPUMap, []any{uint16(1), uint16(9), uint16(8), uint32(0)}, "CPU_MAP (74) record of 18 bytes is too short for its fields (nr 9)"},
 		{TypeTextPoke, []any{uint64(0), uint16(1), uint16(2), uint8(0)}, "TEXT_POKE (20) record of 21 bytes is too short for its fields (nr 2)"},
 	} {
-		_, err := parseRecord(Raw{Type: tc.typ, Data: bytesOf(binary.LittleEndian, tc.fields...)},
-			binary.LittleEndian, 0)
+		_, err := parseRecord(Raw{Type: tc.typ, Data: bytesOf(LittleEndian, tc.fields...)},
+			LittleEndian, 0)
 		if err == nil || err.Error() != "at offset 0x0: "+tc.want {
 			t.Errorf("%v, want %s", err, tc.want)
 		}
@@ -310,7 +315,7 @@ func TestSampleCountTooLarge(t *testing.T) {
 		{Attr{SampleType: SampleBranchStack, BranchSampleType: branchHWIndex}, []any{uint64(2), uint64(1)}, "24 bytes is too short for its branch stack (nr 2)"},
 		{Attr{SampleType: SampleCallchain}, nil, "8 bytes is too short for its callchain"},
 	} {
-		f := &File{Order: binary.LittleEndian, Attrs: []Attr{tc.attr},
+		f := &File{Order: LittleEndian, Attrs: []Attr{tc.attr},
 			layouts: []SampleLayout{NewSampleLayout(&tc.attr)}}
 		var s Sample
 		err := f.Sample(Raw{Type: TypeSample, Data: bytesOf(f.Order, tc.fields...)}, &s)
@@ -322,8 +327,8 @@ func TestSampleCountTooLarge(t *testing.T) {
 
 // A name without a NUL before the sample id continues in it, as in perf.
 func TestNameRunsOn(t *testing.T) {
-	data := bytesOf(binary.LittleEndian, uint32(1), uint32(1), "abcdefgh", uint32(0x4241), uint32(2))
-	rec, err := parseRecord(Raw{Type: TypeComm, Data: data}, binary.LittleEndian, SampleTID)
+	data := bytesOf(LittleEndian, uint32(1), uint32(1), "abcdefgh", uint32(0x4241), uint32(2))
+	rec, err := parseRecord(Raw{Type: TypeComm, Data: data}, LittleEndian, SampleTID)
 	if c, ok := rec.(*Comm); !ok || c.Comm != "abcdefghAB" || c.ID.TID != 2 {
 		t.Errorf("%+v, %v", rec, err)
 	}
@@ -341,20 +346,20 @@ func TestTypeNames(t *testing.T) {
 // FuzzRecord decodes arbitrary bytes as each type of record, in both byte orders.
 func FuzzRecord(f *testing.F) {
 	for _, tc := range recordCases() {
-		f.Add(uint32(tc.typ), uint16(tc.misc), uint64(0), uint64(0), false, bytesOf(binary.LittleEndian, tc.fields...))
+		f.Add(uint32(tc.typ), uint16(tc.misc), uint64(0), uint64(0), false, bytesOf(LittleEndian, tc.fields...))
 		f.Add(uint32(tc.typ), uint16(tc.misc), uint64(SampleTID|SampleTime), uint64(0), true,
-			bytesOf(binary.BigEndian, tc.fields...))
+			bytesOf(BigEndian, tc.fields...))
 	}
 	f.Add(uint32(TypeRead), uint16(0), uint64(0), uint64(ReadGroup|ReadID|ReadLost), false,
-		bytesOf(binary.LittleEndian, uint64(1), uint64(1), uint64(2), uint64(3), uint64(4)))
+		bytesOf(LittleEndian, uint64(1), uint64(1), uint64(2), uint64(3), uint64(4)))
 	f.Fuzz(func(t *testing.T, typ uint32, misc uint16, st, rf uint64, big bool, data []byte) {
 		if len(data) > maxRecordSize-HeaderSize {
 			return
 		}
-		file := &File{Order: binary.LittleEndian, Attrs: []Attr{{ReadFormat: ReadFormat(rf)}},
+		file := &File{Order: LittleEndian, Attrs: []Attr{{ReadFormat: ReadFormat(rf)}},
 			layouts: []SampleLayout{{Trailer: SampleType(st)}}}
 		if big {
-			file.Order = binary.BigEndian
+			file.Order = BigEndian
 		}
 		raw := Raw{Type: Type(typ), Misc: Misc(misc), Data: data[:len(data):len(data)]}
 		rec, err := file.Record(raw)

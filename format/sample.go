@@ -9,11 +9,11 @@ import (
 // Raw.Release.
 type Words struct {
 	b     []byte
-	order binary.ByteOrder
+	order Order
 }
 
 // NewWords returns the values of b, 8 bytes each.
-func NewWords(b []byte, order binary.ByteOrder) Words { return Words{b[:len(b)&^7], order} }
+func NewWords(b []byte, order Order) Words { return Words{b[:len(b)&^7], order} }
 
 // Len returns the number of values.
 func (w Words) Len() int { return len(w.b) / 8 }
@@ -52,7 +52,7 @@ const (
 // there is none.
 func (w Words) Mark(i int) int {
 	n := w.Len()
-	if w.order != binary.LittleEndian {
+	if w.order == BigEndian {
 		for i < n && w.At(i) < ContextMax {
 			i++
 		}

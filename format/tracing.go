@@ -12,7 +12,7 @@ import (
 // TracingData is the TRACING_DATA feature: copies of files of the recorded machine's tracefs (read_trace_data of
 // tools/perf/util/trace-event-read.c).
 type TracingData struct {
-	Order    binary.ByteOrder
+	Order    Order
 	LongSize int // of the recorded kernel, in bytes
 	PageSize uint32
 	Version  string
@@ -88,11 +88,11 @@ func parseTracingData(data []byte) (*TracingData, error) {
 	if !bytes.HasPrefix(data, []byte(tracingMagic)) {
 		return nil, errorf(-1, nil, "tracing data begins with %q", data[:min(len(data), 10)])
 	}
-	t := &TracingData{Order: binary.LittleEndian, formats: map[int]*tracepoint.Format{}}
-	c := &cursor{b: data[len(tracingMagic):], order: binary.LittleEndian}
+	t := &TracingData{Order: LittleEndian, formats: map[int]*tracepoint.Format{}}
+	c := &cursor{b: data[len(tracingMagic):], order: LittleEndian}
 	t.Version = c.terminated()
 	if c.u8() != 0 {
-		t.Order = binary.BigEndian
+		t.Order = BigEndian
 		c.order = t.Order
 	}
 	t.LongSize = int(c.u8())

@@ -81,7 +81,7 @@ func TestGroups(t *testing.T) {
 		sampled(2, "prog", 3, nil, []*session.Frame{b}),
 		sampled(2, "prog", 1, nil, []*session.Frame{c}),
 	}
-	f := &format.File{Order: binary.LittleEndian,
+	f := &format.File{Order: format.LittleEndian,
 		Attrs:    []format.Attr{{Name: "cycles"}, {Name: "dummy"}, {Name: "faults"}},
 		Sections: map[format.Feature][]byte{format.FeatureGroupDesc: groupSection("{anon_group}", 0, 3)}}
 	const columns = `# Event count (approx.): 140
@@ -188,7 +188,7 @@ func TestKernelAddresses(t *testing.T) {
 // TestGroupTooBig: a damaged list of groups does not make rows of thousands of
 // columns.
 func TestGroupTooBig(t *testing.T) {
-	f := &format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, maxGroup+1),
+	f := &format.File{Order: format.LittleEndian, Attrs: make([]format.Attr, maxGroup+1),
 		Sections: map[format.Feature][]byte{format.FeatureGroupDesc: groupSection("{anon_group}", 0, maxGroup+1)}}
 	if groups := eventGroups(f, &Options{}); len(groups) != 0 {
 		t.Errorf("got %v", groups)

@@ -8,7 +8,7 @@ import (
 )
 
 func fileOf(arch string) *format.File {
-	f := &format.File{Order: binary.LittleEndian, Sections: map[format.Feature][]byte{}}
+	f := &format.File{Order: format.LittleEndian, Sections: map[format.Feature][]byte{}}
 	f.Sections[format.FeatureArch] = format.StringSection(format.FeatureArch, arch).Data
 	return f
 }
@@ -39,7 +39,7 @@ func TestRegisterNames(t *testing.T) {
 func TestAppendRegs(t *testing.T) {
 	b := binary.LittleEndian.AppendUint64(nil, 0x10)
 	b = binary.LittleEndian.AppendUint64(b, 0xfedcba9876543210)
-	values := format.NewWords(b, binary.LittleEndian)
+	values := format.NewWords(b, format.LittleEndian)
 	p := &printer{regs: registerNames(fileOf("x86_64"))}
 	for mask, want := range map[uint64]string{
 		1 | 1<<9:        " ABI:2    AX:0x10 FLAGS:0xfedcba9876543210 ",

@@ -71,7 +71,7 @@ func (o *annotateFlags) addCode(s *pflag.FlagSet) {
 
 func annotateCommand() *cobra.Command {
 	var o annotateFlags
-	c := cli.NewCommand(groupAnalyse, "annotate [FLAGS] [SYMBOL|SYMBOL+OFFSET|ADDRESS]",
+	c := cli.NewCommand(cli.GroupAnalyse, "annotate [FLAGS] [SYMBOL|SYMBOL+OFFSET|ADDRESS]",
 		"print the instructions of functions with their samples")
 	o.add(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

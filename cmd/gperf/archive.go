@@ -51,7 +51,7 @@ func (o *archiveFlags) add(s *pflag.FlagSet) {
 
 func archiveCommand() *cobra.Command {
 	var o archiveFlags
-	c := readCommand(groupFiles, "archive", "pack a recording and its symbols for other machines")
+	c := readCommand(cli.GroupFiles, "archive", "pack a recording and its symbols for other machines")
 	o.addTo(c)
 	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout(), c.ErrOrStderr()) }
 	return c

@@ -28,7 +28,7 @@ func (o *buildIDFlags) add(s *pflag.FlagSet) {
 
 func buildIDCommand() *cobra.Command {
 	var o buildIDFlags
-	c := readCommand(groupFiles, "buildid-list", "list the build IDs of a recording's files")
+	c := readCommand(cli.GroupFiles, "buildid-list", "list the build IDs of a recording's files")
 	cli.AddFlags(c, cli.General, o.add)
 	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout(), c.ErrOrStderr()) }
 	return c

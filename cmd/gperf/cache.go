@@ -25,7 +25,7 @@ func (o *cacheFlags) add(s *pflag.FlagSet) {
 
 func cacheCommand() *cobra.Command {
 	var o cacheFlags
-	c := cli.NewCommand(groupOther, "cache [FLAGS]", "show or clear the cache of unwind tables and source lines")
+	c := cli.NewCommand(cli.GroupOther, "cache [FLAGS]", "show or clear the cache of unwind tables and source lines")
 	cli.AddFlags(c, cli.General, o.add)
 	c.Args = cli.NoOperands
 	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout()) }

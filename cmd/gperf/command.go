@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"syscall"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/events"
 	"gperf/cmd/gperf/hints"
 	"gperf/cmd/gperf/terminal"
 	"gperf/internal/look"
@@ -23,14 +23,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-)
-
-// Groups of commands in the help.
-const (
-	groupRecord  = "Record"
-	groupAnalyse = "Analyse"
-	groupFiles   = "Recordings"
-	groupOther   = "Other"
 )
 
 // newRoot returns the tree of commands and help topics. cobra finds the command, parses its
@@ -48,10 +40,10 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		return cli.ReportIdle(c, stderr)
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	for _, title := range []string{groupRecord, groupAnalyse, groupFiles, groupOther} {
+	for _, title := range []string{cli.GroupRecord, cli.GroupAnalyse, cli.GroupFiles, cli.GroupOther} {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
 	}
-	root.AddCommand(recordCommand(), topCommand(), probeCommand(), listCommand(), doctorCommand(),
+	root.AddCommand(recordCommand(), topCommand(), events.ProbeCommand(), events.ListCommand(), doctorCommand(),
 		reportCommand(), viewCommand(), scriptCommand(), diffCommand(), annotateCommand(),
 		evlistCommand(), buildIDCommand(), archiveCommand(),
 		cacheCommand(), completionCommand(), versionCommand())
@@ -155,16 +147,6 @@ func addForce(s *pflag.FlagSet) (force *bool) {
 	force = s.BoolP("force", "f", false, "")
 	cli.Hide(s, "force")
 	return force
-}
-
-// buffered calls write with a buffered stdout. It returns the error of write or of stdout.
-func buffered(stdout io.Writer, write func(io.Writer) error) error {
-	w := bufio.NewWriter(stdout)
-	err := write(w)
-	if e := w.Flush(); e != nil {
-		return e
-	}
-	return err
 }
 
 // fail prints the error of a command and a hint, and returns the exit code.

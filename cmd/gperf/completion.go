@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/events"
 	"gperf/report"
 	"gperf/script"
 )
@@ -19,7 +20,8 @@ import (
 var shells = []string{"bash", "zsh", "fish"}
 
 func completionCommand() *cobra.Command {
-	c := cli.NewCommand(groupOther, "completion "+strings.Join(shells, "|"), "print the completion script of a shell")
+	c := cli.NewCommand(cli.GroupOther, "completion "+strings.Join(shells, "|"),
+		"print the completion script of a shell")
 	c.ValidArgs = shells
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) != 1 || !slices.Contains(shells, args[0]) {
@@ -27,7 +29,7 @@ func completionCommand() *cobra.Command {
 		}
 		// The script completes the program's own name, so that an installation may rename it.
 		program := &cobra.Command{Use: filepath.Base(os.Args[0])}
-		return buffered(c.OutOrStdout(), func(w io.Writer) error {
+		return cli.Buffered(c.OutOrStdout(), func(w io.Writer) error {
 			switch args[0] {
 			case "bash":
 				return program.GenBashCompletionV2(w, true)
@@ -127,8 +129,7 @@ func completeFlag(c *cobra.Command, f *pflag.Flag) {
 
 // eventValues returns the events of `gperf list` that may begin with prefix.
 func eventValues(prefix string) (names []string) {
-	events, _ := newList().find(prefix+"*", io.Discard) // kinds that this user cannot list are left out
-	for _, e := range events {
+	for _, e := range events.Like(prefix) {
 		for _, name := range e.Names {
 			names = append(names, cobra.CompletionWithDesc(name, e.Desc))
 		}

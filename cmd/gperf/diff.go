@@ -72,7 +72,7 @@ func (o *diffFlags) add(c *cobra.Command) {
 
 func diffCommand() *cobra.Command {
 	var o diffFlags
-	c := cli.NewCommand(groupAnalyse, "diff [FLAGS] [OLD] [NEW…]\ndiff [FLAGS] OLD… -- NEW…",
+	c := cli.NewCommand(cli.GroupAnalyse, "diff [FLAGS] [OLD] [NEW…]\ndiff [FLAGS] OLD… -- NEW…",
 		"compare recordings function by function")
 	o.add(c)
 	c.RunE = func(c *cobra.Command, args []string) error {

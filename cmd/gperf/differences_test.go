@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/events"
 	"gperf/cmd/gperf/ignored"
 )
 
@@ -127,7 +128,7 @@ var idleFlagsOf = []struct {
 	flags   []cli.Idle
 }{
 	{"record", ignored.Record}, {"script", ignored.Script}, {"report", ignored.Report},
-	{"top", ignored.Top}, {"list", listIdleFlags}, {"probe", probeIdleFlags},
+	{"top", ignored.Top}, {"list", events.ListIdle}, {"probe", events.ProbeIdle},
 }
 
 // longName returns a flag's name without its shorthand.

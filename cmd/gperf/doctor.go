@@ -15,12 +15,13 @@ import (
 
 func doctorCommand() *cobra.Command {
 	var asJSON bool
-	c := cli.NewCommand(groupRecord, "doctor [FLAGS]", "check what this machine can record, and how to fix the rest")
+	c := cli.NewCommand(cli.GroupRecord, "doctor [FLAGS]",
+		"check what this machine can record, and how to fix the rest")
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) { s.BoolVarP(&asJSON, "json", "j", false, "print JSON") })
 	c.Args = cli.NoOperands
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		checks := doctor.This().All()
-		err := buffered(c.OutOrStdout(), func(w io.Writer) error {
+		err := cli.Buffered(c.OutOrStdout(), func(w io.Writer) error {
 			if !asJSON {
 				printChecks(w, checks)
 				return nil

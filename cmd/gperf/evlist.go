@@ -27,7 +27,7 @@ func (o *evlistFlags) add(s *pflag.FlagSet) {
 
 func evlistCommand() *cobra.Command {
 	var o evlistFlags
-	c := readCommand(groupFiles, "evlist", "list the events of a recording")
+	c := readCommand(cli.GroupFiles, "evlist", "list the events of a recording")
 	cli.AddFlags(c, cli.General, o.add)
 	c.RunE = func(c *cobra.Command, _ []string) error { return o.run(c.OutOrStdout(), c.ErrOrStderr()) }
 	return c

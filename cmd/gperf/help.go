@@ -45,7 +45,7 @@ func topics() (l []*cobra.Command) {
 }
 
 func helpCommand() *cobra.Command {
-	c := cli.NewCommand(groupOther, "help [COMMAND|TOPIC]", "print the help of a command or a topic")
+	c := cli.NewCommand(cli.GroupOther, "help [COMMAND|TOPIC]", "print the help of a command or a topic")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return c.Root().Help()

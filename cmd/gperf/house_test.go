@@ -30,7 +30,8 @@ var house = []struct{ question, packages string }{
 	{"Which flags of perf have no effect?", `
 		cmd/gperf/ignored
 	`},
-	{"How does gperf view run?", `
+	{"How does gperf view run? Which events are there?", `
+		cmd/gperf/events
 		cmd/gperf/web
 	`},
 	{"How does a command line become flags? What can the user do about an error?", `
@@ -169,8 +170,8 @@ var rooms = strings.Fields("cmd record report script format bpf unwind symbolize
 
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
-	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli cmd/gperf/web",
-	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli cmd/gperf/web",
+	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli cmd/gperf/events cmd/gperf/web",
+	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli cmd/gperf/events cmd/gperf/web",
 	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
 	"github.com/aclements/go-moremath":   "report/diff",                                                         // Student's and the normal distribution
 	"github.com/gdamore/tcell/v2":        "cmd/gperf/browse",

@@ -93,7 +93,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) error {
 
 func recordCommand() *cobra.Command {
 	var f recordFlags
-	c := cli.NewCommand(groupRecord, "record [FLAGS] [--] [COMMAND [ARGS]]",
+	c := cli.NewCommand(cli.GroupRecord, "record [FLAGS] [--] [COMMAND [ARGS]]",
 		"record events of a command, processes or all CPUs")
 	cli.StopAtOperand(c)
 	f.add(c)

@@ -108,7 +108,7 @@ func (o *reportFlags) addCallchains(s *pflag.FlagSet) {
 
 func reportCommand() *cobra.Command {
 	var o reportFlags
-	c := readCommand(groupAnalyse, "report", "count samples by command, DSO, symbol or tracepoint field")
+	c := readCommand(cli.GroupAnalyse, "report", "count samples by command, DSO, symbol or tracepoint field")
 	o.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		err := o.run(c.Flags(), c.OutOrStdout(), c.ErrOrStderr())

@@ -120,7 +120,7 @@ func (o *treeFlags) options() (spans.TreeOptions, error) {
 
 func scriptCommand() *cobra.Command {
 	var o scriptFlags
-	c := readCommand(groupAnalyse, "script", "print samples as text, or stacks (folded, pprof, flamegraph)")
+	c := readCommand(cli.GroupAnalyse, "script", "print samples as text, or stacks (folded, pprof, flamegraph)")
 	o.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := cmp.Or(o.packets.check(c.Flags()), o.formats.check(c.Flags(), formatNames)); err != nil {

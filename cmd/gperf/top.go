@@ -107,7 +107,7 @@ func (f *topFlags) addTable(s *pflag.FlagSet) {
 
 func topCommand() *cobra.Command {
 	var f topFlags
-	c := cli.NewCommand(groupRecord, "top [FLAGS]", "show the rates of events while they happen")
+	c := cli.NewCommand(cli.GroupRecord, "top [FLAGS]", "show the rates of events while they happen")
 	c.Args = cli.NoOperands
 	f.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -14,7 +14,7 @@ import (
 
 func versionCommand() *cobra.Command {
 	verbose := false
-	c := cli.NewCommand(groupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
+	c := cli.NewCommand(cli.GroupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		s.BoolVarP(&verbose, "verbose", "v", false, "print the features of this build, too")
 		s.BoolVar(&verbose, "build-options", false, "") // perf's name

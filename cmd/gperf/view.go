@@ -12,7 +12,7 @@ import (
 )
 
 func viewCommand() *cobra.Command {
-	c := cli.NewCommand(groupAnalyse, "view [FLAGS] [FILE…]\nview [FLAGS] -- record …",
+	c := cli.NewCommand(cli.GroupAnalyse, "view [FLAGS] [FILE…]\nview [FLAGS] -- record …",
 		"show recordings in the browser")
 	in := &inputFlags{keepExited: true}
 	web.AddFlags(c, in, maxStack, func() (context.Context, func()) {

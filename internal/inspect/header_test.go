@@ -67,7 +67,7 @@ var sections = map[format.Feature]string{
 }
 
 func file() *format.File {
-	f := &format.File{Order: binary.LittleEndian, Version: 2, Pipe: true, Sections: map[format.Feature][]byte{},
+	f := &format.File{Order: format.LittleEndian, Version: 2, Pipe: true, Sections: map[format.Feature][]byte{},
 		Attrs: []format.Attr{{Name: "cycles"}, {Name: "instructions"}, {Name: "page-faults"}}}
 	for n, s := range sections {
 		f.Sections[n] = []byte(s)
@@ -242,7 +242,7 @@ func TestMachineNames(t *testing.T) {
 	}
 	t.Setenv("SYSFS_PATH", dir)
 	t.Setenv("TRACEFS_PATH", filepath.Join(dir, "bus/event_source/devices"))
-	f := &format.File{Order: binary.LittleEndian}
+	f := &format.File{Order: format.LittleEndian}
 	for _, tc := range []struct {
 		attr        format.Attr
 		typ, config string

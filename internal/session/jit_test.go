@@ -54,7 +54,7 @@ func TestJITDump(t *testing.T) {
 	} {
 		attrs := []format.Attr{{Flags: format.FlagUseClockID, ClockID: tc.clock}}
 		s := New(Options{
-			File:    &format.File{Order: binary.LittleEndian, Attrs: attrs},
+			File:    &format.File{Order: format.LittleEndian, Attrs: attrs},
 			Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}}}),
 		})
 		s.Apply(mmapOf(7, 0, 0x10000, 0, "//anon"))
@@ -86,7 +86,7 @@ func TestNamedMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New(Options{
-		File:    &format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, 1)},
+		File:    &format.File{Order: format.LittleEndian, Attrs: make([]format.Attr, 1)},
 		Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}}}),
 	})
 	s.Apply(mmapOf(7, 0x1000, 0x1000, 0x3000, "/memfd:doublemapper (deleted)"))

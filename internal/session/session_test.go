@@ -15,7 +15,7 @@ import (
 
 func newSession() *Session {
 	return New(Options{
-		File:    &format.File{Order: binary.LittleEndian, Attrs: make([]format.Attr, 1)},
+		File:    &format.File{Order: format.LittleEndian, Attrs: make([]format.Attr, 1)},
 		Symbols: symbolize.New(symbolize.Options{Kallsyms: "testdata/none"}),
 	})
 }
@@ -145,7 +145,7 @@ func chainOf(ips ...uint64) format.Words {
 	for _, ip := range ips {
 		b = binary.LittleEndian.AppendUint64(b, ip)
 	}
-	return format.NewWords(b, binary.LittleEndian)
+	return format.NewWords(b, format.LittleEndian)
 }
 
 func ips(frames []*Frame) (l []uint64) {
@@ -369,14 +369,11 @@ func TestKernelNames(t *testing.T) {
 func TestBranchFlagsOfEitherOrder(t *testing.T) {
 	const mispredicted, cycles, kind = 1, 20 << 4, 6 << 20
 	for _, tc := range []struct {
-		order interface {
-			binary.ByteOrder
-			binary.AppendByteOrder
-		}
-		word uint64
+		order format.Order
+		word  uint64
 	}{
-		{binary.LittleEndian, mispredicted | cycles | kind},
-		{binary.BigEndian, 1<<63 | 20<<44 | 6<<40},
+		{format.LittleEndian, mispredicted | cycles | kind},
+		{format.BigEndian, 1<<63 | 20<<44 | 6<<40},
 	} {
 		b := tc.order.AppendUint64(make([]byte, 16), tc.word)
 		s := Sample{}

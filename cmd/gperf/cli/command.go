@@ -1,13 +1,23 @@
 // Package cli answers "how does a command line in perf's style become flags?": it groups the
 // flags of a command, rewrites arguments that perf accepts and pflag does not, ignores flags of
-// perf without effect, and prints the help. Package main has the commands.
+// perf without effect, and prints the help. Packages main and events have the commands.
 package cli
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+)
+
+// Groups of commands in the help.
+const (
+	GroupRecord  = "Record"
+	GroupAnalyse = "Analyse"
+	GroupFiles   = "Recordings"
+	GroupOther   = "Other"
 )
 
 // UsageError marks wrong use of a command.
@@ -64,4 +74,14 @@ const stopKey = "stop"
 func StopAtOperand(c *cobra.Command) {
 	c.Annotations = map[string]string{stopKey: ""}
 	c.Flags().SetInterspersed(false)
+}
+
+// Buffered calls write with a buffered stdout. It returns the error of write or of stdout.
+func Buffered(stdout io.Writer, write func(io.Writer) error) error {
+	w := bufio.NewWriter(stdout)
+	err := write(w)
+	if e := w.Flush(); e != nil {
+		return e
+	}
+	return err
 }

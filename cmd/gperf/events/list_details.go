@@ -1,4 +1,4 @@
-package main
+package events
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"gperf/record/event"
 )
 
-// listIdleFlags lists the flags of perf list that have no effect.
-var listIdleFlags = []cli.Idle{
+// ListIdle lists the flags of perf list that have no effect.
+var ListIdle = []cli.Idle{
 	{Name: "debug", Why: "gperf list always prints the kinds that it cannot list"},
 	{Name: "deprecated", Why: "gperf lists the kernel's events; none of them is deprecated"},
 }

@@ -1,4 +1,4 @@
-package main
+package events
 
 import (
 	"errors"
@@ -58,19 +58,20 @@ func (f *probeFlags) addTo(c *cobra.Command) {
 		s.BoolVarP(&f.dryRun, "dry-run", "n", false, "do not add or delete probes")
 		s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 		s.BoolVarP(&f.verbose, "verbose", "v", false, "print the tracefs commands")
-		cli.AddIdle(s, probeIdleFlags)
+		cli.AddIdle(s, ProbeIdle)
 	})
 }
 
-func probeCommand() *cobra.Command {
+// ProbeCommand returns `gperf probe`.
+func ProbeCommand() *cobra.Command {
 	var f probeFlags
-	c := cli.NewCommand(groupRecord, "probe [FLAGS] 'DEF'\nprobe [FLAGS] --add 'DEF' [--add 'DEF'…]\n"+
+	c := cli.NewCommand(cli.GroupRecord, "probe [FLAGS] 'DEF'\nprobe [FLAGS] --add 'DEF' [--add 'DEF'…]\n"+
 		"probe --del ['[GROUP:]EVENT'…]\nprobe --list ['[GROUP:]EVENT'…]",
 		"add, list and delete probes in the kernel and in programs")
 	f.addTo(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		f.args, f.stderr = args, c.ErrOrStderr()
-		return buffered(c.OutOrStdout(), func(w io.Writer) error {
+		return cli.Buffered(c.OutOrStdout(), func(w io.Writer) error {
 			f.stdout = w
 			return f.run()
 		})

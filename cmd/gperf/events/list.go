@@ -1,4 +1,5 @@
-package main
+// Package events answers "which events are there, and where can probes be?": it has gperf list and gperf probe.
+package events
 
 import (
 	"encoding/json"
@@ -41,10 +42,16 @@ func (o *listFlags) add(s *pflag.FlagSet) {
 	s.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
 	s.BoolVar(&o.details, "details", false, "print the encoding of events, too")
 	s.StringVar(&o.unit, "unit", "", "list only events of this `PMU`")
-	cli.AddIdle(s, listIdleFlags)
+	cli.AddIdle(s, ListIdle)
 	s.BoolVar(&o.rawDump, "raw-dump", false, "print one name per line, and nothing else")
 	s.BoolP("desc", "d", true, "")
 	cli.Hide(s, "desc")
+}
+
+// Like returns this machine's events whose names may begin with prefix. Kinds that this user cannot list are left out.
+func Like(prefix string) []event.Listed {
+	l, _ := newList().find(prefix+"*", io.Discard)
+	return l
 }
 
 // newList returns the flags of a list of this machine's events.
@@ -52,9 +59,10 @@ func newList() *listFlags {
 	return &listFlags{lister: event.Lister{Tracefs: new(tracefs.FS)}, supported: perfevent.Supported}
 }
 
-func listCommand() *cobra.Command {
+// ListCommand returns `gperf list`.
+func ListCommand() *cobra.Command {
 	o := newList()
-	c := cli.NewCommand(groupRecord, "list [FLAGS] [KIND|GLOB...]", "list the events that this machine can record")
+	c := cli.NewCommand(cli.GroupRecord, "list [FLAGS] [KIND|GLOB...]", "list the events that this machine can record")
 	cli.AddFlags(c, cli.General, o.add)
 	for _, kind := range event.Kinds {
 		c.ValidArgs = append(c.ValidArgs, cobra.CompletionWithDesc(string(kind), kind.String()))
@@ -69,7 +77,7 @@ func listCommand() *cobra.Command {
 			defer file.Close()
 			stdout = file
 		}
-		return buffered(stdout, func(w io.Writer) error { return o.run(args, w, c.ErrOrStderr()) })
+		return cli.Buffered(stdout, func(w io.Writer) error { return o.run(args, w, c.ErrOrStderr()) })
 	}
 	return c
 }

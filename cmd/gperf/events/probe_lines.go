@@ -1,4 +1,4 @@
-package main
+package events
 
 import (
 	"bufio"
@@ -10,8 +10,8 @@ import (
 	"gperf/record/probe"
 )
 
-// probeIdleFlags lists the flags of perf probe that have no effect or are refused.
-var probeIdleFlags = []cli.Idle{
+// ProbeIdle lists the flags of perf probe that have no effect or are refused.
+var ProbeIdle = []cli.Idle{
 	{Name: "demangle", Why: "C++ and Rust names are demangled"},
 	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
 	{Name: "cache", Why: "gperf reads files each time, without a cache of probes"},

@@ -1,0 +1,67 @@
+package format
+
+import "encoding/binary"
+
+// Order is the byte order of a recording, a binary.ByteOrder and binary.AppendByteOrder whose reading methods the compiler inlines.
+type Order bool
+
+// The two byte orders.
+const (
+	LittleEndian Order = false
+	BigEndian    Order = true
+)
+
+// Uint16 returns the value of the first two bytes.
+func (o Order) Uint16(b []byte) uint16 {
+	if o {
+		return binary.BigEndian.Uint16(b)
+	}
+	return binary.LittleEndian.Uint16(b)
+}
+
+// Uint32 returns the value of the first four bytes.
+func (o Order) Uint32(b []byte) uint32 {
+	if o {
+		return binary.BigEndian.Uint32(b)
+	}
+	return binary.LittleEndian.Uint32(b)
+}
+
+// Uint64 returns the value of the first eight bytes.
+func (o Order) Uint64(b []byte) uint64 {
+	if o {
+		return binary.BigEndian.Uint64(b)
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+// PutUint16 writes the first two bytes.
+func (o Order) PutUint16(b []byte, v uint16) { o.order().PutUint16(b, v) }
+
+// PutUint32 writes the first four bytes.
+func (o Order) PutUint32(b []byte, v uint32) { o.order().PutUint32(b, v) }
+
+// PutUint64 writes the first eight bytes.
+func (o Order) PutUint64(b []byte, v uint64) { o.order().PutUint64(b, v) }
+
+func (o Order) order() interface {
+	binary.ByteOrder
+	binary.AppendByteOrder
+} {
+	if o {
+		return binary.BigEndian
+	}
+	return binary.LittleEndian
+}
+
+// String returns binary's name of the order.
+func (o Order) String() string { return o.order().String() }
+
+// AppendUint16 appends two bytes.
+func (o Order) AppendUint16(b []byte, v uint16) []byte { return o.order().AppendUint16(b, v) }
+
+// AppendUint32 appends four bytes.
+func (o Order) AppendUint32(b []byte, v uint32) []byte { return o.order().AppendUint32(b, v) }
+
+// AppendUint64 appends eight bytes.
+func (o Order) AppendUint64(b []byte, v uint64) []byte { return o.order().AppendUint64(b, v) }
