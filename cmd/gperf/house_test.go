@@ -127,6 +127,7 @@ var house = []struct{ question, packages string }{
 		internal/addrspace
 		internal/intern
 		internal/column
+		internal/container
 		internal/dwarf
 		internal/look
 		internal/packet
