@@ -58,6 +58,7 @@ var house = []struct{ question, packages string }{
 		record/doctor
 		report
 		report/annotate
+		report/rows
 		report/samples
 		report/spans
 		report/stacks
