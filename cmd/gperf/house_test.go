@@ -51,6 +51,7 @@ var house = []struct{ question, packages string }{
 	`},
 	{"What changed? What happens now?", `
 		report/diff
+		report/parquet
 		report/top
 		report/view
 	`},
@@ -179,6 +180,7 @@ var guests = map[string]string{
 	"github.com/gopacket/gopacket":       "script/packets cmd/gperf", // pcapng; tests encode packets
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",
 	"github.com/klauspost/compress":      "format cmd/gperf internal/archive",
+	"github.com/parquet-go/parquet-go":   "report/parquet",
 	"github.com/ulikunitz/xz":            "internal/dso",
 	"golang.org/x/arch":                  "report/annotate/disasm",
 	"golang.org/x/net":                   "bpf internal/pcapfilter", // classic BPF and its VM
