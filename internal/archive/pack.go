@@ -23,6 +23,9 @@ type Packer struct {
 	Locator *dso.Locator
 	NoDebug bool // omit debug information
 	Whole   bool // packs files as they are
+	// Apart, if set, receives the files with debug information and build IDs, as a debuginfod server has them under the
+	// name debuginfo. The archive then has no debug information of them, and no files that contain nothing else.
+	Apart func(id string, im *dso.Image) error
 }
 
 // DSO is a file to pack.
@@ -228,6 +231,14 @@ func places(file string, id dso.BuildID) []string {
 }
 
 func (p *Packer) file(name string, f part, hit []Range) error {
+	if id := idOf(name); p.Apart != nil && f.use&forDWARF != 0 && id != "" {
+		if err := p.Apart(id, f.im); err != nil {
+			return &WriteError{err}
+		}
+		if f.use &^= forDWARF; f.use&forCode == 0 {
+			return nil
+		}
+	}
 	if p.Whole {
 		f.use = forAll
 	}
@@ -235,6 +246,16 @@ func (p *Packer) file(name string, f part, hit []Range) error {
 		return &WriteError{err}
 	}
 	return nil
+}
+
+// idOf returns the build ID in the name of a file in an archive, "" for none.
+func idOf(name string) string {
+	_, id, _ := strings.Cut(name, ".build-id/")
+	if len(id) < 3 || id[2] != '/' {
+		return ""
+	}
+	rest, _, _ := strings.Cut(id[3:], "/")
+	return id[:2] + strings.TrimSuffix(rest, ".debug")
 }
 
 // supplement packs the supplementary file of dwz, which several files share.

@@ -12,7 +12,7 @@ import (
 )
 
 // commonKeys are the keys of all samples, in the order in which an abbreviation finds them.
-var commonKeys = []string{"pid", "tid", "comm", "dso", "symbol", "cpu", "time", "cgroup"}
+var commonKeys = []string{"pid", "tid", "comm", "dso", "symbol", "cpu", "time", Cgroup}
 
 // wakerKeys are the keys of what ended the wait of a sample.
 var wakerKeys = []string{"waker_comm", "waker_pid", "waker_tid"}
