@@ -16,7 +16,8 @@ func (f *File) readHead() error {
 	f.data = []data{{f.src, section{pipeHeaderSize, uint64(f.src.size()) - pipeHeaderSize}}}
 	s := f.data[0].scanner(f.Order)
 	for s.pos-pipeHeaderSize < maxHead {
-		rec, err := s.read()
+		var rec Raw
+		err := s.read(&rec)
 		var bad *Error
 		if err == io.EOF || errors.As(err, &bad) {
 			break // the Reader gets here again and reports the defect
@@ -53,8 +54,8 @@ func (f *File) Head() iter.Seq[Raw] {
 	return func(yield func(Raw) bool) {
 		s := f.data[0].scanner(f.Order)
 		for start := s.pos; s.pos-start < maxHead; {
-			rec, err := s.read()
-			if err != nil || rec.endsHead() || !yield(rec) {
+			var rec Raw
+			if s.read(&rec) != nil || rec.endsHead() || !yield(rec) {
 				return
 			}
 		}

@@ -89,22 +89,39 @@ func (r *Reader) Progress() (n, of int64) {
 
 // Next returns the next record, or io.EOF after the last. Any other error ends the
 // reading; it is returned only with File.Strict, and counted otherwise.
-func (r *Reader) Next() (Raw, error) {
-	if len(r.parts) == 1 {
-		return r.parts[0].next()
+func (r *Reader) Next() (rec Raw, err error) { return rec, r.next(&rec) }
+
+// Append appends the next records to l, as many as its capacity allows, but none after a FINISHED_ROUND: the next round
+// of a live recording may take long. The error is Next's.
+func (r *Reader) Append(l []Raw) ([]Raw, error) {
+	for n := len(l); n < cap(l); n++ {
+		if err := r.next(&l[:n+1][n]); err != nil {
+			return l, err
+		}
+		l = l[:n+1]
+		if l[n].Type == TypeFinishedRound {
+			break
+		}
 	}
-	return r.merge()
+	return l, nil
 }
 
-// merge returns the oldest of the parts' next records, the first part's if
-// several are.
-func (r *Reader) merge() (Raw, error) {
+// next sets rec to the next record.
+func (r *Reader) next(rec *Raw) error {
+	if len(r.parts) == 1 {
+		return r.parts[0].next(rec)
+	}
+	return r.merge(rec)
+}
+
+// merge sets rec to the oldest of the parts' next records, the first part's if several are.
+func (r *Reader) merge(rec *Raw) error {
 	var oldest *part
 	for _, p := range r.parts {
 		if !p.peeked {
-			var err error
-			if p.peek, err = p.next(); err != nil && err != io.EOF {
-				return Raw{}, err
+			err := p.next(&p.peek)
+			if err != nil && err != io.EOF {
+				return err
 			}
 			p.peeked, p.ended = true, err == io.EOF
 		}
@@ -113,10 +130,11 @@ func (r *Reader) merge() (Raw, error) {
 		}
 	}
 	if oldest == nil {
-		return Raw{}, io.EOF
+		return io.EOF
 	}
 	oldest.peeked = false
-	return oldest.peek, nil
+	*rec = oldest.peek
+	return nil
 }
 
 // part is the records of one file. A directory has several.
@@ -146,23 +164,24 @@ type queued struct {
 	aside int // size of Data if it must be read again, in bytes; 0: Data is in memory
 }
 
-func (p *part) next() (Raw, error) {
+func (p *part) next(rec *Raw) error {
 	for {
-		if q, ok := p.order.Next(); ok {
+		if q := p.order.Next(); q != nil {
 			if q.aside > 0 {
-				if err := p.readAgain(&q); err != nil {
+				if err := p.readAgain(q); err != nil {
 					p.r.f.Truncated = true
 					p.r.Skipped.Add(err)
 					continue
 				}
 			}
-			return q.Raw, nil
+			*rec = q.Raw
+			return nil
 		}
 		if p.done {
-			return Raw{}, io.EOF
+			return io.EOF
 		}
 		if err := p.advance(); err != nil {
-			return Raw{}, err
+			return err
 		}
 	}
 }
@@ -178,7 +197,9 @@ const queuedSize = 128
 // advance reads records until some may be ready.
 func (p *part) advance() error {
 	for {
-		rec, err := p.read()
+		var q queued
+		rec := &q.Raw
+		err := p.read(rec)
 		switch {
 		case err == io.EOF:
 			p.done = true
@@ -190,19 +211,19 @@ func (p *part) advance() error {
 			return err
 		case rec.Type == TypeFinishedRound:
 			if p.r.roundFirst {
-				p.order.PutNow(queued{Raw: rec})
+				p.order.PutNow(q)
 			}
 			p.order.Round()
 			if !p.r.roundFirst {
-				p.order.PutNow(queued{Raw: rec})
+				p.order.PutNow(q)
 			}
 			p.held, p.borrowed = 0, 0
 			return nil
 		case p.r.unordered || rec.Time == 0 || rec.Time == 1<<64-1:
-			p.order.PutNow(queued{Raw: rec})
+			p.order.PutNow(q)
 			return nil
 		}
-		p.put(rec)
+		p.put(&q)
 		if p.held > maxHeld {
 			p.order.Half()
 			p.held, p.borrowed = p.held/2, p.borrowed/2
@@ -212,19 +233,18 @@ func (p *part) advance() error {
 }
 
 // put adds a record to the sorter.
-func (p *part) put(rec Raw) {
-	q := queued{Raw: rec}
+func (p *part) put(q *queued) {
 	p.held += queuedSize
 	switch {
-	case rec.chunk == nil:
-		p.held += len(rec.Data)
+	case q.chunk == nil:
+		p.held += len(q.Data)
 	case p.borrowed < maxHeld:
-		p.borrowed += len(rec.Data)
+		p.borrowed += len(q.Data)
 	default:
-		q.aside = len(rec.Data)
+		q.aside = len(q.Data)
 		q.Release()
 	}
-	p.order.Put(rec.Time, q)
+	p.order.Put(q.Time, *q)
 }
 
 // readAgain reads the data of a record that was put aside.
@@ -236,30 +256,34 @@ func (p *part) readAgain(q *queued) (err error) {
 	return err
 }
 
-// read returns the next record in the order of the file, including those in COMPRESSED records.
-func (p *part) read() (Raw, error) {
+// read sets rec to the next record in the order of the file, including those in COMPRESSED records.
+func (p *part) read(rec *Raw) error {
 	for {
-		rec, err := p.readInflated()
+		err := io.EOF
+		if p.inflated != nil {
+			err = p.readInflated(rec)
+		}
 		if err == io.EOF {
-			rec, err = p.scan.read()
+			err = p.scan.read(rec)
+		}
+		if err == nil {
+			p.note(rec)
+			rec.Time = p.r.f.time(rec.Type, rec.Data)
+			return nil
 		}
 		var bad *Error
 		switch {
-		case err == nil:
-			p.note(rec)
-			rec.Time = p.r.f.time(rec.Type, rec.Data)
-			return rec, nil
 		case err == io.EOF && p.inflated != nil && len(p.inflated.buf) > 0:
 			err = errorf(p.inflating, nil, "the compressed data ends after %d bytes of a record", len(p.inflated.buf))
 			p.inflated.buf = nil
 			fallthrough
 		case errors.As(err, &bad):
 			if p.r.f.Strict {
-				return Raw{}, err
+				return err
 			}
 			p.r.Skipped.Add(err)
 		case err == io.EOF, p.r.f.Strict:
-			return Raw{}, err
+			return err
 		default: // keep the records read before
 			p.scan.end = p.scan.pos
 			p.r.f.Truncated = true
@@ -269,7 +293,7 @@ func (p *part) read() (Raw, error) {
 }
 
 // note prepares for the data after a record.
-func (p *part) note(rec Raw) {
+func (p *part) note(rec *Raw) {
 	switch rec.Type {
 	case TypeCompressed, TypeCompressed2:
 		p.inflate(rec)
@@ -284,7 +308,7 @@ func (p *part) note(rec Raw) {
 }
 
 // inflate passes a COMPRESSED record's piece to the inflater.
-func (p *part) inflate(rec Raw) {
+func (p *part) inflate(rec *Raw) {
 	if p.damaged {
 		return
 	}
@@ -305,29 +329,26 @@ func (p *part) inflate(rec Raw) {
 	p.inflating = rec.Off
 }
 
-// readInflated returns the next record of the current piece, or io.EOF.
-func (p *part) readInflated() (Raw, error) {
-	if p.inflated == nil {
-		return Raw{}, io.EOF
-	}
-	rec, err := p.inflated.read()
+// readInflated sets rec to the next record of the current piece, or returns io.EOF.
+func (p *part) readInflated(rec *Raw) error {
+	err := p.inflated.read(rec)
 	switch {
 	case err == errUnfinished:
-		return Raw{}, io.EOF
+		return io.EOF
 	case err != nil:
 		return p.damage(err, "what is compressed from here on is lost")
 	case rec.Type == TypeCompressed || rec.Type == TypeCompressed2:
 		return p.damage(nil, "a %s record within a compressed one: what is compressed from here on is lost", rec.Type)
 	}
 	rec.Off = p.inflating
-	return rec, nil
+	return nil
 }
 
 // damage stops reading compressed data.
-func (p *part) damage(err error, msg string, args ...any) (Raw, error) {
+func (p *part) damage(err error, msg string, args ...any) error {
 	p.endInflating()
 	p.damaged = true
-	return Raw{}, errorf(p.inflating, err, msg, args...)
+	return errorf(p.inflating, err, msg, args...)
 }
 
 func (p *part) endInflating() {

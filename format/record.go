@@ -111,8 +111,21 @@ type Raw struct {
 // Release returns the memory of Data for reuse. The caller must not use Data after that. A
 // caller that keeps a record need not call Release.
 func (r *Raw) Release() {
-	r.chunk.release()
+	r.chunk.release(1)
 	r.Data, r.chunk = nil, nil
+}
+
+// ReleaseAll releases several records. Most of consecutive records share the memory that is returned.
+func ReleaseAll(l []Raw) {
+	n := 0
+	for i := range l {
+		n++
+		if i+1 == len(l) || l[i+1].chunk != l[i].chunk {
+			l[i].chunk.release(n)
+			n = 0
+		}
+	}
+	clear(l)
 }
 
 // header returns the record's struct perf_event_header.

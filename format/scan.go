@@ -14,6 +14,7 @@ type scanner struct {
 	end   int64 // end of the records, in the file
 	buf   []byte
 	chunk *chunk // owns buf
+	lent  int    // number of records with memory of chunk
 	rest  int64  // size of the payload after the last record, in bytes
 	// open says that the data may grow: at its end, read returns errUnfinished
 	// instead of an error.
@@ -23,29 +24,31 @@ type scanner struct {
 // errUnfinished means that the next record is not complete yet.
 var errUnfinished = errorf(-1, nil, "the record is not complete yet")
 
-// read returns the next record, without its time, or io.EOF after the last.
+// read sets rec to the next record, without its time, or returns io.EOF after the last.
 // After an *Error the rest of the data is unusable.
-func (s *scanner) read() (Raw, error) {
-	s.skip(s.rest)
-	s.rest = 0
+func (s *scanner) read(rec *Raw) error {
+	if s.rest > 0 {
+		s.skip(s.rest)
+		s.rest = 0
+	}
 	if s.pos >= s.end {
 		s.close()
-		return Raw{}, io.EOF
+		return io.EOF
 	}
 	if err := s.fill(HeaderSize); err != nil {
-		return Raw{}, err
+		return err
 	}
 	if len(s.buf) < HeaderSize {
 		if len(s.buf) == 0 && s.end == endless && !s.open {
-			return Raw{}, io.EOF
+			return io.EOF
 		}
 		return s.short("the data ends within a record's header")
 	}
-	rec := Raw{Type: Type(s.order.Uint32(s.buf)), Misc: Misc(s.order.Uint16(s.buf[4:])), Off: s.pos}
+	*rec = Raw{Type: Type(s.order.Uint32(s.buf)), Misc: Misc(s.order.Uint16(s.buf[4:])), Off: s.pos}
 	size := int(s.order.Uint16(s.buf[6:]))
 	if rec.Type == TypeCompressed2 {
 		if err := s.fill(compressed2Header); err != nil {
-			return Raw{}, err
+			return err
 		}
 		size = compressed2Size(s.buf, s.order, size)
 	}
@@ -53,20 +56,20 @@ func (s *scanner) read() (Raw, error) {
 		return s.stop("a record of %d bytes, %s: what follows cannot be found", size, rec.Type)
 	}
 	if err := s.fill(size); err != nil {
-		return Raw{}, err
+		return err
 	}
 	if len(s.buf) < size {
 		return s.short("the data ends after %d of the %d bytes of a %s record", len(s.buf), size, rec.Type)
 	}
 	rec.Data, rec.chunk = s.buf[HeaderSize:size:size], s.chunk
-	rec.chunk.borrow()
+	s.lent++
 	s.skip(int64(size))
 	s.rest = payload(rec, s.order)
-	return rec, nil
+	return nil
 }
 
 // payload returns the number of bytes after a record that belong to it and are not part of its size.
-func payload(rec Raw, order Order) int64 {
+func payload(rec *Raw, order Order) int64 {
 	switch {
 	case rec.Type == TypeAuxtrace && len(rec.Data) >= 8:
 		return int64(min(order.Uint64(rec.Data), endless))
@@ -112,18 +115,18 @@ func compressed2Size(b []byte, order Order, size int) int {
 }
 
 // short stops reading if the data is truncated, unless it may grow.
-func (s *scanner) short(msg string, args ...any) (Raw, error) {
+func (s *scanner) short(msg string, args ...any) error {
 	switch {
 	case s.open:
-		return Raw{}, errUnfinished
+		return errUnfinished
 	case s.end != endless && int64(len(s.buf)) < s.end-s.pos:
-		return Raw{}, fmt.Errorf("file truncated while reading: the last %d bytes of records are lost", s.end-s.pos)
+		return fmt.Errorf("file truncated while reading: the last %d bytes of records are lost", s.end-s.pos)
 	}
 	return s.stop(msg, args...)
 }
 
 // stop stops reading at unusable data.
-func (s *scanner) stop(msg string, args ...any) (Raw, error) {
+func (s *scanner) stop(msg string, args ...any) error {
 	text := fmt.Sprintf(msg, args...)
 	if s.end == endless {
 		text += "; what follows is lost"
@@ -133,7 +136,7 @@ func (s *scanner) stop(msg string, args ...any) (Raw, error) {
 	err := errorf(s.pos, nil, "%s", text)
 	s.close()
 	s.pos = s.end
-	return Raw{}, err
+	return err
 }
 
 // fill reads until buf has n bytes, or all that are left.
@@ -146,8 +149,8 @@ func (s *scanner) fill(n int) error {
 		return err
 	}
 	if c != nil {
-		s.chunk.release()
-		s.chunk = c
+		s.chunk.close(s.lent)
+		s.chunk, s.lent = c, 0
 	}
 	s.buf = buf[:min(int64(len(buf)), s.end-s.pos)]
 	return nil
@@ -155,8 +158,8 @@ func (s *scanner) fill(n int) error {
 
 // close releases the memory. Do not read after it.
 func (s *scanner) close() {
-	s.chunk.release()
-	s.buf, s.chunk = nil, nil
+	s.chunk.close(s.lent)
+	s.buf, s.chunk, s.lent = nil, nil, 0
 }
 
 func (s *scanner) skip(n int64) {

@@ -76,7 +76,11 @@ const chunkSize = 1 << 20
 
 var chunks = sync.Pool{New: func() any { return &chunk{mem: make([]byte, chunkSize)} }}
 
-// newChunk returns a chunk of n bytes or more, with one user.
+// lending is the number of users of a chunk while a scanner lends parts of it: the scanner itself counts to how many
+// records. The number of records in a chunk is far below it.
+const lending = 1 << 30
+
+// newChunk returns a chunk of which parts are lent, of n bytes or more.
 func newChunk(n int) *chunk {
 	c := &chunk{}
 	if n > chunkSize {
@@ -84,18 +88,16 @@ func newChunk(n int) *chunk {
 	} else {
 		c = chunks.Get().(*chunk)
 	}
-	c.users.Store(1)
+	c.users.Store(lending)
 	return c
 }
 
-func (c *chunk) borrow() {
-	if c != nil {
-		c.users.Add(1)
-	}
-}
+// close ends the lending: lent records have borrowed from the chunk.
+func (c *chunk) close(lent int) { c.release(lending - lent) }
 
-func (c *chunk) release() {
-	if c != nil && c.users.Add(-1) == 0 && len(c.mem) == chunkSize {
+// release ends the use by n records.
+func (c *chunk) release(n int) {
+	if c != nil && c.users.Add(-int32(n)) == 0 && len(c.mem) == chunkSize {
 		chunks.Put(c)
 	}
 }

@@ -66,6 +66,7 @@ var flagValues = map[string]map[string]values{
 		"format":     fixed(reportNames...),
 		"percentage": fixed("absolute", "relative"),
 		"pretty":     fixed("normal", "raw"),
+		"rows":       fixed(rowNames...),
 	},
 	"script": {
 		"fields": fixed(script.FieldNames()...),

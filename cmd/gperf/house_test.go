@@ -52,6 +52,7 @@ var house = []struct{ question, packages string }{
 	`},
 	{"What changed? What happens now?", `
 		report/diff
+		report/parquet
 		report/push
 		report/top
 		report/view
@@ -60,6 +61,7 @@ var house = []struct{ question, packages string }{
 		record/doctor
 		report
 		report/annotate
+		report/rows
 		report/samples
 		report/spans
 		report/stacks
@@ -130,6 +132,7 @@ var house = []struct{ question, packages string }{
 		internal/addrspace
 		internal/intern
 		internal/column
+		internal/container
 		internal/dwarf
 		internal/look
 		internal/packet
@@ -180,6 +183,7 @@ var guests = map[string]string{
 	"github.com/gopacket/gopacket":       "script/packets cmd/gperf", // pcapng; tests encode packets
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",
 	"github.com/klauspost/compress":      "format cmd/gperf internal/archive report/push",
+	"github.com/parquet-go/parquet-go":   "report/parquet",
 	"github.com/ulikunitz/xz":            "internal/dso",
 	"golang.org/x/arch":                  "report/annotate/disasm",
 	"golang.org/x/net":                   "bpf internal/pcapfilter", // classic BPF and its VM

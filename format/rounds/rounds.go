@@ -62,17 +62,16 @@ func (s *Sorter[T]) Half() {
 // Flush makes all remaining values ready. Call it at the end of the data.
 func (s *Sorter[T]) Flush() { s.release(1<<64 - 1) }
 
-// Next returns the next ready value.
-func (s *Sorter[T]) Next() (v T, ok bool) {
+// Next returns the next ready value, in memory that later calls use again, or nil if none is ready.
+func (s *Sorter[T]) Next() *T {
 	if s.next == len(s.ready) {
-		// Clear the slot, or ready would keep the returned value alive.
+		// Clear the slots, or ready would keep the returned values alive.
 		clear(s.ready)
 		s.ready, s.next = s.ready[:0], 0
-		return v, false
+		return nil
 	}
-	v = s.ready[s.next]
 	s.next++
-	return v, true
+	return &s.ready[s.next-1]
 }
 
 func (s *Sorter[T]) release(limit uint64) {

@@ -19,13 +19,10 @@ func TestSorter(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var s Sorter[uint64]
 			take := func() (l []uint64) {
-				for {
-					v, ok := s.Next()
-					if !ok {
-						return l
-					}
-					l = append(l, v)
+				for v := s.Next(); v != nil; v = s.Next() {
+					l = append(l, *v)
 				}
+				return l
 			}
 			var got [][]uint64
 			for _, r := range tc.rounds {
@@ -51,8 +48,8 @@ func TestSorterKeepsOrderOfEqualTimes(t *testing.T) {
 	}
 	s.Flush()
 	var got []int
-	for v, ok := s.Next(); ok; v, ok = s.Next() {
-		got = append(got, v)
+	for v := s.Next(); v != nil; v = s.Next() {
+		got = append(got, *v)
 	}
 	if want := []int{2, 4, 5, 0, 1, 3}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -67,8 +64,8 @@ func TestLateRecordsAreUsed(t *testing.T) {
 		}
 	}
 	drain := func() (l []int) {
-		for v, ok := s.Next(); ok; v, ok = s.Next() {
-			l = append(l, v)
+		for v := s.Next(); v != nil; v = s.Next() {
+			l = append(l, *v)
 		}
 		return l
 	}

@@ -54,28 +54,36 @@ func (b *Batch) Keep(keep func(*Sample) bool) {
 // Release returns the batch's memory. The caller must not use the batch, its
 // samples and its records any more.
 func (b *Batch) Release() {
-	clear(b.Samples)
+	if b.pre.decoded != nil {
+		b.Samples = b.pre.decoded
+	}
 	b.pre.release()
-	b.Samples = b.Samples[:0]
+	if cap(b.Samples) == batchSize {
+		clear(b.Samples)
+		samples.Put((*[batchSize]Sample)(b.Samples[:batchSize]))
+	}
+	b.Samples = nil
 	b.Records = nil
 	b.frames.used = 0
-	for i := range b.raws {
-		b.raws[i].Release()
-	}
+	format.ReleaseAll(b.raws)
 	b.raws = b.raws[:0]
 	batches.Put(b)
 }
 
-var batches = sync.Pool{New: func() any {
-	return &Batch{Samples: make([]Sample, 0, batchSize), raws: make([]format.Raw, 0, batchSize)}
-}}
+var batches = sync.Pool{New: func() any { return &Batch{raws: make([]format.Raw, 0, batchSize)} }}
+
+// samples is memory for the samples of batches. A batch that waits has none.
+var samples = sync.Pool{New: func() any { return new([batchSize]Sample) }}
 
 func newBatch() *Batch { return batches.Get().(*Batch) }
 
 // add appends an empty sample.
 func (b *Batch) add() *Sample {
 	n := len(b.Samples)
-	if n == cap(b.Samples) {
+	switch {
+	case b.Samples == nil:
+		b.Samples = samples.Get().(*[batchSize]Sample)[:0]
+	case n == cap(b.Samples):
 		b.Samples = append(b.Samples, Sample{})
 	}
 	b.Samples = b.Samples[:n+1]

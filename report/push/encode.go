@@ -21,7 +21,6 @@ import (
 
 	"gperf/format"
 	"gperf/internal/spool"
-	"gperf/report/by"
 	"gperf/report/stacks"
 )
 
@@ -61,8 +60,8 @@ func (e *encoder) count(c *stacks.Set) error {
 	o := &e.queue.opts
 	c.MaxStack, c.NoInline, c.By = o.MaxStack, o.NoInline, slices.Clone(o.By)
 	recorded := func(a format.Attr) bool { return a.SampleType&format.SampleCgroup != 0 }
-	if slices.ContainsFunc(e.in.File.Attrs, recorded) && !slices.Contains(c.By, by.Cgroup) {
-		c.By = append(c.By, by.Cgroup)
+	if slices.ContainsFunc(e.in.File.Attrs, recorded) && !slices.Contains(c.By, "cgroup") {
+		c.By = append(c.By, "cgroup")
 	}
 	skipped, err := c.Add(e.in.Session)
 	if e.in.Warn != nil {

@@ -13,6 +13,7 @@ import (
 	resource "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 	"google.golang.org/protobuf/proto"
 
+	"gperf/internal/container"
 	"gperf/internal/session"
 	"gperf/report/by"
 )
@@ -102,9 +103,10 @@ func (e *otlpWriter) profileID(n uint64) []byte {
 	return h.Sum(nil)[:16]
 }
 
-func (e *otlpWriter) resource(c by.Container) *resource.Resource {
+func (e *otlpWriter) resource(c container.Container) *resource.Resource {
 	r := &resource.Resource{}
-	attrs := slices.Concat(e.opts.Resource, [][2]string{{"container.id", c.ID}, {"k8s.pod.uid", c.Pod}})
+	attrs := slices.Concat(e.opts.Resource, [][2]string{{"container.id", c.ID},
+		{"container.runtime.name", c.Runtime}, {"k8s.pod.uid", c.Pod}})
 	for _, kv := range attrs {
 		if kv[1] != "" {
 			r.Attributes = append(r.Attributes, &common.KeyValue{Key: kv[0], Value: otlpString(kv[1])})
@@ -157,7 +159,7 @@ type otlpBatch struct {
 
 // otlpResource is the profiles of one container, in the order of their first samples.
 type otlpResource struct {
-	container by.Container
+	container container.Container
 	profiles  []*otlp.Profile
 	index     map[int32]int // of the first of an event's two, by event
 }
@@ -197,14 +199,14 @@ func measure[M proto.Message](b *otlpBatch, m M) M {
 }
 
 func (b *otlpBatch) add(t *tally) {
-	var container by.Container
+	var in container.Container
 	attrs := b.sampleAttributes(t)
 	for _, v := range t.values {
-		if v.Key == by.Cgroup {
-			container = by.ContainerOf(v.Text)
+		if v.Key == "cgroup" {
+			in = container.Parse(v.Text)
 		}
 	}
-	r := b.resource(container)
+	r := b.resource(in)
 	i, ok := r.index[t.event]
 	if !ok {
 		i = len(r.profiles)
@@ -220,7 +222,7 @@ func (b *otlpBatch) add(t *tally) {
 	}
 }
 
-func (b *otlpBatch) resource(c by.Container) *otlpResource {
+func (b *otlpBatch) resource(c container.Container) *otlpResource {
 	for _, r := range b.resources {
 		if r.container == c {
 			return r

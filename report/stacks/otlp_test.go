@@ -15,6 +15,8 @@ import (
 	common "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	otlp "go.opentelemetry.io/proto/slim/otlp/profiles/v1development"
 	"google.golang.org/protobuf/proto"
+
+	"gperf/report/by"
 )
 
 // otlpOf returns the requests of a set, encoded and decoded.
@@ -175,5 +177,43 @@ func TestOTLPErrors(t *testing.T) {
 	}
 	if err := (&Set{}).OTLP(OTLPOptions{}, nil); err != ErrNoSamples {
 		t.Errorf("a set without samples: %v", err)
+	}
+}
+
+// Samples of a container have its resource, with its ID and the pod's.
+func TestOTLPContainers(t *testing.T) {
+	id, pod := strings.Repeat("0123456789abcdef", 4), "0a1b2c3d-0000-1111-2222-0123456789ab"
+	c := counted(t, &Set{By: []string{"cgroup"}}, "threads.data")
+	for i, path := range []string{"/", "/kubepods/burstable/pod" + pod + "/" + id, "/system.slice/x.service"} {
+		c.tallies[i].values = []by.Value{{Key: "cgroup", Text: path}}
+	}
+	_, requests := otlpOf(t, c, OTLPOptions{Limit: 1 << 20, Resource: [][2]string{{"host.name", "h"}}})
+	d, resources := requests[0].Dictionary, requests[0].ResourceProfiles
+	if len(resources) != 2 {
+		t.Fatalf("%d resources, want those of the host and of the container", len(resources))
+	}
+	for i, want := range []map[string]string{{"host.name": "h"},
+		{"host.name": "h", "container.id": id, "k8s.pod.uid": pod}} {
+		got := map[string]string{}
+		for _, kv := range resources[i].Resource.Attributes {
+			got[kv.Key] = kv.Value.GetStringValue()
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("resource %d: %v, want %v", i, got, want)
+		}
+	}
+	p := resources[1].ScopeProfiles[0].Profiles
+	if len(p) != 2 || len(p[0].Samples) != 1 || p[0].Samples[0].Values[0] != int64(c.tallies[1].samples) ||
+		p[1].Samples[0].Values[0] != int64(c.tallies[1].period) {
+		t.Errorf("profiles of the container: %v", p)
+	}
+	paths := map[string]bool{}
+	for _, a := range d.AttributeTable {
+		if d.StringTable[a.KeyStrindex] == "cgroup" {
+			paths[a.Value.GetStringValue()] = true
+		}
+	}
+	if len(paths) != 3 {
+		t.Errorf("cgroups %v", paths)
 	}
 }
