@@ -62,7 +62,7 @@ func (f *fileFlags) open(packed *archive.Archive, path string, bar *terminal.Pro
 	if l.servers = debuginfod.New(urls); l.servers == nil {
 		return l
 	}
-	l.Fetch = l.servers.Find
+	l.Fetch, l.FetchCode = l.servers.Find, packed != nil
 	l.servers.Progress = func(p debuginfod.Progress) {
 		const step = "asking debuginfod"
 		if p.Files == 0 {

@@ -23,9 +23,9 @@ type Packer struct {
 	Locator *dso.Locator
 	NoDebug bool // omit debug information
 	Whole   bool // packs files as they are
-	// Apart, if set, receives the files with debug information and build IDs, as a debuginfod server has them under the
-	// name debuginfo. The archive then has no debug information of them, and no files that contain nothing else.
-	Apart func(id string, im *dso.Image) error
+	// Apart, if set, receives the files that debuginfod servers can have by build ID: what is dso.CodeFile or
+	// dso.DebugFile. Those that it takes are not packed.
+	Apart func(id, what string, im *dso.Image) (taken bool, err error)
 }
 
 // DSO is a file to pack.
@@ -231,14 +231,14 @@ func places(file string, id dso.BuildID) []string {
 }
 
 func (p *Packer) file(name string, f part, hit []Range) error {
-	if id := idOf(name); p.Apart != nil && f.use&forDWARF != 0 && id != "" {
-		if err := p.Apart(id, f.im); err != nil {
-			return &WriteError{err}
-		}
-		if f.use &^= forDWARF; f.use&forCode == 0 {
-			return nil
-		}
+	if taken, err := p.apart(name, f); taken || err != nil {
+		return err
 	}
+	return p.pack(name, f, hit)
+}
+
+// pack packs a file, or the parts of it that are used.
+func (p *Packer) pack(name string, f part, hit []Range) error {
 	if p.Whole {
 		f.use = forAll
 	}
@@ -248,14 +248,32 @@ func (p *Packer) file(name string, f part, hit []Range) error {
 	return nil
 }
 
-// idOf returns the build ID in the name of a file in an archive, "" for none.
-func idOf(name string) string {
-	_, id, _ := strings.Cut(name, ".build-id/")
-	if len(id) < 3 || id[2] != '/' {
-		return ""
+// apart passes a file to Apart, if servers can have the file with this name in an archive.
+func (p *Packer) apart(name string, f part) (taken bool, err error) {
+	id, what := served(name)
+	if p.Apart == nil || id == "" {
+		return false, nil
 	}
-	rest, _, _ := strings.Cut(id[3:], "/")
-	return id[:2] + strings.TrimSuffix(rest, ".debug")
+	if taken, err = p.Apart(id, what, f.im); err != nil {
+		return false, &WriteError{err}
+	}
+	return taken, nil
+}
+
+// served returns the build ID and the kind under which servers have the file with this name in an archive, "" for none.
+func served(name string) (id, what string) {
+	_, rest, ok := strings.Cut(name, ".build-id/")
+	if !ok {
+		return "", ""
+	}
+	dir, kind := path.Split(strings.Replace(rest, ".debug", "/debug", 1))
+	switch id = strings.ReplaceAll(dir, "/", ""); kind {
+	case "elf":
+		return id, dso.CodeFile
+	case "debug":
+		return id, dso.DebugFile
+	}
+	return "", ""
 }
 
 // supplement packs the supplementary file of dwz, which several files share.
@@ -304,7 +322,20 @@ func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
 		err = nil
 	}
 	for i, f := range files {
-		if e := p.file(places("", id)[i], f, offsets(f.im, hit)); e != nil {
+		name := places("", id)[i]
+		if f.use&forDWARF != 0 { // servers are asked for the kernel's debug information, not for its code
+			taken, e := p.apart(places("", id)[1], f)
+			if e != nil {
+				return debug, e
+			}
+			if taken {
+				f.use &^= forDWARF
+			}
+		}
+		if f.use == 0 {
+			continue
+		}
+		if e := p.pack(name, f, offsets(f.im, hit)); e != nil {
 			return debug, e
 		}
 	}

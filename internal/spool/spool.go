@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -93,10 +94,8 @@ func (s *Spool) open() (err error) {
 	if s.lock, err = os.OpenFile(filepath.Join(s.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	if err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == unix.EWOULDBLOCK {
-		return ErrInUse
-	} else if err != nil {
-		return fmt.Errorf("lock it: %w", err)
+	if err := s.takeLock(); err != nil {
+		return err
 	}
 	unfinished, _ := filepath.Glob(filepath.Join(s.dir, newPrefix+"*"))
 	for _, dir := range unfinished {
@@ -109,6 +108,20 @@ func (s *Spool) open() (err error) {
 		return err
 	}
 	return s.readQueue()
+}
+
+// takeLock takes the lock. A process that was killed may hold it for a moment.
+func (s *Spool) takeLock() error {
+	for end := time.Now().Add(time.Second); ; time.Sleep(20 * time.Millisecond) {
+		switch err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+		case err == nil:
+			return nil
+		case err != unix.EWOULDBLOCK:
+			return fmt.Errorf("lock it: %w", err)
+		case time.Now().After(end):
+			return ErrInUse
+		}
+	}
 }
 
 // Close ends the use of the spool by this process.

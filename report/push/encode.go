@@ -32,7 +32,7 @@ type encoder struct {
 	id      string
 	group   *spool.Group
 	batches int             // added so far
-	added   map[string]bool // names of debug information
+	added   map[string]bool // names of files with build IDs
 }
 
 // attributes describe where the recording was made, in the words of OpenTelemetry's conventions. Labels of the user
@@ -55,13 +55,17 @@ func (e *encoder) attributes() [][2]string {
 	return l
 }
 
-// count counts the stacks of the recording. They have the containers of samples if these were recorded.
-func (e *encoder) count(c *stacks.Set) error {
+// count counts the stacks of the recording. If cgroups were recorded, samples have these keys of their containers, too.
+func (e *encoder) count(c *stacks.Set, containers ...string) error {
 	o := &e.queue.opts
 	c.MaxStack, c.NoInline, c.By = o.MaxStack, o.NoInline, slices.Clone(o.By)
 	recorded := func(a format.Attr) bool { return a.SampleType&format.SampleCgroup != 0 }
-	if slices.ContainsFunc(e.in.File.Attrs, recorded) && !slices.Contains(c.By, "cgroup") {
-		c.By = append(c.By, "cgroup")
+	if slices.ContainsFunc(e.in.File.Attrs, recorded) {
+		for _, key := range containers {
+			if !slices.Contains(c.By, key) {
+				c.By = append(c.By, key)
+			}
+		}
 	}
 	skipped, err := c.Add(e.in.Session)
 	if e.in.Warn != nil {
@@ -97,7 +101,7 @@ func otlpProtocol() string {
 
 func encodeOTLP(e *encoder) error {
 	set := &stacks.Set{Processes: true, Threads: true}
-	if err := e.count(set); err != nil {
+	if err := e.count(set, "cgroup"); err != nil {
 		return err
 	}
 	id, err := hex.DecodeString(e.id)
@@ -132,7 +136,7 @@ func exceptNone(err error) error {
 // encodePyroscope encodes one profile. Pyroscope makes a series of each combination of labels: threads are left out.
 func encodePyroscope(e *encoder) error {
 	set := &stacks.Set{}
-	if err := e.count(set); err != nil {
+	if err := e.count(set, "container", "pod"); err != nil {
 		return err
 	}
 	var profile bytes.Buffer

@@ -338,7 +338,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// Debug information is sent once, before the archives that need them, and not at all if the store has them.
+// Files with build IDs are sent once, before the archives that need them, and not at all if the store has them.
 func TestStoreSymbols(t *testing.T) {
 	f := newFake(t)
 	q := open(t, f.URL, Options{})
@@ -356,8 +356,8 @@ func TestStoreSymbols(t *testing.T) {
 		}
 		e := &encoder{queue: q, ctx: t.Context(), in: in, group: g, added: map[string]bool{}}
 		for range 2 {
-			if err := e.addFile("ab12", im); err != nil {
-				t.Fatal(err)
+			if taken, err := e.addFile("ab12", dso.CodeFile, im); err != nil || !taken {
+				t.Fatalf("taken: %v, %v", taken, err)
 			}
 		}
 		if err := e.add(&request{Method: http.MethodPut, Path: group}, nil); err != nil {
@@ -370,7 +370,7 @@ func TestStoreSymbols(t *testing.T) {
 	}
 	add("one")
 	add("two")
-	want := []string{"HEAD /buildid/ab12/debuginfo", "PUT /buildid/ab12/debuginfo", "PUT /one", "PUT /two"}
+	want := []string{"HEAD /buildid/ab12/executable", "PUT /buildid/ab12/executable", "PUT /one", "PUT /two"}
 	slices.Sort(f.requests[2:]) // the archive of this test has a name before that of the file
 	slices.Sort(f.requests)
 	if !slices.Equal(f.requests, want) {

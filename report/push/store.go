@@ -15,11 +15,12 @@ import (
 	"gperf/internal/dso"
 )
 
-// encodeArchive packs the recording. Debug information with build IDs goes next to the archives, once for all of them,
-// under the names of debuginfod's protocol: the store is a debuginfod server for those who read the archives:
+// encodeArchive packs the recording. Files with build IDs go next to the archives, once for all of them, under the names
+// of debuginfod's protocol: the store is a debuginfod server for those who read the archives:
 //
-//	HOST/2026-11-22T10:00:05-0a1b2c.zip   the recording, its code and symbols
-//	buildid/ID/debuginfo                  a file with debug information, for source lines and inline frames
+//	HOST/2026-11-22T10:00:05-0a1b2c.zip   the recording, and what belongs to it or to its kernel
+//	buildid/ID/executable                 a program or library
+//	buildid/ID/debuginfo                  its debug information, if that is another file
 //
 // A presigned URL permits to write one file: the archive then has all files in it.
 func encodeArchive(e *encoder) error {
@@ -97,21 +98,27 @@ func (e *encoder) archiveName() string {
 	return path.Join(host, e.began().UTC().Format("2006-01-02T15:04:05")+"-"+e.id[:6]+".zip")
 }
 
-// addFile adds the file with the debug information of a build ID, unless the server has it from another recording.
-func (e *encoder) addFile(id string, im *dso.Image) error {
-	name := "debuginfo-" + id
+// addFile adds a file with a build ID, unless the server has it from another recording. It does not take a file that
+// would fill the spool.
+func (e *encoder) addFile(id, what string, im *dso.Image) (taken bool, err error) {
+	name := "file-" + id + "-" + what
 	if e.added[name] || e.queue.spool.Queued(name) || !e.queue.opts.Again && e.queue.spool.Known(name) {
-		return nil
+		return true, nil
 	}
-	f, err := e.create(name, &request{Method: http.MethodPut, Path: path.Join(symbolsDir, id, dso.DebugFile),
-		Once: true, Header: map[string]string{"Content-Type": "application/octet-stream"}})
+	if limit := e.queue.opts.Bytes / 2; im.Size > uint64(limit) {
+		e.queue.log("%s: its used parts are in the archive, not the file: it has more than half of the spool's %d MB",
+			im.Path, e.queue.opts.Bytes/1_000_000)
+		return false, nil
+	}
+	f, err := e.create(name, &request{Method: http.MethodPut, Path: path.Join(symbolsDir, id, what), Once: true,
+		Header: map[string]string{"Content-Type": "application/octet-stream"}})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if _, err := io.Copy(f, io.NewSectionReader(im, 0, int64(im.Size))); err != nil {
 		f.Close()
-		return err
+		return false, err
 	}
 	e.added[name] = true
-	return f.Close()
+	return true, f.Close()
 }
