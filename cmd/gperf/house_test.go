@@ -52,10 +52,13 @@ var house = []struct{ question, packages string }{
 	`},
 	{"What changed? What happens now?", `
 		report/diff
-		report/parquet
 		report/push
 		report/top
 		report/view
+	`},
+	{"How do databases store recordings?", `
+		report/clickhouse
+		report/parquet
 	`},
 	{"What may be recorded here? What did the samples show?", `
 		record/doctor

@@ -15,7 +15,7 @@ import (
 var rowNames = []string{"minutes", "samples"}
 
 func (o *formatFlags) addRows(s *pflag.FlagSet) {
-	s.StringVar(&o.rows, "rows", rowNames[0], "parquet: rows of this `kind`, minutes or samples")
+	s.StringVar(&o.rows, "rows", rowNames[0], "parquet: `kind` of rows, or samples")
 }
 
 // parquet writes the rows of all inputs.

@@ -21,6 +21,8 @@ import (
 
 	"gperf/format"
 	"gperf/internal/spool"
+	"gperf/report/clickhouse"
+	"gperf/report/rows"
 	"gperf/report/stacks"
 )
 
@@ -111,18 +113,42 @@ func encodeOTLP(e *encoder) error {
 	o := stacks.OTLPOptions{ID: id, Resource: e.attributes(), Version: e.queue.opts.Version, Limit: batchBytes}
 	r := &request{Method: http.MethodPost, Path: profilesPath, Header: map[string]string{
 		"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", versionHeader: profilesVersion}}
-	err = set.OTLP(o, func(encoded []byte) error {
-		var b bytes.Buffer
-		z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-		if err == nil {
-			_, err = z.Write(encoded)
-		}
-		if err := cmp.Or(err, z.Close()); err != nil {
-			return err
-		}
-		return e.add(r, b.Bytes())
-	})
+	err = set.OTLP(o, func(encoded []byte) error { return e.addPacked(r, encoded) })
 	return exceptNone(err)
+}
+
+// addPacked adds a request whose body is to be compressed.
+func (e *encoder) addPacked(r *request, body []byte) error {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+	if err == nil {
+		_, err = z.Write(body)
+	}
+	if err := cmp.Or(err, z.Close()); err != nil {
+		return err
+	}
+	return e.add(r, b.Bytes())
+}
+
+// encodeClickHouse encodes INSERT statements. The keys of their rows are the recording and the number of the row in it.
+func encodeClickHouse(e *encoder) error {
+	q := &e.queue.opts
+	table, err := rows.New(e.in.Session, rows.Options{Samples: q.Samples, MaxStack: q.MaxStack, NoInline: q.NoInline})
+	if err != nil {
+		return err
+	}
+	o := clickhouse.Options{Recording: e.id, Service: q.Service, Labels: q.Labels}
+	if q.Samples { // other rows than those of minutes
+		o.Recording += "-samples"
+	}
+	skipped, err := clickhouse.Encode(table, o, func(i *clickhouse.Insert) error {
+		return e.addPacked(&request{Method: http.MethodPost, Query: url.Values{"query": {i.Query()}},
+			Header: map[string]string{"Content-Encoding": "gzip"}}, i.Body)
+	})
+	if e.in.Warn != nil {
+		e.in.Warn(skipped)
+	}
+	return err
 }
 
 // exceptNone returns nil for a recording without samples: nothing is to be sent.

@@ -3,8 +3,7 @@
 //
 // Each recording is encoded once, in batches with IDs that depend on nothing but the recording and the settings. A
 // batch leaves the spool after the server has confirmed it. A server that stored a batch and could not confirm it gets
-// the batch a second time, with the same IDs: OTLP's profile_id, ClickHouse's insert_deduplication_token, or the name
-// of the file.
+// the batch a second time, with the same IDs: OTLP's profile_id, the keys of ClickHouse's rows, or the name of the file.
 package push
 
 import (
@@ -42,7 +41,9 @@ type Options struct {
 	By       []string
 	MaxStack int
 	NoInline bool
-	Version  string // gperf's
+	// Samples makes a row of each sample in databases, not of the equal ones of a minute.
+	Samples bool
+	Version string // gperf's
 	// Again pushes recordings and symbols that were pushed before.
 	Again bool
 	// Log, if set, receives lines about problems and their ends.

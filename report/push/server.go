@@ -33,6 +33,8 @@ var kinds = []*kind{
 	{[]string{"otlp+http", "otlp+https"}, otlpProtocol, encodeOTLP, openHTTP},
 	{[]string{"pyroscope+http", "pyroscope+https"}, func() string { return "Pyroscope's /ingest with pprof" },
 		encodePyroscope, openHTTP},
+	{[]string{"clickhouse+http", "clickhouse+https"}, func() string { return "ClickHouse's HTTP interface" },
+		encodeClickHouse, openHTTP},
 	{[]string{"http", "https"}, func() string { return "HTTP PUT of archives" }, encodeArchive, openHTTP},
 	{[]string{"file"}, func() string { return "archives in a directory" }, encodeArchive, openDir},
 }

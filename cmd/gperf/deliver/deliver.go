@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/internal/spool"
 	"gperf/record"
+	"gperf/report/clickhouse"
 	"gperf/report/push"
 )
 
@@ -45,6 +47,8 @@ type command struct {
 	by        string
 	spoolSize string
 	timeout   time.Duration
+	rows      string
+	schema    string
 	verbose   *bool
 	opts      push.Options
 
@@ -67,6 +71,8 @@ func AddFlags(c *cobra.Command, s Settings, verbose *bool) {
 		f.StringArrayVarP(&p.header, "header", "H", nil, "send this header, `NAME:VALUE`; @FILE has lines of them")
 		f.IntVar(&p.opts.MaxStack, "max-stack", s.MaxStack, "push at most `n` frames per callchain")
 		f.BoolVar(&p.opts.NoInline, "no-inline", false, "do not push inline frames")
+		f.StringVar(&p.rows, "rows", rowKinds[0], "`kind` of rows, or samples")
+		f.StringVar(&p.schema, "schema", "", "print the tables of this `database`: clickhouse")
 		f.BoolVar(&p.opts.Again, "again", false, "push recordings again that were pushed before")
 		f.StringVar(&p.opts.Dir, "spool", "", "keep what is to be sent in this `directory`")
 		f.StringVar(&p.spoolSize, "spool-size", "1G", "limit the spool to this `size`")
@@ -87,6 +93,9 @@ func completeOperand(_ *cobra.Command, _ []string, typed string) ([]string, cobr
 
 func (p *command) run(c *cobra.Command, args []string) error {
 	p.stderr = c.ErrOrStderr()
+	if p.schema != "" {
+		return p.printSchema(c.OutOrStdout(), args)
+	}
 	if len(args) == 0 || !push.IsURL(args[len(args)-1]) {
 		return cli.WrongUse("the last argument is the URL of the server, such as otlp+grpc://localhost:4317")
 	}
@@ -119,6 +128,18 @@ func (p *command) run(c *cobra.Command, args []string) error {
 	return err
 }
 
+// rowKinds are the values of --rows.
+var rowKinds = []string{"minutes", "samples"}
+
+func (p *command) printSchema(stdout io.Writer, args []string) error {
+	if p.schema != "clickhouse" || len(args) > 0 {
+		return cli.WrongUse("--schema %s: gperf push --schema clickhouse prints the tables of ClickHouse",
+			strings.Join(append([]string{p.schema}, args...), " "))
+	}
+	_, err := io.WriteString(stdout, clickhouse.Schema)
+	return err
+}
+
 // options completes the options of the queue.
 func (p *command) options() (err error) {
 	if p.opts.Bytes, err = record.ParseSize(p.spoolSize); err != nil || p.opts.Bytes <= 0 {
@@ -134,6 +155,10 @@ func (p *command) options() (err error) {
 	if p.by != "" {
 		p.opts.By = strings.Split(p.by, ",")
 	}
+	if !slices.Contains(rowKinds, p.rows) {
+		return cli.WrongUse("--rows %s: use %s", p.rows, strings.Join(rowKinds, " or "))
+	}
+	p.opts.Samples = p.rows == "samples"
 	if p.opts.MaxStack < 0 {
 		return cli.WrongUse("--max-stack %d is negative", p.opts.MaxStack)
 	}
