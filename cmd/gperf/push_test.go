@@ -69,6 +69,19 @@ func eventually(t *testing.T, what string, p *process, condition func() bool) {
 	}
 }
 
+// freePorts returns n ports that nobody listens at.
+func freePorts(t *testing.T, n int) (ports []int) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
 // collector is an OpenTelemetry collector that writes profiles to a file.
 type collector struct {
 	*process
@@ -82,12 +95,7 @@ func newCollector(t *testing.T) *collector {
 	if c.program == "" {
 		t.Skip("GPERF_OTELCOL names no collector: build one with testdata/otelcol/build.sh")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.port = l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	c.port = freePorts(t, 1)[0]
 	// With rotation, the exporter writes each request before the collector confirms it.
 	config := fmt.Sprintf(`
 receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:%d"}}}}
@@ -191,21 +199,24 @@ func (r *received) add(d *otlp.ProfilesDictionary, p *otlp.Profile) {
 	}
 }
 
+// jsonSample is a line of gperf report --format json.
+type jsonSample struct {
+	Comm             string
+	PID, TID, Period int
+	Stack            []struct {
+		Function, File, DSO string
+		Line                int
+		BuildID             string `json:"build_id"`
+	}
+}
+
 // reportStacks returns the samples and periods of recordings by thread and stack, as gperf report lists them.
 func reportStacks(t *testing.T, files []string) sums {
 	all := sums{}
 	for _, f := range files {
 		text, _ := gperf(t, "report", "--format", "json", "-i", f)
 		for line := range strings.Lines(text) {
-			var s struct {
-				Comm             string
-				PID, TID, Period int
-				Stack            []struct {
-					Function, File, DSO string
-					Line                int
-					BuildID             string `json:"build_id"`
-				}
-			}
+			var s jsonSample
 			if err := json.Unmarshal([]byte(line), &s); err != nil {
 				t.Fatal(err)
 			}
@@ -321,6 +332,92 @@ func TestPushCollector(t *testing.T) {
 func indent(v any) string {
 	b, _ := json.MarshalIndent(v, "", " ")
 	return string(b)
+}
+
+// ClickHouse has the samples and weights of gperf report, although it is killed and the recording pushed again.
+func TestPushClickHouse(t *testing.T) {
+	needEvents(t)
+	for _, tool := range []string{"clickhouse-server", "clickhouse-client"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("%s is not installed (packages clickhouse-server, clickhouse-client)", tool)
+		}
+	}
+	made, dir, spool := t.TempDir(), t.TempDir(), t.TempDir()
+	mustRecord(t, made, "-g", "-e", "cpu-clock:u", "-F", "1999", "--", inlinedProgram.Path(t))
+	file := filepath.Join(made, "perf.data")
+	ports := freePorts(t, 2) // of HTTP and of the client's protocol
+	config := fmt.Sprintf(`<yandex><logger><level>warning</level><log>%[1]s/log</log><errorlog>%[1]s/errors</errorlog>
+</logger><http_port>%[2]d</http_port><tcp_port>%[3]d</tcp_port><listen_host>127.0.0.1</listen_host>
+<path>%[1]s/data/</path><tmp_path>%[1]s/tmp/</tmp_path><users_config>config.xml</users_config><mark_cache_size>5000000</mark_cache_size>
+<default_profile>default</default_profile><default_database>default</default_database>
+<profiles><default/></profiles><quotas><default/></quotas><users><default><password></password>
+<networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota></default></users></yandex>`, dir,
+		ports[0], ports[1])
+	if err := os.WriteFile(filepath.Join(dir, "config.xml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	query := func(statements string) string {
+		cmd := exec.CommandContext(t.Context(), "clickhouse-client", "--port", strconv.Itoa(ports[1]), "-mn")
+		cmd.Stdin = strings.NewReader(statements)
+		text, _ := cmd.Output()
+		return string(text)
+	}
+	up := func() *process {
+		p := start(t, "clickhouse-server", "--config-file="+filepath.Join(dir, "config.xml"))
+		eventually(t, "ClickHouse answers", p, func() bool { return query("SELECT 1") == "1\n" })
+		return p
+	}
+	url := fmt.Sprintf("clickhouse+http://127.0.0.1:%d", ports[0])
+	push := func(args ...string) (code int, stderr string) {
+		var out, errs bytes.Buffer
+		code = run(slices.Concat([]string{"push", "--spool", spool, "--timeout", "100ms"}, args, []string{url}), &out, &errs)
+		return code, errs.String()
+	}
+	if code, stderr := push(file); code != exitError || !strings.Contains(stderr, "connection refused") {
+		t.Errorf("without a server: exit code %d, %s", code, stderr)
+	}
+	p := up()
+	if code, stderr := push(); code != exitError || !strings.Contains(stderr, "gperf push --schema clickhouse |") {
+		t.Errorf("without tables: exit code %d, %s", code, stderr)
+	}
+	schema, _ := gperf(t, "push", "--schema", "clickhouse")
+	query(schema)
+	if code, stderr := push(); code != exitOK {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	p.kill()
+	up()
+	if code, stderr := push("--again", file); code != exitOK {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
+	got := sums{}
+	for line := range strings.Lines(query("SELECT comm, function, file, line, sum(samples), sum(weight) FROM samples " +
+		"FINAL ANY LEFT JOIN leaves USING stack GROUP BY comm, function, file, line")) {
+		f := strings.Split(strings.TrimSpace(line), "\t")
+		samples, _ := strconv.Atoi(f[4])
+		weight, _ := strconv.Atoi(f[5])
+		key := f[0] + "|" + f[1]
+		if f[3] != "0" {
+			key += fmt.Sprintf("|%s:%s", filepath.Base(f[2]), f[3])
+		}
+		got.add(key, samples, weight)
+	}
+	want := sums{}
+	text, _ := gperf(t, "report", "--format", "json", "-i", file)
+	for line := range strings.Lines(text) {
+		var s jsonSample
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			t.Fatal(err)
+		}
+		key := s.Comm + "|" + s.Stack[0].Function
+		if s.Stack[0].Line > 0 {
+			key += fmt.Sprintf("|%s:%d", filepath.Base(s.Stack[0].File), s.Stack[0].Line)
+		}
+		want.add(key, 1, s.Period)
+	}
+	if len(want) == 0 || !maps.Equal(got, want) {
+		t.Errorf("ClickHouse has\n%s\ngperf report\n%s", indent(got), indent(want))
+	}
 }
 
 // Archives in a directory show functions and source lines, although the program is next to them, once.

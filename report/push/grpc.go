@@ -111,8 +111,12 @@ func grpcError(err error) error {
 			return later
 		}
 		return &rejectedError{text}
-	case codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented, codes.NotFound:
-		return &RefusedError{Err: text}
+	case codes.Unauthenticated:
+		return &RefusedError{Status: http.StatusUnauthorized, Err: text}
+	case codes.PermissionDenied:
+		return &RefusedError{Status: http.StatusForbidden, Err: text}
+	case codes.Unimplemented, codes.NotFound:
+		return &RefusedError{Status: http.StatusNotFound, Err: text}
 	case codes.Internal, codes.Unknown:
 		return fmt.Errorf("%w: %w", errServer, text)
 	}

@@ -137,11 +137,13 @@ func statusError(answer *http.Response, text []byte) error {
 			return &laterError{after, err}
 		}
 		return err
-	case code >= 500:
-		return fmt.Errorf("%w: %w", errServer, err)
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusNotFound,
-		code == http.StatusMethodNotAllowed, code == http.StatusProxyAuthRequired, code/100 == 3:
-		return &RefusedError{Err: err}
+		code == http.StatusMethodNotAllowed, code == http.StatusProxyAuthRequired,
+		code == http.StatusNotImplemented, code/100 == 3:
+		return &RefusedError{Status: code, Err: err}
+	}
+	if answer.StatusCode >= 500 {
+		return fmt.Errorf("%w: %w", errServer, err)
 	}
 	return &rejectedError{err}
 }

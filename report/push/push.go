@@ -3,7 +3,7 @@
 //
 // Each recording is encoded once, in batches with IDs that depend on nothing but the recording and the settings. A
 // batch leaves the spool after the server has confirmed it. A server that stored a batch and could not confirm it gets
-// the batch a second time, with the same IDs: OTLP's profile_id, the keys of ClickHouse's rows, or the name of the file.
+// the batch again, with the same IDs: OTLP's profile_id, the keys of ClickHouse's rows, or the name of the file.
 package push
 
 import (

@@ -15,8 +15,8 @@ import (
 	"gperf/internal/dso"
 )
 
-// encodeArchive packs the recording. Files with build IDs go next to the archives, once for all of them, under the names
-// of debuginfod's protocol: the store is a debuginfod server for those who read the archives:
+// encodeArchive packs the recording. Files with build IDs go next to the archives, once for all of them, under the
+// names of debuginfod's protocol: the store is a debuginfod server for those who read the archives:
 //
 //	HOST/2026-11-22T10:00:05-0a1b2c.zip   the recording, and what belongs to it or to its kernel
 //	buildid/ID/executable                 a program or library

@@ -228,8 +228,33 @@ func (p *command) pushFiles(ctx context.Context, files []string) error {
 	case ctx.Err() != nil:
 		err = errors.New("interrupted")
 	}
-	return fmt.Errorf("%w; %d batches stay in the spool %s: gperf push sends them, also without files", err, n,
-		p.queue.Dir())
+	return &unsentError{fmt.Errorf("%w; %d batches stay in the spool %s: gperf push sends them, also without files", err,
+		n, p.queue.Dir())}
+}
+
+// unsentError means that batches are left in the spool.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
+
+// Hint says what to do about a server that refuses data.
+func (e *unsentError) Hint() string {
+	var refused *push.RefusedError
+	if !errors.As(e.error, &refused) {
+		return ""
+	}
+	switch kind, _, _ := strings.Cut(refused.Server, "+"); refused.Status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return "-H 'Authorization: …' sends a header; -H @FILE reads it from a file.\n"
+	case http.StatusNotFound:
+		switch kind {
+		case "clickhouse":
+			return "gperf push --schema clickhouse | clickhouse-client -mn creates the tables.\n"
+		case "otlp":
+			return "A collector needs a pipeline of profiles and --feature-gates service.profilesSupport.\n"
+		}
+	}
+	return ""
 }
 
 // wait waits until everything is sent, or sending fails for the time of --timeout.
