@@ -35,8 +35,17 @@ func openHTTP(u *url.URL, o *Options) (sender, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	transport.ResponseHeaderTimeout = time.Minute
-	client := http.Client{Transport: transport}
+	client := http.Client{Transport: transport, CheckRedirect: sameMethod}
 	return &httpSender{client: client, base: &base, header: o.Header, otlp: kind == "otlp"}, nil
+}
+
+// sameMethod follows redirections that keep the method. Others would turn a request into one that sends nothing, and
+// whose answer means nothing.
+func sameMethod(r *http.Request, via []*http.Request) error {
+	if r.Method != via[0].Method || len(via) >= 10 {
+		return http.ErrUseLastResponse
+	}
+	return nil
 }
 
 func (s *httpSender) close() { s.client.CloseIdleConnections() }

@@ -563,3 +563,30 @@ func TestStoreOf(t *testing.T) {
 		}
 	}
 }
+
+// A redirection to another method is not followed: its answer would not mean that the data arrived.
+func TestRedirect(t *testing.T) {
+	f := newFake(t)
+	to := http.StatusFound
+	redirect := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, f.URL+r.URL.Path, to)
+	}))
+	defer redirect.Close()
+	url := "otlp+" + redirect.URL
+	q := open(t, url, Options{})
+	if _, err := q.Add(t.Context(), input(t, someFile)); err != nil {
+		t.Fatal(err)
+	}
+	var refused *RefusedError
+	if err := q.Wait(t.Context()); !errors.As(err, &refused) || refused.Status != http.StatusFound {
+		t.Errorf("waiting ends with %v", err)
+	}
+	q.Close()
+	to = http.StatusTemporaryRedirect
+	q = open(t, url, Options{})
+	defer q.Close()
+	pushFile(t, q, someFile)
+	if len(f.requests) != 1 || len(f.bodies["/v1development/profiles"]) == 0 {
+		t.Errorf("requests %q", f.requests)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"gperf/internal/container"
+	"gperf/internal/dso"
 	"gperf/internal/session"
 	"gperf/report/by"
 )
@@ -319,11 +320,9 @@ func (b *otlpBatch) location(f session.ChainFrame) int32 {
 		if f.Caller {
 			l.Address--
 		}
-		kind := "native"
-		if f.Frame.Kernel {
-			kind = "kernel"
+		if kind := frameType(f.Frame); kind != "" {
+			l.AttributeIndices = []int32{b.attribute(otlpAttributeKey{key: "profile.frame.type", text: kind})}
 		}
-		l.AttributeIndices = []int32{b.attribute(otlpAttributeKey{key: "profile.frame.type", text: kind})}
 		for _, fn := range f.Functions(!b.NoInline) {
 			l.Lines = append(l.Lines, &otlp.Line{FunctionIndex: b.function(fn), Line: int64(fn.Line)})
 		}
@@ -332,6 +331,17 @@ func (b *otlpBatch) location(f session.ChainFrame) int32 {
 		}
 		return measure(b, l)
 	})
+}
+
+// frameType returns the value of profile.frame.type, "" for code of a runtime, whose language is unknown.
+func frameType(f *session.Frame) string {
+	switch {
+	case f.Kernel:
+		return "kernel"
+	case f.Origin() == dso.OriginJIT:
+		return ""
+	}
+	return "native"
 }
 
 func (b *otlpBatch) function(fn session.Function) int32 {

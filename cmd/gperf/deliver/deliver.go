@@ -110,9 +110,7 @@ func (p *command) run(c *cobra.Command, args []string) error {
 	if p.queue, err = push.Open(url, p.opts); err != nil {
 		return openError(err)
 	}
-	if *p.verbose {
-		p.say("%s to %s, spool %s", p.queue.Protocol(), p.queue.Server(), p.queue.Dir())
-	}
+	p.detail("%s to %s, spool %s", p.queue.Protocol(), p.queue.Server(), p.queue.Dir())
 	ctx, stop := p.Interrupts()
 	defer stop()
 	if p.follow {
@@ -123,7 +121,7 @@ func (p *command) run(c *cobra.Command, args []string) error {
 	err = errors.Join(err, p.queue.Close())
 	p.summarize()
 	if err == nil && p.failed {
-		return errors.New("not everything was pushed")
+		return errors.New("not everything could be read or pushed")
 	}
 	return err
 }
@@ -212,12 +210,13 @@ func openError(err error) error {
 // pushFiles pushes files, and waits until they are sent.
 func (p *command) pushFiles(ctx context.Context, files []string) error {
 	for _, path := range files {
-		if err := p.add(ctx, path, p.stderr); err != nil {
+		err := p.add(ctx, path, p.stderr)
+		if ctx.Err() != nil {
+			return errors.New("interrupted; gperf push again pushes the rest")
+		}
+		if err != nil {
 			p.say("%v", err)
 			p.failed = true
-		}
-		if ctx.Err() != nil {
-			break
 		}
 	}
 	err := p.wait(ctx)
@@ -271,30 +270,49 @@ func (p *command) wait(ctx context.Context) error {
 	}
 }
 
-// add pushes a recording into the spool. Its warnings go to stderr.
+// add pushes a recording into the spool. Its warnings go to stderr. After Ctrl-C it does not wait until the recording is
+// read; the spool then has nothing of it.
 func (p *command) add(ctx context.Context, path string, stderr io.Writer) error {
-	in, done, err := p.OpenPush(path, stderr)
-	if err != nil {
-		return err
+	type result struct {
+		added, damaged bool
+		err            error
 	}
-	added, err := p.queue.Add(ctx, *in)
-	if large := (*spool.TooLargeError)(nil); errors.As(err, &large) {
-		err = fmt.Errorf("%w: use a larger --spool-size", err)
-	}
-	incomplete := done()
-	switch {
-	case err != nil:
-		return err
-	case !added:
-		p.known++
-		if *p.verbose {
-			p.say("%s was pushed before", path)
+	results := make(chan result, 1)
+	go func() {
+		in, done, err := p.OpenPush(path, stderr)
+		if err != nil {
+			results <- result{err: err}
+			return
 		}
-		return nil
-	case *p.verbose:
-		p.say("%s is in the spool", path)
+		added, err := p.queue.Add(ctx, *in)
+		results <- result{added, done() != nil, err}
+	}()
+	var r result
+	select {
+	case r = <-results:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return incomplete
+	if large := (*spool.TooLargeError)(nil); errors.As(r.err, &large) {
+		return fmt.Errorf("%w: use a larger --spool-size", r.err)
+	}
+	switch p.failed = p.failed || r.damaged; {
+	case r.err != nil:
+		return r.err
+	case !r.added:
+		p.known++
+		p.detail("%s was pushed before", path)
+	default:
+		p.detail("%s is in the spool", path)
+	}
+	return nil
+}
+
+// detail prints a line with -v.
+func (p *command) detail(format string, args ...any) {
+	if *p.verbose {
+		p.say(format, args...)
+	}
 }
 
 // summarize prints what happened.

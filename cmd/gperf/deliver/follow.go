@@ -2,7 +2,6 @@ package deliver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -130,7 +129,7 @@ func (f *follower) visit(ctx context.Context, path string) {
 			warnings = f.stderr
 		}
 		err := f.add(ctx, path, warnings)
-		if errors.Is(err, context.Canceled) {
+		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
