@@ -32,9 +32,14 @@ type Writer struct {
 // NewWriter starts a file with the columns that the recordings need.
 func NewWriter(w io.Writer, recordings []*rows.Recording) *Writer {
 	columns, schema := layout(recordings)
-	// Some readers have no version 2 of data pages.
-	return &Writer{columns: columns, file: pq.NewWriter(w, schema, pq.Compression(&pq.Zstd), pq.DataPageVersion(1),
-		pq.CreatedBy("gperf", "", ""))}
+	options := []pq.WriterOption{schema, pq.Compression(&pq.Zstd), pq.CreatedBy("gperf", "", ""),
+		pq.DataPageVersion(1)} // some readers have no version 2
+	for _, path := range schema.Columns() {
+		if path[0] == framesName { // queries do not select rows by these bounds
+			options = append(options, pq.SkipPageBounds(path...), pq.SkipPageStatistics(path...))
+		}
+	}
+	return &Writer{columns: columns, file: pq.NewWriter(w, options...)}
 }
 
 // Add writes the rows of one of the recordings. The result counts the skipped parts of its file.

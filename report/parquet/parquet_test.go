@@ -2,8 +2,10 @@ package parquet
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -11,8 +13,10 @@ import (
 	pq "github.com/parquet-go/parquet-go"
 
 	"gperf/format"
+	"gperf/internal/container"
 	"gperf/internal/dso"
 	"gperf/internal/session"
+	"gperf/report/by"
 	"gperf/report/rows"
 	"gperf/symbolize"
 )
@@ -143,10 +147,63 @@ func TestFieldName(t *testing.T) {
 	}
 }
 
-// TestSame: the file is the same, byte for byte, each time.
+// TestSame: the file is the same, byte for byte, on any number of CPUs.
 func TestSame(t *testing.T) {
 	first := written(t, rows.Options{Samples: true}, "two.data")
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	if !bytes.Equal(first, written(t, rows.Options{Samples: true}, "two.data")) {
 		t.Error("two files differ")
+	}
+}
+
+// TestRows: containers, texts that are not UTF-8, fields that are a number in one event only, and stacks without frames.
+func TestRows(t *testing.T) {
+	r := &rows.Recording{Host: "h", Events: []rows.Event{
+		{Name: "a", Unit: "count", Columns: []by.Column{{Key: "Comm"}, {Key: "n", Numeric: true}}},
+		{Name: "b", Unit: "count", Columns: []by.Column{{Key: "n"}}},
+	}}
+	r.Stacks = rows.Stacks{Stacks: [][]int32{{}, {0}}, Frames: []rows.Frame{{Function: "f\xff", Line: 7, Kind: rows.JIT}}}
+	var b bytes.Buffer
+	w := NewWriter(&b, []*rows.Recording{r})
+	for i := range w.columns {
+		w.columns[i].start(r)
+	}
+	list := []rows.Row{
+		{Event: 0, Cgroup: "/x", Container: &container.Container{ID: "c1", Pod: "p1"}, TID: -1, CPU: -1,
+			Values: []by.Value{{Key: "Comm", Text: "sh"}, {Key: "n", Number: -5, Numeric: true}}},
+		{Event: 1, TID: 8, CPU: 0, Values: []by.Value{{Key: "n", Text: "five"}}, Stack: 1},
+		{Event: 1, TID: 8, CPU: 0, Values: []by.Value{{Key: "n", Text: by.Missing}}, Stack: 1},
+	}
+	if err := w.write(r, list); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		TID       *int32  `parquet:"tid,optional"`
+		Container *string `parquet:"container,optional"`
+		Pod       *string `parquet:"pod,optional"`
+		Field     *string `parquet:"field_Comm,optional"`
+		N         *string `parquet:"n,optional"`
+		Frames    []struct {
+			Function string `parquet:"function"`
+			Line     *int32 `parquet:"line,optional"`
+			Kind     string `parquet:"kind"`
+		} `parquet:"frames,list"`
+	}
+	got, err := pq.Read[row](bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `[{"TID":null,"Container":"c1","Pod":"p1","Field":"sh","N":"-5","Frames":[]},` +
+		`{"TID":8,"Container":null,"Pod":null,"Field":null,"N":"five","Frames":[{"Function":"f�","Line":7,"Kind":"jit"}]},` +
+		`{"TID":8,"Container":null,"Pod":null,"Field":null,"N":null,"Frames":[{"Function":"f�","Line":7,"Kind":"jit"}]}]`
+	if string(text) != want {
+		t.Errorf("rows %s\nwant %s", text, want)
 	}
 }

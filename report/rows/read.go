@@ -6,8 +6,11 @@ import (
 	"gperf/report/by"
 )
 
-// maxRows is how many rows are in memory at most.
-const maxRows = 1 << 16
+// How many rows are in memory at most: more rows of minutes count more samples each, rows of samples do not change.
+const (
+	maxRows    = 1 << 16
+	maxSamples = 1 << 12
+)
 
 // reader makes rows of samples.
 type reader struct {
@@ -32,8 +35,12 @@ type key struct {
 }
 
 func newReader(r *Recording, use func([]Row) error) *reader {
-	return &reader{Recording: r, use: use, max: maxRows, stacks: newStackTable(&r.Stacks, r.options),
+	in := &reader{Recording: r, use: use, max: maxRows, stacks: newStackTable(&r.Stacks, r.options),
 		byKey: map[key]int32{}}
+	if r.options.Samples {
+		in.max = maxSamples
+	}
+	return in
 }
 
 func (in *reader) batch(b *session.Batch) error {
