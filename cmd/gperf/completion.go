@@ -74,6 +74,10 @@ var flagValues = map[string]map[string]values{
 		"compat": fixed("7.3", "6.1"),
 		"sort":   fixed("time", "latency"),
 	},
+	"push": {
+		"rows":   fixed("minutes", "samples"),
+		"schema": fixed("clickhouse"),
+	},
 	"annotate": {
 		"disassembler-style": fixed("att", "intel"),
 		"percent-type":       fixed("local-period", "local-hits", "global-period", "global-hits"),
