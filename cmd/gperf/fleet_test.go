@@ -138,7 +138,7 @@ type answers map[int][][]string
 func numberText(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // sorted returns the rows of a table: by the values of rank, the largest first, and then by the text of their cells.
-func sorted(of sums, row func(key []string, v float64) []string, limit int) (list [][]string) {
+func sorted(of hostSums, row func(key []string, v float64) []string, limit int) (list [][]string) {
 	keys := make([]string, 0, len(of))
 	for k := range of {
 		keys = append(keys, k)
@@ -153,7 +153,7 @@ func sorted(of sums, row func(key []string, v float64) []string, limit int) (lis
 // seconds appends a sum of ns in seconds.
 func seconds(key []string, ns float64) []string { return append(key, numberText(ns/1e9)) }
 
-// key joins parts of a key of sums.
+// key joins parts of a key of hostSums.
 func key(parts ...string) string { return strings.Join(parts, "\x00") }
 
 // functionOf returns the name of a function in gperf report as rows have it: unnamed ones have that of the DSO.
@@ -168,13 +168,13 @@ func functionOf(row map[string]string) string {
 	return name
 }
 
-// sums are sums by keys: parts joined by NUL.
-type sums map[string]float64
+// hostSums are sums by keys: parts joined by NUL.
+type hostSums map[string]float64
 
-// sets are distinct values by keys.
-type sets map[string]map[string]bool
+// hostSets are distinct values by keys.
+type hostSets map[string]map[string]bool
 
-func (s sets) add(key, value string) {
+func (s hostSets) add(key, value string) {
 	if s[key] == nil {
 		s[key] = map[string]bool{}
 	}
@@ -182,21 +182,22 @@ func (s sets) add(key, value string) {
 }
 
 // count returns how many values a key has, as text.
-func (s sets) count(parts []string) string { return numberText(float64(len(s[key(parts...)]))) }
+func (s hostSets) count(parts []string) string { return numberText(float64(len(s[key(parts...)]))) }
 
 // fleetSums adds up what gperf report says about recordings: ns by default.
 type fleetSums struct {
-	self, total, groups, callers, busy, hosts, kernel sums
-	before, after                                     sums // by function
-	drops, places                                     sums // samples
-	builds                                            sums
-	placeHosts, buildHosts, buildMinutes              sets
+	self, total, groups, callers, busy, hosts, kernel hostSums
+	before, after                                     hostSums // by function
+	drops, places                                     hostSums // samples
+	builds                                            hostSums
+	placeHosts, buildHosts, buildMinutes              hostSets
 }
 
 func newFleetSums() *fleetSums {
-	return &fleetSums{self: sums{}, total: sums{}, groups: sums{}, callers: sums{}, busy: sums{}, hosts: sums{},
-		kernel: sums{}, before: sums{}, after: sums{}, drops: sums{}, places: sums{}, builds: sums{}, placeHosts: sets{},
-		buildHosts: sets{}, buildMinutes: sets{}}
+	return &fleetSums{self: hostSums{}, total: hostSums{}, groups: hostSums{}, callers: hostSums{}, busy: hostSums{},
+		hosts: hostSums{}, kernel: hostSums{}, before: hostSums{}, after: hostSums{}, drops: hostSums{},
+		places: hostSums{}, builds: hostSums{}, placeHosts: hostSets{}, buildHosts: hostSets{},
+		buildMinutes: hostSets{}}
 }
 
 // fleetAnswers returns what gperf report says about the questions of docs/fleet.md.
@@ -292,14 +293,14 @@ func (s *fleetSums) answers() answers {
 	for _, k := range slices.Sorted(maps.Keys(s.drops)) {
 		a[3] = append(a[3], append(strings.Split(k, "\x00"), numberText(s.drops[k])))
 	}
-	perMinute := sums{}
+	perMinute := hostSums{}
 	for k, ns := range s.builds {
 		perMinute[k] = ns / 1e9 / float64(len(s.buildMinutes[k]))
 	}
 	a[6] = sorted(perMinute, func(k []string, v float64) []string {
 		return append(k, s.buildHosts.count(k), numberText(v))
 	}, 20)
-	share := sums{}
+	share := hostSums{}
 	for host, ns := range s.hosts {
 		share[host] = 100 * s.kernel[host] / ns
 	}
@@ -321,8 +322,8 @@ func (s *fleetSums) changes() [][]string {
 	for _, ns := range s.after {
 		after += ns
 	}
-	change := sums{}
-	for _, part := range []sums{s.before, s.after} {
+	change := hostSums{}
+	for _, part := range []hostSums{s.before, s.after} {
 		for f := range part {
 			change[f] = 100*s.after[f]/after - 100*s.before[f]/before
 		}
@@ -354,10 +355,10 @@ func recordedDSOs(t *testing.T, path string) map[string]recordedDSO {
 
 // callersOf returns the periods of samples of cpu-clock by the caller of a function: gperf report --format json lists
 // them.
-func callersOf(t *testing.T, r *hostRecording, function string) sums {
+func callersOf(t *testing.T, r *hostRecording, function string) hostSums {
 	t.Helper()
 	out, _ := gperf(t, r.args("--format", "json")...)
-	found := sums{}
+	found := hostSums{}
 	for dec := json.NewDecoder(strings.NewReader(out)); ; {
 		var s struct {
 			Event  string
