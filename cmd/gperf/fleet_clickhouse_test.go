@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -60,12 +59,7 @@ func startClickHouse(t *testing.T) clickhouseServer {
 		t.Skip("ClickHouse is not installed (package clickhouse-server)")
 	}
 	dir := t.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a free port
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
+	port := freePorts(t, 1)[0]
 	for name, text := range map[string]string{"config.xml": fmt.Sprintf(clickhouseConfig, dir, port),
 		"users.xml": clickhouseUsers} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

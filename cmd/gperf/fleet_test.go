@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -137,14 +138,14 @@ type answers map[int][][]string
 func numberText(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // sorted returns the rows of a table: by the values of rank, the largest first, and then by the text of their cells.
-func sorted(sums map[string]float64, row func(key []string, v float64) []string, limit int) (list [][]string) {
-	keys := make([]string, 0, len(sums))
-	for k := range sums {
+func sorted(of hostSums, row func(key []string, v float64) []string, limit int) (list [][]string) {
+	keys := make([]string, 0, len(of))
+	for k := range of {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
 	for _, k := range keys[:min(limit, len(keys))] {
-		list = append(list, row(strings.Split(k, "\x00"), sums[k]))
+		list = append(list, row(strings.Split(k, "\x00"), of[k]))
 	}
 	return list
 }
@@ -152,7 +153,7 @@ func sorted(sums map[string]float64, row func(key []string, v float64) []string,
 // seconds appends a sum of ns in seconds.
 func seconds(key []string, ns float64) []string { return append(key, numberText(ns/1e9)) }
 
-// key joins parts of a key of sums.
+// key joins parts of a key of hostSums.
 func key(parts ...string) string { return strings.Join(parts, "\x00") }
 
 // functionOf returns the name of a function in gperf report as rows have it: unnamed ones have that of the DSO.
@@ -167,130 +168,169 @@ func functionOf(row map[string]string) string {
 	return name
 }
 
+// hostSums are sums by keys: parts joined by NUL.
+type hostSums map[string]float64
+
+// hostSets are distinct values by keys.
+type hostSets map[string]map[string]bool
+
+func (s hostSets) add(key, value string) {
+	if s[key] == nil {
+		s[key] = map[string]bool{}
+	}
+	s[key][value] = true
+}
+
+// count returns how many values a key has, as text.
+func (s hostSets) count(parts []string) string { return numberText(float64(len(s[key(parts...)]))) }
+
+// fleetSums adds up what gperf report says about recordings: ns by default.
+type fleetSums struct {
+	self, total, groups, callers, busy, hosts, kernel hostSums
+	before, after                                     hostSums // by function
+	drops, places                                     hostSums // samples
+	builds                                            hostSums
+	placeHosts, buildHosts, buildMinutes              hostSets
+}
+
+func newFleetSums() *fleetSums {
+	return &fleetSums{self: hostSums{}, total: hostSums{}, groups: hostSums{}, callers: hostSums{}, busy: hostSums{},
+		hosts: hostSums{}, kernel: hostSums{}, before: hostSums{}, after: hostSums{}, drops: hostSums{},
+		places: hostSums{}, builds: hostSums{}, placeHosts: hostSets{}, buildHosts: hostSets{},
+		buildMinutes: hostSets{}}
+}
+
 // fleetAnswers returns what gperf report says about the questions of docs/fleet.md.
 func fleetAnswers(t *testing.T, list []hostRecording) answers {
 	t.Helper()
-	const clock, drop = "cpu-clock", "skb:kfree_skb"
-	value := func(row map[string]string, column string) float64 {
-		v, err := strconv.ParseFloat(row[column], 64)
-		if err != nil {
-			t.Fatalf("column %s of gperf report: %v", column, err)
-		}
-		return v
+	s := newFleetSums()
+	for i := range list {
+		s.addFunctions(t, &list[i])
+		s.addOthers(t, &list[i])
+		s.addDrops(t, &list[i])
 	}
-	self, total, byTime := map[string]float64{}, map[string]float64{}, map[string][2]float64{}
-	drops, places, placeHosts := map[string]float64{}, map[string]float64{}, map[string]map[string]bool{}
-	builds, buildHosts, buildMinutes := map[string]float64{}, map[string]map[string]bool{}, map[string]map[string]bool{}
-	groups, hosts, kernel := map[string]float64{}, map[string]float64{}, map[string]float64{}
-	callers, busy, all := map[string]float64{}, map[string]float64{}, [2]float64{}
-	note := func(sets map[string]map[string]bool, k, v string) {
-		if sets[k] == nil {
-			sets[k] = map[string]bool{}
-		}
-		sets[k][v] = true
-	}
-	for _, r := range list {
-		minute, after := r.minute.Format(time.DateTime), 0
-		if !r.minute.Before(deployment) {
-			after = 1
-		}
-		ids := recordedDSOs(t, r.path)
-		for _, row := range r.csv(t, "--no-children", "--sort", "dso,symbol") {
-			ns := value(row, "Period")
-			if row["Event"] != clock {
-				continue
-			}
-			dso, function := ids[row["Shared Object"]], functionOf(row)
-			self[key(function, dso.name)] += ns
-			share := byTime[function]
-			share[after] += ns
-			byTime[function] = share
-			all[after] += ns
-			hosts[r.host] += ns
-			busy[key(minute, r.host)] += ns
-			if strings.HasPrefix(row["Symbol"], "[k]") {
-				kernel[r.host] += ns
-			}
-			if dso.id != "" {
-				k := key(dso.name, dso.id)
-				builds[k] += ns
-				note(buildHosts, k, r.host)
-				note(buildMinutes, k, key(r.host, minute))
-			}
-		}
-		for _, row := range r.csv(t, "--children", "--sort", "symbol") {
-			if name := functionOf(row); row["Event"] == clock && !strings.HasPrefix(name, "[") {
-				total[name] += value(row, "Children period")
-			}
-		}
-		for _, row := range r.csv(t, "--no-children", "--sort", "cgroup") {
-			group := row["Cgroup"]
-			if group == "N/A" {
-				group = ""
-			}
-			if strings.HasPrefix(row["Event"], clock) {
-				groups[key(r.host, group)] += value(row, "Period")
-			}
-		}
-		if r.event == drop {
-			for _, row := range r.csv(t, "--no-children", "--sort", "location,reason") {
-				drops[key(minute, r.host, row["reason"])] += value(row, "Samples")
-				places[key(row["location"], row["reason"])] += value(row, "Samples")
-				note(placeHosts, key(row["location"], row["reason"]), r.host)
-			}
-		}
-		for caller, ns := range callersOf(t, r, "schedule") {
-			callers[caller] += ns
-		}
-	}
-	rows := answers{
-		1: sorted(self, seconds, 20),
-		2: sorted(total, seconds, 20),
-		4: sorted(places, func(k []string, v float64) []string {
-			return append(k, numberText(v), numberText(float64(len(placeHosts[key(k...)]))))
-		}, 20),
-		7: sorted(groups, seconds, 20),
-		9: sorted(callers, seconds, 20),
-	}
-	for _, k := range slices.Sorted(keysOf(drops)) {
-		rows[3] = append(rows[3], append(strings.Split(k, "\x00"), numberText(drops[k])))
-	}
-	change := map[string]float64{}
-	for function, ns := range byTime {
-		change[function] = 100*ns[1]/all[1] - 100*ns[0]/all[0]
-	}
-	rows[5] = sorted(change, func(k []string, _ float64) []string {
-		ns := byTime[k[0]]
-		return append(k, numberText(100*ns[0]/all[0]), numberText(100*ns[1]/all[1]))
-	}, 20)
-	perMinute := map[string]float64{}
-	for k, ns := range builds {
-		perMinute[k] = ns / 1e9 / float64(len(buildMinutes[k]))
-	}
-	rows[6] = sorted(perMinute, func(k []string, v float64) []string {
-		return append(k, numberText(float64(len(buildHosts[key(k...)]))), numberText(v))
-	}, 20)
-	share := map[string]float64{}
-	for host, ns := range hosts {
-		share[host] = 100 * kernel[host] / ns
-	}
-	rows[8] = sorted(share, func(k []string, v float64) []string {
-		return append(k, numberText(hosts[k[0]]/1e9), numberText(v))
-	}, 20)
-	for _, k := range slices.Sorted(keysOf(busy)) {
-		rows[10] = append(rows[10], append(strings.Split(k, "\x00"), numberText(busy[k]/60e9)))
-	}
-	return rows
+	return s.answers()
 }
 
-func keysOf(m map[string]float64) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
+// value returns a number of a table.
+func value(t *testing.T, row map[string]string, column string) float64 {
+	t.Helper()
+	v, err := strconv.ParseFloat(row[column], 64)
+	if err != nil {
+		t.Fatalf("column %s of gperf report: %v", column, err)
+	}
+	return v
+}
+
+// addFunctions adds the CPU time of functions.
+func (s *fleetSums) addFunctions(t *testing.T, r *hostRecording) {
+	minute, dsos := r.minute.Format(time.DateTime), recordedDSOs(t, r.path)
+	for _, row := range r.csv(t, "--no-children", "--sort", "dso,symbol") {
+		if row["Event"] != "cpu-clock" {
+			continue
+		}
+		ns, dso, function := value(t, row, "Period"), dsos[row["Shared Object"]], functionOf(row)
+		s.self[key(function, dso.name)] += ns
+		if r.minute.Before(deployment) {
+			s.before[function] += ns
+		} else {
+			s.after[function] += ns
+		}
+		s.hosts[r.host] += ns
+		s.busy[key(minute, r.host)] += ns
+		if strings.HasPrefix(row["Symbol"], "[k]") {
+			s.kernel[r.host] += ns
+		}
+		if dso.id != "" {
+			build := key(dso.name, dso.id)
+			s.builds[build] += ns
+			s.buildHosts.add(build, r.host)
+			s.buildMinutes.add(build, key(r.host, minute))
 		}
 	}
+}
+
+// addOthers adds the CPU time of functions with what they call, of cgroups and of callers.
+func (s *fleetSums) addOthers(t *testing.T, r *hostRecording) {
+	for _, row := range r.csv(t, "--children", "--sort", "symbol") {
+		if name := functionOf(row); row["Event"] == "cpu-clock" && !strings.HasPrefix(name, "[") {
+			s.total[name] += value(t, row, "Children period")
+		}
+	}
+	for _, row := range r.csv(t, "--no-children", "--sort", "cgroup") {
+		if strings.HasPrefix(row["Event"], "cpu-clock") {
+			s.groups[key(r.host, strings.TrimPrefix(row["Cgroup"], "N/A"))] += value(t, row, "Period")
+		}
+	}
+	for caller, ns := range callersOf(t, r, "schedule") {
+		s.callers[caller] += ns
+	}
+}
+
+func (s *fleetSums) addDrops(t *testing.T, r *hostRecording) {
+	if r.event != "skb:kfree_skb" {
+		return
+	}
+	for _, row := range r.csv(t, "--no-children", "--sort", "location,reason") {
+		place := key(row["location"], row["reason"])
+		s.drops[key(r.minute.Format(time.DateTime), r.host, row["reason"])] += value(t, row, "Samples")
+		s.places[place] += value(t, row, "Samples")
+		s.placeHosts.add(place, r.host)
+	}
+}
+
+func (s *fleetSums) answers() answers {
+	a := answers{
+		1: sorted(s.self, seconds, 20),
+		2: sorted(s.total, seconds, 20),
+		4: sorted(s.places, func(k []string, v float64) []string {
+			return append(k, numberText(v), s.placeHosts.count(k))
+		}, 20),
+		5: s.changes(),
+		7: sorted(s.groups, seconds, 20),
+		9: sorted(s.callers, seconds, 20),
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.drops)) {
+		a[3] = append(a[3], append(strings.Split(k, "\x00"), numberText(s.drops[k])))
+	}
+	perMinute := hostSums{}
+	for k, ns := range s.builds {
+		perMinute[k] = ns / 1e9 / float64(len(s.buildMinutes[k]))
+	}
+	a[6] = sorted(perMinute, func(k []string, v float64) []string {
+		return append(k, s.buildHosts.count(k), numberText(v))
+	}, 20)
+	share := hostSums{}
+	for host, ns := range s.hosts {
+		share[host] = 100 * s.kernel[host] / ns
+	}
+	a[8] = sorted(share, func(k []string, v float64) []string {
+		return append(k, numberText(s.hosts[k[0]]/1e9), numberText(v))
+	}, 20)
+	for _, k := range slices.Sorted(maps.Keys(s.busy)) {
+		a[10] = append(a[10], append(strings.Split(k, "\x00"), numberText(s.busy[k]/60e9)))
+	}
+	return a
+}
+
+// changes returns the shares of functions before and after the deployment, those that grew most first.
+func (s *fleetSums) changes() [][]string {
+	before, after := 0.0, 0.0
+	for _, ns := range s.before {
+		before += ns
+	}
+	for _, ns := range s.after {
+		after += ns
+	}
+	change := hostSums{}
+	for _, part := range []hostSums{s.before, s.after} {
+		for f := range part {
+			change[f] = 100*s.after[f]/after - 100*s.before[f]/before
+		}
+	}
+	return sorted(change, func(k []string, _ float64) []string {
+		return append(k, numberText(100*s.before[k[0]]/before), numberText(100*s.after[k[0]]/after))
+	}, 20)
 }
 
 // recordedDSO is the path of a DSO and its build ID, "" if it was not recorded.
@@ -313,12 +353,12 @@ func recordedDSOs(t *testing.T, path string) map[string]recordedDSO {
 	return list
 }
 
-// callersOf returns the periods of samples of cpu-clock by the caller of a function, as gperf report --format json lists
+// callersOf returns the periods of samples of cpu-clock by the caller of a function: gperf report --format json lists
 // them.
-func callersOf(t *testing.T, r hostRecording, function string) map[string]float64 {
+func callersOf(t *testing.T, r *hostRecording, function string) hostSums {
 	t.Helper()
 	out, _ := gperf(t, r.args("--format", "json")...)
-	sums := map[string]float64{}
+	found := hostSums{}
 	for dec := json.NewDecoder(strings.NewReader(out)); ; {
 		var s struct {
 			Event  string
@@ -326,7 +366,7 @@ func callersOf(t *testing.T, r hostRecording, function string) map[string]float6
 			Stack  []struct{ Function, DSO string }
 		}
 		if err := dec.Decode(&s); err == io.EOF {
-			return sums
+			return found
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +379,7 @@ func callersOf(t *testing.T, r hostRecording, function string) map[string]float6
 				f := s.Stack[i+1]
 				caller = cmp.Or(f.Function, "["+filepath.Base(f.DSO)+"]")
 			}
-			sums[caller] += s.Period
+			found[caller] += s.Period
 			break
 		}
 	}
@@ -392,8 +432,8 @@ func duckdbFolder(t *testing.T) string {
 		dir = filepath.Join(cache, "gperf-test")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "node_modules/@duckdb/node-api")); err != nil {
-		t.Skipf("DuckDB is not installed: npm install --prefix ~/.cache/gperf-test @duckdb/node-api (GPERF_DUCKDB names "+
-			"another folder): %v", err)
+		t.Skipf("DuckDB is not installed: npm install --prefix ~/.cache/gperf-test @duckdb/node-api; GPERF_DUCKDB "+
+			"names another folder: %v", err)
 	}
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("node is not installed (package nodejs)")
@@ -444,7 +484,8 @@ func TestFleetDuckDB(t *testing.T) {
 	for _, kind := range rowNames {
 		dir := t.TempDir()
 		for i, r := range list {
-			gperf(t, r.args("--format", "parquet", "--rows", kind, "-o", filepath.Join(dir, strconv.Itoa(i)+".parquet"))...)
+			path := filepath.Join(dir, strconv.Itoa(i)+".parquet")
+			gperf(t, r.args("--format", "parquet", "--rows", kind, "-o", path)...)
 		}
 		statements := []string{"SET TimeZone = 'UTC'", view}
 		for _, q := range queries {

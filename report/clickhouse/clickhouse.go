@@ -1,8 +1,8 @@
 // Package clickhouse answers "how does ClickHouse store a recording?": it has the tables, and encodes the rows of
 // recordings as bodies of INSERT statements.
 //
-// Samples refer to stacks, and stacks to frames, by hashes of what these contain: all hosts give the same stack the same
-// number, and it is stored once. Inserting a body twice has no effect after the next merge of the table.
+// Samples refer to stacks, and stacks to frames, by hashes of what these contain: all hosts give the same stack the
+// same number, and it is stored once. Inserting a body twice has no effect after the next merge of the table.
 package clickhouse
 
 import (

@@ -98,7 +98,8 @@ func TestEncode(t *testing.T) {
 			refers := one.Frames
 			if table == "samples" {
 				refers = []uint64{one.Stack}
-				if one.Number == nil || *one.Number != number || one.Time%60 != 0 || len(one.Names) != len(one.Values) ||
+				if one.Number == nil || *one.Number != number || one.Time%60 != 0 ||
+					len(one.Names) != len(one.Values) ||
 					!slices.Equal(one.Labels, []string{"1 \"2\""}) {
 					t.Fatalf("%s: sample %d: %s", c.name, number, text)
 				}

@@ -80,9 +80,11 @@ var rowColumns = []column{
 var frameColumns = []column{
 	{name: "function", node: text, frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(f.Function) }},
 	{name: "file", node: textNull, frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(f.File) }},
-	{name: "line", node: smallNull, frame: func(_ *column, f *rows.Frame) pq.Value { return orNull(f.Line > 0, f.Line) }},
+	{name: "line", node: smallNull,
+		frame: func(_ *column, f *rows.Frame) pq.Value { return orNull(f.Line > 0, f.Line) }},
 	{name: "dso", node: text, frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(f.DSO) }},
-	{name: "build_id", node: textNull, frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(f.BuildID) }},
+	{name: "build_id", node: textNull,
+		frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(f.BuildID) }},
 	{name: "kind", node: text, frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(string(f.Kind)) }},
 }
 

@@ -24,7 +24,7 @@ const chunk = 1024
 
 // Writer writes the rows of recordings to one file.
 type Writer struct {
-	file    *pq.Writer
+	file    *pq.GenericWriter[any]
 	columns []column // as in the file
 	frames  int      // in the row group
 }
@@ -39,7 +39,7 @@ func NewWriter(w io.Writer, recordings []*rows.Recording) *Writer {
 			options = append(options, pq.SkipPageBounds(path...), pq.SkipPageStatistics(path...))
 		}
 	}
-	return &Writer{columns: columns, file: pq.NewWriter(w, options...)}
+	return &Writer{columns: columns, file: pq.NewGenericWriter[any](w, options...)}
 }
 
 // Add writes the rows of one of the recordings. The result counts the skipped parts of its file.

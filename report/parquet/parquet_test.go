@@ -99,11 +99,12 @@ func TestSamples(t *testing.T) {
 	counts := map[string]int{}
 	for _, r := range list {
 		counts[r.Event]++
-		if r.Host != "vm" || r.TID == nil || r.Time/1e6 < 1_799_999_990 || r.Time/1e6 > 1_800_000_000 || len(r.Frames) == 0 {
+		if r.Host != "vm" || r.TID == nil || r.Time/1e6 < 1_799_999_990 || r.Time/1e6 > 1_800_000_000 ||
+			len(r.Frames) == 0 {
 			t.Fatalf("row %+v", r)
 		}
-		drop := r.Event == "skb:kfree_skb"
-		if (r.Reason != nil) != drop || (r.Protocol != nil) != drop || (r.PrevPID != nil) != (r.Event == "sched:sched_switch") {
+		drop, switched := r.Event == "skb:kfree_skb", r.Event == "sched:sched_switch"
+		if (r.Reason != nil) != drop || (r.Protocol != nil) != drop || (r.PrevPID != nil) != switched {
 			t.Fatalf("fields of %+v", r)
 		}
 		if (r.Cgroup != nil) != (r.Event == "cpu-clock:u") {
@@ -156,13 +157,14 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestRows: containers, texts that are not UTF-8, fields that are a number in one event only, and stacks without frames.
+// TestRows: containers, texts that are not UTF-8, fields that are a number in one event only, stacks without frames.
 func TestRows(t *testing.T) {
 	r := &rows.Recording{Host: "h", Events: []rows.Event{
 		{Name: "a", Unit: "count", Columns: []by.Column{{Key: "Comm"}, {Key: "n", Numeric: true}}},
 		{Name: "b", Unit: "count", Columns: []by.Column{{Key: "n"}}},
 	}}
-	r.Stacks = rows.Stacks{Stacks: [][]int32{{}, {0}}, Frames: []rows.Frame{{Function: "f\xff", Line: 7, Kind: rows.JIT}}}
+	r.Stacks = rows.Stacks{Stacks: [][]int32{{}, {0}},
+		Frames: []rows.Frame{{Function: "f\xff", Line: 7, Kind: rows.JIT}}}
 	var b bytes.Buffer
 	w := NewWriter(&b, []*rows.Recording{r})
 	for i := range w.columns {
@@ -201,8 +203,10 @@ func TestRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `[{"TID":null,"Container":"c1","Pod":"p1","Field":"sh","N":"-5","Frames":[]},` +
-		`{"TID":8,"Container":null,"Pod":null,"Field":null,"N":"five","Frames":[{"Function":"f�","Line":7,"Kind":"jit"}]},` +
-		`{"TID":8,"Container":null,"Pod":null,"Field":null,"N":null,"Frames":[{"Function":"f�","Line":7,"Kind":"jit"}]}]`
+		`{"TID":8,"Container":null,"Pod":null,"Field":null,"N":"five",` +
+		`"Frames":[{"Function":"f�","Line":7,"Kind":"jit"}]},` +
+		`{"TID":8,"Container":null,"Pod":null,"Field":null,"N":null,` +
+		`"Frames":[{"Function":"f�","Line":7,"Kind":"jit"}]}]`
 	if string(text) != want {
 		t.Errorf("rows %s\nwant %s", text, want)
 	}
