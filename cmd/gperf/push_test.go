@@ -370,7 +370,8 @@ func TestPushClickHouse(t *testing.T) {
 	url := fmt.Sprintf("clickhouse+http://127.0.0.1:%d", ports[0])
 	push := func(args ...string) (code int, stderr string) {
 		var out, errs bytes.Buffer
-		code = run(slices.Concat([]string{"push", "--spool", spool, "--timeout", "100ms"}, args, []string{url}), &out, &errs)
+		args = slices.Concat([]string{"push", "--spool", spool, "--timeout", "100ms"}, args, []string{url})
+		code = run(args, &out, &errs)
 		return code, errs.String()
 	}
 	if code, stderr := push(file); code != exitError || !strings.Contains(stderr, "connection refused") {

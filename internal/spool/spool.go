@@ -265,7 +265,8 @@ func (s *Spool) Wait(ctx context.Context) error {
 	}
 }
 
-// Sent removes the entry that Next returned. With once, Known then reports its name, now and in later runs.
+// Sent removes the entry that Next returned. With once, Known then reports its name, now and in later runs. After an
+// error, the caller calls Sent again: the entry is still the next one.
 func (s *Spool) Sent(e Entry, once bool) error {
 	if once {
 		if err := s.done.add(e.Name); err != nil {
@@ -300,19 +301,20 @@ func (s *Spool) remove(e Entry, with func() error) error {
 	if g.entries[0] != e {
 		return fmt.Errorf("spool %s: %s is not the first entry", s.dir, e.Path)
 	}
-	if err := with(); err != nil {
+	if err := with(); err != nil && !errors.Is(err, fs.ErrNotExist) { // it is gone if remove failed after this
 		return err
 	}
-	if err := syncDir(g.dir); err != nil {
+	last := len(g.entries) == 1
+	err := syncDir(g.dir)
+	if last && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		err = s.finish(g)
+	}
+	if err != nil {
 		return err
 	}
 	s.bytes -= e.Size
 	s.forget(e.Name)
-	g.entries = g.entries[1:]
-	if len(g.entries) == 0 {
-		if err := s.finish(g); err != nil {
-			return err
-		}
+	if g.entries = g.entries[1:]; last {
 		s.forget(g.id)
 		s.groups = s.groups[1:]
 	}
@@ -331,7 +333,10 @@ func (s *Spool) finish(g *group) error {
 	if err := s.done.add(g.id); err != nil {
 		return err
 	}
-	return os.Remove(g.dir)
+	if err := os.Remove(g.dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // syncDir makes the names in a directory survive the end of the machine.

@@ -187,6 +187,31 @@ func TestReject(t *testing.T) {
 	}
 }
 
+// Sent can be called again after an error of the disk, wherever it failed.
+func TestSentAgain(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, 1000)
+	add(t, s, "g", "one", "two")
+	for _, text := range []string{"one", "two"} {
+		e, _ := next(t, s)
+		os.Remove(e.Path) // as if the call before had failed after this
+		s.done.fd.Close()
+		if err := s.Sent(e, true); err == nil {
+			t.Error("the ledger was written after its end")
+		}
+		var err error
+		if s.done.fd, err = os.OpenFile(filepath.Join(dir, "done"), os.O_WRONLY|os.O_APPEND, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Sent(e, true); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if n, _ := s.Len(); n != 0 || !s.Known("g") || s.bytes != 0 {
+		t.Errorf("%d entries, %d bytes", n, s.bytes)
+	}
+}
+
 const children = "GPERF_TEST_SPOOL"
 
 // TestMain makes the test program add and send groups until it is killed.
@@ -239,6 +264,15 @@ func churn(dir string) error {
 	return nil
 }
 
+// size returns the size of a file, 0 if there is none.
+func size(path string) int64 {
+	st, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
 // A process that is killed at any moment loses no entry, and sends at most the one again that it was sending.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
@@ -251,7 +285,14 @@ func TestKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(40+7*i) * time.Millisecond)
+		before := size(filepath.Join(dir, "sent"))
+		for end := time.Now().Add(30 * time.Second); size(filepath.Join(dir, "sent")) < before+50; {
+			if time.Sleep(time.Millisecond); time.Now().After(end) {
+				t.Error("the process sends nothing")
+				break
+			}
+		}
+		time.Sleep(time.Duration(i) * 700 * time.Microsecond)
 		cmd.Process.Kill()
 		cmd.Wait()
 		if stderr.Len() > 0 {
@@ -279,7 +320,7 @@ func TestKilled(t *testing.T) {
 		}
 		n++
 	}
-	if n < 30 || n%3 != 0 {
+	if n < 4*kills || n%3 != 0 {
 		t.Errorf("%d entries were sent", n)
 	}
 	if repeated > kills {

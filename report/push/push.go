@@ -72,9 +72,9 @@ type Queue struct {
 
 	stop context.CancelFunc
 	done chan struct{} // closed when nothing is sent any more
-	// stuck is cancelled with a *RefusedError, or an error of the disk: waiting longer does not help.
-	stuck   context.Context
-	setFate context.CancelCauseFunc
+	// stuck is cancelled with a *RefusedError: waiting longer does not help.
+	stuck    context.Context
+	setStuck context.CancelCauseFunc
 
 	mu    sync.Mutex
 	stats Stats
@@ -109,7 +109,7 @@ func Open(url string, o Options) (*Queue, error) {
 	}
 	var ctx context.Context
 	ctx, q.stop = context.WithCancel(context.Background())
-	q.stuck, q.setFate = context.WithCancelCause(context.Background())
+	q.stuck, q.setStuck = context.WithCancelCause(context.Background())
 	go q.send(ctx)
 	return q, nil
 }
@@ -240,17 +240,13 @@ func (q *Queue) send(ctx context.Context) {
 		if err != nil {
 			return
 		}
-		if err := q.deliver(ctx, e); err != nil {
-			if ctx.Err() == nil {
-				q.setFate(err)
-				q.log("%v", err)
-			}
+		if q.deliver(ctx, e) != nil {
 			return
 		}
 	}
 }
 
-// deliver sends an entry until the server has it or rejects it. The error is one of ctx or of the disk.
+// deliver sends an entry until the server has it or rejects it. The error is that of ctx.
 func (q *Queue) deliver(ctx context.Context, e spool.Entry) error {
 	for failures := 0; ; failures++ {
 		r, err := openRequest(e.Path)
@@ -263,19 +259,40 @@ func (q *Queue) deliver(ctx context.Context, e spool.Entry) error {
 		switch {
 		case err == nil, errors.As(err, &partly):
 			q.sent(e, partly)
-			return q.spool.Sent(e, r.Once)
+			return q.insist(ctx, func() error { return q.spool.Sent(e, r.Once) })
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.As(err, &rejected), failures+1 >= maxFailures && errors.Is(err, errServer):
 			q.reject(e, err)
-			return q.spool.Reject(e, err)
+			return q.insist(ctx, func() error { return q.spool.Reject(e, err) })
 		}
-		q.failed(err, failures)
-		select {
-		case <-time.After(pause(failures, err)):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := q.pause(ctx, failures, err); err != nil {
+			return err
 		}
+	}
+}
+
+// insist calls a function of the spool until the disk permits it. The entry is not sent again for this.
+func (q *Queue) insist(ctx context.Context, do func() error) error {
+	for failures := 0; ; failures++ {
+		err := do()
+		if err == nil {
+			return nil
+		}
+		if err := q.pause(ctx, failures, fmt.Errorf("write the spool: %w", err)); err != nil {
+			return err
+		}
+	}
+}
+
+// pause notes a failure and waits until it is time to try again. failures counts those before.
+func (q *Queue) pause(ctx context.Context, failures int, err error) error {
+	q.failed(err)
+	select {
+	case <-time.After(pause(failures, err)):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
@@ -304,9 +321,9 @@ func (q *Queue) reject(e spool.Entry, err error) {
 }
 
 // failed logs a failure, unless the one before was the same.
-func (q *Queue) failed(err error, before int) {
+func (q *Queue) failed(err error) {
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) {
-		q.setFate(err)
+		q.setStuck(err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

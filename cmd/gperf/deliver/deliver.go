@@ -71,7 +71,7 @@ func AddFlags(c *cobra.Command, s Settings, verbose *bool) {
 		f.StringArrayVarP(&p.header, "header", "H", nil, "send this header, `NAME:VALUE`; @FILE has lines of them")
 		f.IntVar(&p.opts.MaxStack, "max-stack", s.MaxStack, "push at most `n` frames per callchain")
 		f.BoolVar(&p.opts.NoInline, "no-inline", false, "do not push inline frames")
-		f.StringVar(&p.rows, "rows", rowKinds[0], "`kind` of rows, or samples")
+		f.StringVar(&p.rows, "rows", rowKinds[0], "send rows of this `kind`, or samples")
 		f.StringVar(&p.schema, "schema", "", "print the tables of this `database`: clickhouse")
 		f.BoolVar(&p.opts.Again, "again", false, "push recordings again that were pushed before")
 		f.StringVar(&p.opts.Dir, "spool", "", "keep what is to be sent in this `directory`")
@@ -227,8 +227,8 @@ func (p *command) pushFiles(ctx context.Context, files []string) error {
 	case ctx.Err() != nil:
 		err = errors.New("interrupted")
 	}
-	return &unsentError{fmt.Errorf("%w; %d batches stay in the spool %s: gperf push sends them, also without files", err,
-		n, p.queue.Dir())}
+	return &unsentError{fmt.Errorf("%w; %d batches stay in the spool %s: gperf push sends them, also without files",
+		err, n, p.queue.Dir())}
 }
 
 // unsentError means that batches are left in the spool.
@@ -270,8 +270,8 @@ func (p *command) wait(ctx context.Context) error {
 	}
 }
 
-// add pushes a recording into the spool. Its warnings go to stderr. After Ctrl-C it does not wait until the recording is
-// read; the spool then has nothing of it.
+// add pushes a recording into the spool. Its warnings go to stderr. After Ctrl-C it does not wait until the recording
+// is read; the spool then has nothing of it.
 func (p *command) add(ctx context.Context, path string, stderr io.Writer) error {
 	type result struct {
 		added, damaged bool
