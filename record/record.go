@@ -114,6 +114,7 @@ type recorder struct {
 	enabler   enabler
 	control   controller
 	switcher  switcher
+	successor successor
 	trigger   trigger
 	poller    *poller
 	command   *command // nil without one
@@ -298,17 +299,37 @@ func (r *recorder) begin() error {
 	r.file.init(o, r.set, &r.sum, signal)
 	r.describer = describer{opts: o, file: &r.file, command: r.command}
 	r.losses = losses{&r.file, &r.programs}
-	r.rereader = rereader{opts: o, file: &r.file, describe: &r.describer, losses: &r.losses, drain: r.drainAll}
+	r.rereader = rereader{opts: o, file: &r.file, describe: &r.describer, losses: &r.losses, drain: r.drainAll,
+		lostSideBand: r.successor.lost}
 	r.enabler = enabler{o, r.set, &r.programs, r.drainAll}
 	r.control = controller{o, &r.file, &r.enabler, make(chan request, 16), signal}
 	r.switcher.opts, r.switcher.signal = o, signal
+	r.successor = successor{opts: o, file: &r.file, describe: &r.describer, drain: r.drainAll}
 	if err := r.file.create(); err != nil {
 		return err
 	}
-	if r.programs.walker == nil {
-		return r.describer.start(nil)
+	return r.describe()
+}
+
+// describe writes the synthesized records of the first file. The BPF programs and the successor learn them.
+func (r *recorder) describe() error {
+	var learn func(b []byte, idSize int) error
+	if r.programs.walker != nil {
+		learn = r.programs.learn
 	}
-	return r.describer.start(r.programs.learn)
+	if !r.successor.follows() {
+		return r.describer.start(learn)
+	}
+	var all []byte
+	err := r.describer.start(func(b []byte, idSize int) error {
+		all = append(all, b...)
+		if learn != nil {
+			return learn(b, idSize)
+		}
+		return nil
+	})
+	r.successor.start(all)
+	return err
 }
 
 // record starts the counters and the command, and moves records until the recording is to
@@ -422,6 +443,7 @@ func (r *recorder) drain() (total int, err error) {
 	if total, err = r.source.Drain(r.file.write); err != nil {
 		return total, err
 	}
+	r.successor.drained()
 	return total, r.file.drained(total > 0, r.source.Pending() > 0 || r.rereader.running || r.programs.keepSamples())
 }
 

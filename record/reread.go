@@ -18,6 +18,8 @@ type rereader struct {
 	describe *describer
 	losses   *losses
 	drain    func() error
+	// lostSideBand is called when side band was lost.
+	lostSideBand func()
 
 	lost    uint64    // lost records of all kinds at the last check
 	side    uint64    // lost records at the last check, of events that write side band
@@ -46,6 +48,7 @@ func (r *rereader) check(end bool) error {
 		return nil
 	}
 	r.side = side
+	r.lostSideBand()
 	start := time.Now()
 	at := t.LostAt
 	if at < r.file.closed[0] { // readers are past this time

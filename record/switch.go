@@ -115,17 +115,11 @@ func (w *switcher) switched() {
 	}
 }
 
-// switchOutput finishes the file, and begins another one: with synthesized records of the
-// processes that ran when the switch was requested, and the side band since. So the new file
-// includes all processes that started or exited during the switch.
+// switchOutput finishes the file, and begins another one, with synthesized records of the
+// processes that run.
 func (r *recorder) switchOutput() error {
-	var running, since []byte
-	if !r.opts.TailSynth {
-		r.file.tally.SideBand = &since
-		keep := func(b []byte) error { running = append(running, b...); return nil }
-		if err := r.describer.all(r.opts.Omit, keep, func(int, int) error { return r.drainAll() }); err != nil {
-			return err
-		}
+	if err := r.successor.prepare(); err != nil {
+		return err
 	}
 	if err := r.programs.snapshot(); err != nil {
 		return err
@@ -152,12 +146,11 @@ func (r *recorder) switchOutput() error {
 	r.sum.Wakeups = 0
 	r.file.out.DropOldest(name)
 	r.switcher.switched()
-	r.file.tally.SideBand = nil
 	r.programs.newFile()
 	if err := r.file.create(); err != nil {
 		return err
 	}
-	if err := r.file.write(append(running, since...)); err != nil {
+	if err := r.file.write(r.successor.begin()); err != nil {
 		return err
 	}
 	return r.file.finishInit()

@@ -83,6 +83,7 @@ var house = []struct{ question, packages string }{
 	`},
 	{"How do records get from the kernel to this process? What was there before?", `
 		record/perfevent
+		record/running
 		record/synth
 	`},
 	{"Which events? Whose address was it?", `
