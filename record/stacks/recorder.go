@@ -35,8 +35,8 @@ type Recorder struct {
 	bpf         *bpf.Unwinder
 	tracepoints map[uint64]int  // by config: the counter with the program
 	probes      map[uint64]bool // tracepoints that are kprobes and uprobes
-	outputs     []int           // counters of the BPF output events
-	like        format.Attr     // of the first event: the output events use its clock
+	outputs     Outputs
+	like        format.Attr // of the first event: the output events use its clock
 
 	mergers  []*Merger
 	merged   Merged
@@ -162,19 +162,19 @@ const copyShare = 4
 
 // OpenOutput directs the stacks that BPF walks on the CPU of a ring to the ring.
 func (r *Recorder) OpenOutput(n *Merger) error {
-	var fds [2]int
+	fds := make([]int, 2)
 	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; copies may mean that a table is missing
 		fd, id, err := OpenOutput(n.Ring, &r.like, wakeups)
 		if err != nil {
 			return err
 		}
-		r.outputs = append(r.outputs, fd)
 		n.Add(id, outputEvent)
 		fds[i] = fd
 	}
 	if err := r.bpf.SetOutput(n.Ring.CPU, fds[0], fds[1]); err != nil {
 		return err
 	}
+	r.outputs.Replace(n.Ring.CPU, fds)
 	r.allowCopies(n)
 	return nil
 }
@@ -191,14 +191,15 @@ func (r *Recorder) Enable(on bool) error { return r.bpf.Enable(on) }
 // Learn applies synthesized records, whose sample id has idSize bytes, to the processes.
 func (r *Recorder) Learn(b []byte, idSize int) { r.procs.learn(b, idSize) }
 
+// Forget makes the recorder read the mappings of processes again: their side band was not recorded for a while.
+func (r *Recorder) Forget() { r.procs.forget() }
+
 // Close frees the programs and closes their counters.
 func (r *Recorder) Close() {
 	if r.tables.builder != nil {
 		r.tables.builder.close()
 	}
-	for _, fd := range r.outputs {
-		unix.Close(fd)
-	}
+	r.outputs.Close()
 	for _, fd := range r.tracepoints {
 		unix.Close(fd)
 	}
