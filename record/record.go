@@ -115,6 +115,7 @@ type recorder struct {
 	control   controller
 	switcher  switcher
 	successor successor
+	governor  governor
 	trigger   trigger
 	poller    *poller
 	command   *command // nil without one
@@ -305,6 +306,7 @@ func (r *recorder) begin() error {
 	r.control = controller{o, &r.file, &r.enabler, make(chan request, 16), signal}
 	r.switcher.opts, r.switcher.signal = o, signal
 	r.successor = successor{opts: o, file: &r.file, describe: &r.describer, drain: r.drainAll}
+	r.governor = governor{opts: o, set: r.set, enabler: &r.enabler, resumed: r.resumed}
 	if err := r.file.create(); err != nil {
 		return err
 	}
@@ -347,6 +349,7 @@ func (r *recorder) record(ctx context.Context) error {
 	counts := snapshots{r.opts, &r.programs, &r.control, r.drainAll, r.flush}
 	counts.follow(loop)
 	defer r.switcher.start()()
+	r.governor.start()
 	for {
 		n, err := r.drain()
 		if err != nil {
@@ -375,8 +378,14 @@ func (r *recorder) record(ctx context.Context) error {
 			}
 		default:
 		}
+		if err := r.governor.check(); err != nil {
+			return err
+		}
 		if n > r.busy() {
 			continue // the rings fill as fast as they are drained
+		}
+		if err := r.file.out.Checkpoint(); err != nil {
+			return err
 		}
 		if exited, err := r.wait(); exited || err != nil {
 			if st := awaitExit(r.exited); st != nil {
@@ -463,24 +472,38 @@ func (r *recorder) flush() error {
 }
 
 // Interval in ms at which rings that are not half full are emptied, so that the file is never
-// far out of date; the reader of a pipe may be interactive.
+// far out of date; the reader of a pipe may be interactive. With checkpoints, not even the last
+// second may be missing if the recorder is killed.
 const (
-	idleFlush     = 1000
-	idleFlushPipe = 200
+	idleFlush            = 1000
+	idleFlushPipe        = 200
+	idleFlushCheckpoints = 500
 )
 
 // wait waits until there is something to do. It reports whether the last of the threads has
 // exited.
 func (r *recorder) wait() (exited bool, err error) {
 	idle := idleFlush
-	if r.opts.pipe() {
+	switch {
+	case r.opts.pipe():
 		idle = idleFlushPipe
+	case r.opts.Checkpoints:
+		idle = idleFlushCheckpoints
 	}
 	wakeups, err := r.poller.wait(idle, func(fd int, events uint32) bool {
 		return r.trigger.handle(fd, events, r.poller, &r.switcher)
 	})
 	r.sum.Wakeups += wakeups
 	return r.poller.counters == 0 && !r.opts.Target.byCPU(), err
+}
+
+// resumed describes the processes again, after a pause without side band.
+func (r *recorder) resumed() error {
+	if r.programs.walker != nil {
+		r.programs.walker.Forget()
+	}
+	r.successor.lost()
+	return r.rereader.afterPause()
 }
 
 // end stops the counters, writes the remaining records, finishes the file, and waits for the

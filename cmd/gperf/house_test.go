@@ -30,7 +30,8 @@ var house = []struct{ question, packages string }{
 	{"Which flags of perf have no effect?", `
 		cmd/gperf/ignored
 	`},
-	{"How does gperf view run? Which events are there?", `
+	{"How does gperf view run? Which events are there? How does gperf record stay?", `
+		cmd/gperf/continuous
 		cmd/gperf/events
 		cmd/gperf/web
 	`},

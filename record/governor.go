@@ -1,0 +1,155 @@
+package record
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+	"gperf/record/perfevent"
+)
+
+// governor keeps the recorder's own CPU time within a share of one CPU: it takes fewer samples, and at last none, while
+// the recorder uses more. Reading what runs at the start does not count.
+type governor struct {
+	opts    *Options
+	set     *perfevent.Set
+	enabler *enabler
+	resumed func() error // after a pause, in which no side band was recorded
+
+	level  int
+	paused bool
+	credit time.Duration // CPU time that may be used
+	at     time.Time     // of the last measurement
+	used   time.Duration // CPU time of the process until then
+	raised time.Time     // when the level changed last
+	warned time.Time     // when a notice was made last
+}
+
+const (
+	// creditTime is how long a burst may take what was not used before.
+	creditTime = time.Minute
+	// startTime is how long the unwind tables of what runs at the start may be paid off.
+	startTime   = 5 * time.Minute
+	measureTime = time.Second
+	lowerTime   = 10 * time.Second // minimum time until more samples are taken again
+	warnTime    = time.Hour        // minimum time between notices
+)
+
+// maxLevel is the level with the fewest samples: a frequency of 1/16, at least 1 Hz, and one of 4096 occurrences.
+const maxLevel = 4
+
+// fewer returns a frequency, or a period, at a level.
+func fewer(a *format.Attr, level int) uint64 {
+	if a.Flags&format.FlagFreq != 0 {
+		return max(1, a.SamplePeriod>>level)
+	}
+	return a.SamplePeriod << (3 * level)
+}
+
+// start begins to measure.
+func (g *governor) start() {
+	g.at, g.used, g.credit = time.Now(), cpuTime(), g.worth(startTime)
+}
+
+// worth returns the CPU time that may be used in a time.
+func (g *governor) worth(d time.Duration) time.Duration {
+	return time.Duration(g.opts.MaxCPU * float64(d))
+}
+
+// check measures the CPU time, at most once in measureTime, and changes how many samples are taken.
+func (g *governor) check() error {
+	now := time.Now()
+	if g.opts.MaxCPU == 0 || now.Sub(g.at) < measureTime {
+		return nil
+	}
+	before, most := g.credit, max(g.credit, g.worth(creditTime))
+	used := cpuTime()
+	g.credit = min(g.credit+g.worth(now.Sub(g.at))-(used-g.used), most)
+	g.credit = max(g.credit, -g.worth(creditTime)) // a burst does not count for longer
+	g.at, g.used = now, used
+	enough := g.credit > g.worth(creditTime)/2
+	switch {
+	case g.paused && enough:
+		g.report(fmt.Sprintf("recording again after %.0f s", now.Sub(g.raised).Seconds()))
+		return g.resume(now)
+	case g.paused:
+	case g.credit < 0 && g.credit < before && g.level == maxLevel:
+		return g.pause(now)
+	case g.credit < 0 && g.credit < before:
+		g.change(g.level+1, now)
+	case enough && g.level > 0 && now.Sub(g.raised) >= lowerTime:
+		g.change(g.level-1, now)
+	}
+	return nil
+}
+
+// change sets the level.
+func (g *governor) change(level int, now time.Time) {
+	g.level, g.raised = level, now
+	g.apply()
+	if level == 0 {
+		g.report("taking all samples again")
+		return
+	}
+	g.report(fmt.Sprintf("taking 1 of %d samples, 1 of %d of tracepoints: the recorder used more than %.3g%% of a CPU",
+		1<<level, 1<<(3*level), 100*g.opts.MaxCPU))
+}
+
+// apply sets the frequencies and periods of all counters, also after a CPU came online. The kernel has no counters of
+// CPUs that are offline.
+func (g *governor) apply() {
+	if g.level == 0 && g.raised.IsZero() {
+		return
+	}
+	for i := range g.set.Counters {
+		c := &g.set.Counters[i]
+		if a := &g.set.Attrs[c.Event]; a.SamplePeriod != 0 && !g.set.Events[c.Event].IsDummy() {
+			c.SetPeriod(fewer(a, g.level))
+		}
+	}
+}
+
+// pause stops all events, and the side band.
+func (g *governor) pause(now time.Time) error {
+	g.paused, g.raised = true, now
+	g.report(fmt.Sprintf("recording nothing for a while: the recorder used more than %.3g%% of a CPU", 100*g.opts.MaxCPU))
+	if err := g.enabler.counters(false); err != nil {
+		return err
+	}
+	return g.enabler.runPrograms(false)
+}
+
+func (g *governor) resume(now time.Time) error {
+	g.paused, g.raised = false, now
+	if err := g.enabler.runPrograms(true); err != nil {
+		return err
+	}
+	if err := g.enabler.counters(true); err != nil {
+		return err
+	}
+	return g.resumed()
+}
+
+// report makes a notice, at most one in warnTime.
+func (g *governor) report(msg string) {
+	if now := time.Now(); now.Sub(g.warned) >= warnTime {
+		g.warned = now
+		g.opts.notice(&ThrottledError{msg})
+		return
+	}
+	g.opts.verbose(msg)
+}
+
+// ThrottledError is a notice: samples are left out to keep to MaxCPU.
+type ThrottledError struct{ What string }
+
+func (e *ThrottledError) Error() string { return "--max-cpu: " + e.What }
+
+// cpuTime returns the CPU time of this process.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	unix.Getrusage(unix.RUSAGE_SELF, &u) // it cannot fail
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
