@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -17,6 +18,10 @@ type governor struct {
 	set     *perfevent.Set
 	enabler *enabler
 	resumed func() error // after a pause, in which no side band was recorded
+
+	clocks map[uint64]int      // offset of the period in samples of clocks, by id
+	layout format.SampleLayout // ids have the same offset in all samples
+	buf    []byte
 
 	level  int
 	paused bool
@@ -42,15 +47,23 @@ const maxLevel = 4
 
 // fewer returns a frequency, or a period, at a level.
 func fewer(a *format.Attr, level int) uint64 {
-	if a.Flags&format.FlagFreq != 0 {
-		return max(1, a.SamplePeriod>>level)
+	if a.Flags&format.FlagFreq == 0 {
+		return a.SamplePeriod << (3 * level)
 	}
-	return a.SamplePeriod << (3 * level)
+	freq := max(1, a.SamplePeriod>>level)
+	if a.IsClock() { // the kernel gives clocks a fixed period, in ns, when it opens them
+		return uint64(time.Second) / freq
+	}
+	return freq
 }
 
 // start begins to measure.
 func (g *governor) start() {
+	if g.opts.MaxCPU == 0 {
+		return
+	}
 	g.at, g.used, g.credit = time.Now(), cpuTime(), g.worth(startTime)
+	g.findClocks()
 }
 
 // worth returns the CPU time that may be used in a time.
@@ -64,20 +77,19 @@ func (g *governor) check() error {
 	if g.opts.MaxCPU == 0 || now.Sub(g.at) < measureTime {
 		return nil
 	}
-	before, most := g.credit, max(g.credit, g.worth(creditTime))
-	used := cpuTime()
-	g.credit = min(g.credit+g.worth(now.Sub(g.at))-(used-g.used), most)
-	g.credit = max(g.credit, -g.worth(creditTime)) // a burst does not count for longer
+	used, most := cpuTime(), max(g.credit, g.worth(creditTime))
+	saved := g.worth(now.Sub(g.at)) - (used - g.used)
+	g.credit = max(min(g.credit+saved, most), -g.worth(creditTime)) // a burst does not count for longer
 	g.at, g.used = now, used
-	enough := g.credit > g.worth(creditTime)/2
+	enough, over := g.credit > g.worth(creditTime)/2, g.credit < 0 && saved < 0
 	switch {
 	case g.paused && enough:
 		g.report(fmt.Sprintf("recording again after %.0f s", now.Sub(g.raised).Seconds()))
 		return g.resume(now)
 	case g.paused:
-	case g.credit < 0 && g.credit < before && g.level == maxLevel:
+	case over && g.level == maxLevel:
 		return g.pause(now)
-	case g.credit < 0 && g.credit < before:
+	case over:
 		g.change(g.level+1, now)
 	case enough && g.level > 0 && now.Sub(g.raised) >= lowerTime:
 		g.change(g.level-1, now)
@@ -107,6 +119,58 @@ func (g *governor) apply() {
 		c := &g.set.Counters[i]
 		if a := &g.set.Attrs[c.Event]; a.SamplePeriod != 0 && !g.set.Events[c.Event].IsDummy() {
 			c.SetPeriod(fewer(a, g.level))
+		}
+	}
+}
+
+// weighing returns a function that corrects the periods of clocks' samples before it passes them to write: the kernel
+// reports the period of the first frequency. A record may be in two pieces, except for its header.
+func (g *governor) weighing(write func([]byte) error) func([]byte) error {
+	if g.level == 0 {
+		return write
+	}
+	rest := 0 // of a record whose first piece is written
+	return func(b []byte) error {
+		g.buf = append(g.buf[:0], b...)
+		rest = g.weigh(g.buf, rest)
+		return write(g.buf)
+	}
+}
+
+// weigh corrects the periods of the records after the first skip bytes. It returns how many bytes the last record lacks.
+func (g *governor) weigh(b []byte, skip int) (rest int) {
+	le := binary.LittleEndian
+	pos := skip
+	for pos+format.HeaderSize <= len(b) {
+		size := int(le.Uint16(b[pos+6:]))
+		if size < format.HeaderSize {
+			return 0 // not a record: the file's reader reports it
+		}
+		if format.Type(le.Uint32(b[pos:])) == format.TypeSample && pos+size <= len(b) {
+			g.weighSample(b[pos+format.HeaderSize : pos+size])
+		}
+		pos += size
+	}
+	return max(0, pos-len(b))
+}
+
+func (g *governor) weighSample(body []byte) {
+	le := binary.LittleEndian
+	if l := &g.layout; l.ID >= 0 && l.ID+8 <= len(body) {
+		if at := g.clocks[le.Uint64(body[l.ID:])]; at > 0 && at+8 <= len(body) {
+			le.PutUint64(body[at:], le.Uint64(body[at:])<<g.level)
+		}
+	}
+}
+
+// findClocks finds where samples of clocks have their period.
+func (g *governor) findClocks() {
+	g.clocks, g.layout = map[uint64]int{}, format.NewSampleLayout(&g.set.Attrs[0])
+	for i := range g.set.Attrs {
+		if a := &g.set.Attrs[i]; a.IsClock() && a.Flags&format.FlagFreq != 0 {
+			for _, id := range a.IDs {
+				g.clocks[id] = format.NewSampleLayout(a).Period
+			}
 		}
 	}
 }

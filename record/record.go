@@ -449,7 +449,7 @@ func (r *recorder) busy() int { return r.rings[0].Size() / 16 }
 
 // drain moves the rings' records to the file.
 func (r *recorder) drain() (total int, err error) {
-	if total, err = r.source.Drain(r.file.write); err != nil {
+	if total, err = r.source.Drain(r.governor.weighing(r.file.write)); err != nil {
 		return total, err
 	}
 	r.successor.drained()
