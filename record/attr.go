@@ -124,6 +124,8 @@ type Options struct {
 	// instead says what is recorded if user stacks cannot be unwound in the kernel; nil: they
 	// can.
 	instead *UnwindError
+	// affords reports whether MaxCPU leaves CPU time for unwind tables; nil without MaxCPU.
+	affords func() bool
 	// following says how packets are followed; nil: they are not.
 	following *sampler.Following
 

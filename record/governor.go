@@ -39,6 +39,7 @@ const (
 	startTime   = 5 * time.Minute
 	measureTime = time.Second
 	lowerTime   = 10 * time.Second // minimum time until more samples are taken again
+	pauseTime   = 5 * time.Second  // minimum time at maxLevel before a pause
 	warnTime    = time.Hour        // minimum time between notices
 )
 
@@ -87,15 +88,19 @@ func (g *governor) check() error {
 		g.report(fmt.Sprintf("recording again after %.0f s", now.Sub(g.raised).Seconds()))
 		return g.resume(now)
 	case g.paused:
-	case over && g.level == maxLevel:
+	case over && g.level < maxLevel:
+		g.change(g.level+1, now)
+	case over && now.Sub(g.raised) >= pauseTime:
 		return g.pause(now)
 	case over:
-		g.change(g.level+1, now)
 	case enough && g.level > 0 && now.Sub(g.raised) >= lowerTime:
 		g.change(g.level-1, now)
 	}
 	return nil
 }
+
+// affords reports whether there is time to build unwind tables. They end before samples are left out.
+func (g *governor) affords() bool { return g.credit > g.worth(creditTime)/2 }
 
 // change sets the level.
 func (g *governor) change(level int, now time.Time) {

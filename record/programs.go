@@ -30,7 +30,7 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 		return err
 	}
 	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
-		Progress: o.progress, Hurry: o.Hurry}, set.Events, set.Attrs)
+		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords}, set.Events, set.Attrs)
 	if err == nil && !o.Count {
 		set.Opened = p.walker.Opened
 	}

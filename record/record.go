@@ -128,6 +128,9 @@ func newRecorder(o *Options) *recorder {
 	r := &recorder{opts: o, set: new(perfevent.Set), poller: newPoller()}
 	r.sum.Path = o.Output
 	r.probes.opts = o
+	if o.MaxCPU > 0 {
+		o.affords = r.governor.affords
+	}
 	return r
 }
 

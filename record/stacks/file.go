@@ -36,6 +36,8 @@ type mappedFile struct {
 	state fileState
 	pid   int32 // a process that has it mapped
 	at    mapping
+	// postponed means that there was no CPU time to make the table: the state is fileFP until there is.
+	postponed bool
 	// opened is the number of processes through which the file could not be opened.
 	opened int
 	// mapped is the last sweep in which a process had the file mapped.

@@ -22,6 +22,9 @@ type Options struct {
 	Progress func(step string, n, of int)
 	// Hurry, when it is closed, ends waiting for unwind tables.
 	Hurry <-chan struct{}
+	// Affords, if set, saves CPU time: only samples request unwind tables, and no sample wakes the recorder. It reports
+	// whether there is CPU time to build a table. Otherwise walks follow frame pointers meanwhile.
+	Affords func() bool
 }
 
 // Recorder walks the user stacks of a recording's samples. As a source, it writes samples that
@@ -76,7 +79,7 @@ func (r *Recorder) init(u *bpf.Unwinder) {
 	r.bpf = u
 	r.side.types = map[uint64]format.SampleType{}
 	r.procs = newRegistry(u, r.opts.Verbose)
-	r.tables = tables{bpf: u, procs: r.procs}
+	r.tables = tables{bpf: u, procs: r.procs, affords: r.opts.Affords}
 	r.resolver = resolver{merged: &r.merged, side: &r.side, procs: r.procs, tables: &r.tables,
 		incomplete: placeCounts{}}
 	r.resolver.walker.MaxDepth = bpf.MaxFrames
@@ -163,7 +166,11 @@ const copyShare = 4
 // OpenOutput directs the stacks that BPF walks on the CPU of a ring to the ring.
 func (r *Recorder) OpenOutput(n *Merger) error {
 	fds := make([]int, 2)
-	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; copies may mean that a table is missing
+	wakeups := [2]uint32{0, 1} // frames can wait; copies may mean that a table is missing
+	if r.opts.Affords != nil {
+		wakeups[1] = 0
+	}
+	for i, wakeups := range wakeups {
 		fd, id, err := OpenOutput(n.Ring, &r.like, wakeups)
 		if err != nil {
 			return err
