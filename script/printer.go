@@ -1,6 +1,7 @@
 package script
 
 import (
+	"bytes"
 	"io"
 	"strconv"
 
@@ -91,7 +92,9 @@ type frameTexts struct {
 	Source
 	stopAt         []string
 	lines, callers []frameText // by Frame.ID: of sampled instructions, of callers
-	block          []byte      // in which the next line is made
+	parts          []frameText // by number of a part of callchains: see appendPart
+	partBytes      int
+	block          []byte // in which the next line is made
 }
 
 type frameText struct {
@@ -448,23 +451,52 @@ func (p *printer) appendFrames(b []byte, s *session.Sample, fields Field, e *eve
 // appendChain appends the lines of the callchain.
 func (p *printer) appendChain(b []byte, s *session.Sample, e *event) []byte {
 	left := p.opts.MaxStack
-	for i, f := range s.Kernel[:min(left, len(s.Kernel))] {
-		t := e.frames.text(f, i > 0 || s.Called)
-		if b = append(b, t.lines...); t.last {
-			return b
-		}
+	b, last := e.frames.appendPart(b, s.Kernel, left, s.KernelPart, s.Called)
+	if last {
+		return b
 	}
 	left -= min(left, len(s.Kernel))
 	if s.Unwound {
 		left = p.opts.MaxStack // perf counts the frames that it unwinds itself
 	}
-	for i, f := range s.User[:min(left, len(s.User))] {
-		t := e.frames.text(f, i > 0)
-		if b = append(b, t.lines...); t.last {
-			return b
+	b, _ = e.frames.appendPart(b, s.User, left, s.UserPart, false)
+	return b
+}
+
+// maxParts is how many parts of callchains have their lines kept, those that occurred twice first; maxPartBytes is the
+// length of these lines, in bytes.
+const (
+	maxParts     = 1 << 14
+	maxPartBytes = 8 << 20
+)
+
+// appendPart appends the lines of a part of a callchain, of at most n frames. number is the part's (Chain.UserPart).
+// caller says that the first address is a return address, as the others are. last means that no caller is shown.
+func (t *frameTexts) appendPart(b []byte, part []*session.Frame, n int, number int32, caller bool) (_ []byte, last bool) {
+	at := 2 * int(number)
+	if caller {
+		at++
+	}
+	if at < len(t.parts) && t.parts[at].lines != nil && n >= len(part) {
+		return append(b, t.parts[at].lines...), t.parts[at].last
+	}
+	start := len(b)
+	for i, f := range part[:min(n, len(part))] {
+		text := t.text(f, i > 0 || caller)
+		b = append(b, text.lines...)
+		if text.last {
+			last = true
+			break
 		}
 	}
-	return b
+	if number > 0 && number < maxParts && n >= len(part) && t.partBytes < maxPartBytes {
+		if at >= len(t.parts) {
+			t.parts = append(t.parts, make([]frameText, 2+at)...)
+		}
+		t.parts[at] = frameText{bytes.Clone(b[start:]), last}
+		t.partBytes += len(b) - start
+	}
+	return b, last
 }
 
 // textBlock is the size of a block of lines, in bytes.

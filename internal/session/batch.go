@@ -54,9 +54,15 @@ func (b *Batch) Keep(keep func(*Sample) bool) {
 // Release returns the batch's memory. The caller must not use the batch, its
 // samples and its records any more.
 func (b *Batch) Release() {
-	clear(b.Samples)
+	if b.pre.decoded != nil {
+		b.Samples = b.pre.decoded
+	}
 	b.pre.release()
-	b.Samples = b.Samples[:0]
+	if cap(b.Samples) == batchSize {
+		clear(b.Samples)
+		samples.Put((*[batchSize]Sample)(b.Samples[:batchSize]))
+	}
+	b.Samples = nil
 	b.Records = nil
 	b.frames.used = 0
 	format.ReleaseAll(b.raws)
@@ -64,16 +70,20 @@ func (b *Batch) Release() {
 	batches.Put(b)
 }
 
-var batches = sync.Pool{New: func() any {
-	return &Batch{Samples: make([]Sample, 0, batchSize), raws: make([]format.Raw, 0, batchSize)}
-}}
+var batches = sync.Pool{New: func() any { return &Batch{raws: make([]format.Raw, 0, batchSize)} }}
+
+// samples is memory for the samples of batches. A batch that waits has none.
+var samples = sync.Pool{New: func() any { return new([batchSize]Sample) }}
 
 func newBatch() *Batch { return batches.Get().(*Batch) }
 
 // add appends an empty sample.
 func (b *Batch) add() *Sample {
 	n := len(b.Samples)
-	if n == cap(b.Samples) {
+	switch {
+	case b.Samples == nil:
+		b.Samples = samples.Get().(*[batchSize]Sample)[:0]
+	case n == cap(b.Samples):
 		b.Samples = append(b.Samples, Sample{})
 	}
 	b.Samples = b.Samples[:n+1]

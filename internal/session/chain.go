@@ -16,6 +16,9 @@ type Chain struct {
 	// with the tracepoint. Otherwise it is the interrupted or probed instruction, as
 	// the first frame of User always is.
 	Called bool
+	// KernelPart and UserPart are the numbers of the parts among those of the walk that occurred more than once, dense
+	// from 1. A part without a number, 0, can be equal to others.
+	KernelPart, UserPart int32
 }
 
 // ChainFrame is a frame at its place in a callchain.
@@ -56,8 +59,11 @@ func (c *Chain) Frame(i int) (f *Frame, caller bool) {
 
 // Cut returns the innermost frames, at most n.
 func (c Chain) Cut(n int) Chain {
-	c.Kernel = c.Kernel[:min(n, len(c.Kernel))]
-	c.User = c.User[:min(n-len(c.Kernel), len(c.User))]
+	if n < c.Len() {
+		c.Kernel = c.Kernel[:min(n, len(c.Kernel))]
+		c.User = c.User[:min(n-len(c.Kernel), len(c.User))]
+		c.KernelPart, c.UserPart = 0, 0
+	}
 	return c
 }
 

@@ -81,7 +81,7 @@ func (w *walk) flush(n int) {
 			}
 			cookie := w.frames.add(nil, h.cookie, false)
 			cookie.label = "(cookie)"
-			s.User = append(s.User[:len(s.User)-1:len(s.User)-1], cookie)
+			s.User, s.UserPart = append(s.User[:len(s.User)-1:len(s.User)-1], cookie), 0
 		}
 	}
 }

@@ -28,6 +28,7 @@ type frames struct {
 	chainFree   []chain   // the unused rest of the last block
 	chainBytes  []byte    // memory for chains
 	chainFrames []*Frame  // memory for chains
+	parts       int32     // number of cached parts
 	batch       *arena    // memory for chains of the current batch
 	counted     int       // number of calls of count
 	resolved    int       // number of resolved samples
@@ -136,8 +137,9 @@ func (fs *frames) add(m *Map, ip uint64, kernel bool) *Frame {
 }
 
 // resolve returns the frames of a part of a callchain, whose hashOf is hash. They belong to the cache c,
-// or to the batch if the part is new: most chains of a busy machine occur only once.
-func (fs *frames) resolve(c *chains, part format.Words, hash uint64, frame func(uint64) *Frame) []*Frame {
+// or to the batch if the part is new: most chains of a busy machine occur only once. number is Chain.UserPart's.
+func (fs *frames) resolve(c *chains, part format.Words, hash uint64,
+	frame func(uint64) *Frame) (list []*Frame, number int32) {
 	b := part.Bytes()
 	if 4*c.used >= 3*len(c.slots) {
 		c.grow()
@@ -145,20 +147,21 @@ func (fs *frames) resolve(c *chains, part format.Words, hash uint64, frame func(
 	s := c.slot(hash, b)
 	if s.chain != nil {
 		s.chain.samples++
-		return s.chain.frames
+		return s.chain.frames, s.chain.number
 	}
 	keep := s.used || fs.keepChains
 	if !s.used {
 		c.used++
 		s.hash, s.used = hash, true
 	}
-	var list []*Frame
 	if keep {
 		list = take(&fs.chainFrames, part.Len())
 		kept := take(&fs.chainBytes, len(b))
 		copy(kept, b)
 		s.chain = fs.newChain()
-		*s.chain = chain{kept, list, 1}
+		fs.parts++
+		number = fs.parts
+		*s.chain = chain{kept, list, 1, number}
 	} else {
 		list = fs.batch.take(part.Len())
 	}
@@ -168,11 +171,11 @@ func (fs *frames) resolve(c *chains, part format.Words, hash uint64, frame func(
 	if !keep {
 		fs.count(list, 1)
 	}
-	return list
+	return list, number
 }
 
 // resolveUser returns the frames of a part of a callchain in the sample's process.
-func (fs *frames) resolveUser(s *Sample, part format.Words, hash uint64) []*Frame {
+func (fs *frames) resolveUser(s *Sample, part format.Words, hash uint64) (list []*Frame, number int32) {
 	ms := s.maps
 	return fs.resolve(&ms.chains, part, hash, func(ip uint64) *Frame { return fs.user(ms, ip) })
 }
@@ -265,6 +268,7 @@ type chain struct {
 	part    []byte
 	frames  []*Frame
 	samples int
+	number  int32 // see Chain.UserPart
 }
 
 // slot returns the slot of part, or the free one where it belongs.

@@ -20,6 +20,7 @@ type machine struct {
 	keepRecords bool // each Map keeps its record, for Tasks
 
 	threads map[int32]*Thread // by TID
+	last    *Thread           // that was asked for last, nil if it exited
 	running int               // threads that run, as perf counts them
 	cpus    int               // 0 if unknown
 	cgroups map[uint64]cgroup // by ID
@@ -97,7 +98,7 @@ func (m *machine) apply(rec format.Record) {
 	case *format.Exit:
 		m.running-- // an exiting thread has no record of its last switch
 		if !m.keepExited {
-			delete(m.threads, r.TID)
+			m.remove(r.TID)
 		}
 	case *format.KSymbol:
 		m.ksymbol(r)
@@ -128,11 +129,15 @@ func (m *machine) parallelism() int {
 // thread returns the thread. It creates an unknown thread, which shares its
 // process's mappings, and whose number is its name.
 func (m *machine) thread(pid, tid int32) *Thread {
+	if m.last != nil && m.last.TID == tid && m.last.PID >= 0 {
+		return m.last
+	}
 	if th, ok := m.threads[tid]; ok {
 		if th.PID < 0 {
 			th.PID = pid
 			m.join(th)
 		}
+		m.last = th
 		return th // even if pid differs: samples of a dying thread may lack it
 	}
 	number := ":" + strconv.Itoa(int(tid))
@@ -147,6 +152,12 @@ func (m *machine) thread(pid, tid int32) *Thread {
 	return th
 }
 
+// remove forgets a thread that exited.
+func (m *machine) remove(tid int32) {
+	delete(m.threads, tid)
+	m.last = nil
+}
+
 // join sets the leader of a thread that is not the first of its process.
 func (m *machine) join(th *Thread) {
 	if th.PID != th.TID && th.PID >= 0 {
@@ -157,10 +168,10 @@ func (m *machine) join(th *Thread) {
 func (m *machine) fork(r *format.Fork) {
 	parent := m.thread(r.PPID, r.PTID)
 	if parent.PID != r.PPID { // an earlier process, whose EXIT is missing
-		delete(m.threads, r.PTID)
+		m.remove(r.PTID)
 		parent = m.thread(r.PPID, r.PTID)
 	}
-	delete(m.threads, r.TID)
+	m.remove(r.TID)
 	th := m.thread(r.PID, r.TID)
 	th.parent = parent.TID
 	if parent.Named {

@@ -4,19 +4,31 @@ import (
 	"hash/maphash"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"gperf/format"
 )
 
-// predecoded is what other goroutines do for a batch before the walk, which handles the records one after the other:
-// they decode its samples, and cut and hash their callchains. Batches are decoded in any order, and walked in that of
-// time.
+// predecoded is what may be done for a batch before the walk, which handles the records one after the other: its samples
+// are decoded, and their callchains cut and hashed. Batches are decoded in any order, and walked in that of time.
+//
+// Who decodes a batch is whoever has time: the reader if it is far ahead of the walk, another goroutine if there are CPUs
+// for it, or the walk itself. Nobody waits while there is a batch to decode.
 type predecoded struct {
-	done    sync.WaitGroup
-	decoded []Sample // of the batch's sample records, in order, in the memory of Batch.Samples
-	failed  []failed
-	next    int // index of the next one to take
+	unclaimed atomic.Uint64 // the batch's ticket until somebody decodes it, then 0
+	done      sync.WaitGroup
+	decoded   []Sample // of the batch's sample records, in order, in the memory of Batch.Samples
+	failed    []failed
+	next      int // index of the next one to take
 }
+
+// ticket identifies one use of a batch's memory.
+type ticket struct {
+	batch  *Batch
+	number uint64
+}
+
+var tickets atomic.Uint64
 
 // failed is a sample record that could not be decoded, by its index in decoded.
 type failed struct {
@@ -34,27 +46,77 @@ func canPredecode(f *format.File) bool {
 	return !f.Pipe // where attrs may follow
 }
 
-// decoders starts goroutines that decode batches. decode passes them one. stop waits until they have ended: the memory
-// of records is the file's.
-func decoders(f *format.File) (decode func(*Batch), stop func()) {
-	work := make(chan *Batch, 2*runtime.GOMAXPROCS(0))
-	var running sync.WaitGroup
-	for range max(1, min(runtime.GOMAXPROCS(0)-1, maxDecoders)) {
-		running.Go(func() {
-			for b := range work {
-				b.decode(f)
-				b.pre.done.Done()
+// decoders decode the batches of a walk.
+type decoders struct {
+	file    *format.File
+	work    chan ticket
+	running sync.WaitGroup
+}
+
+// newDecoders starts goroutines for the CPUs that the reader and the walk leave.
+func newDecoders(f *format.File) *decoders {
+	n := min(runtime.GOMAXPROCS(0)-2, maxDecoders)
+	d := &decoders{file: f, work: make(chan ticket, maxAhead)}
+	for range n {
+		d.running.Go(func() {
+			for t := range d.work {
+				t.batch.decodeOnce(f, t.number)
 			}
 		})
 	}
-	return func(b *Batch) {
-		b.pre.done.Add(1)
-		work <- b
-	}, func() { close(work); running.Wait() }
+	return d
+}
+
+// stop waits until the goroutines have ended: the memory of records is the file's.
+func (d *decoders) stop() {
+	close(d.work)
+	d.running.Wait()
 }
 
 // maxDecoders goroutines decode more than the walk can use.
 const maxDecoders = 4
+
+// offer lets others decode the batch.
+func (d *decoders) offer(b *Batch) {
+	t := ticket{b, tickets.Add(1)}
+	b.pre.done.Add(1)
+	b.pre.unclaimed.Store(t.number)
+	for {
+		select {
+		case d.work <- t:
+			return
+		default:
+			d.help() // the walk has decoded most of them itself
+		}
+	}
+}
+
+// help decodes the oldest batch that was offered, if it still waits. It returns false if there is none.
+func (d *decoders) help() bool {
+	select {
+	case t := <-d.work:
+		t.batch.decodeOnce(d.file, t.number)
+		return true
+	default:
+		return false
+	}
+}
+
+// decoded returns when the batch is decoded.
+func (d *decoders) decoded(b *Batch) {
+	if n := b.pre.unclaimed.Load(); n != 0 {
+		b.decodeOnce(d.file, n)
+	}
+	b.pre.done.Wait()
+}
+
+// decodeOnce decodes the batch if it still has the ticket's number.
+func (b *Batch) decodeOnce(f *format.File, number uint64) {
+	if b.pre.unclaimed.CompareAndSwap(number, 0) {
+		b.decode(f)
+		b.pre.done.Done()
+	}
+}
 
 // decode decodes the samples of the batch.
 func (b *Batch) decode(f *format.File) {
@@ -90,7 +152,6 @@ func (b *Batch) take() error {
 }
 
 func (p *predecoded) release() {
-	clear(p.decoded)
 	p.decoded, p.failed, p.next = nil, nil, 0
 }
 

@@ -44,7 +44,7 @@ func (w *walk) chain(s *Sample, chain format.Words) bool {
 		return true
 	})
 	if !ok {
-		s.Kernel, s.User = nil, nil
+		s.Chain = Chain{Called: s.Called}
 	}
 	return ok
 }
@@ -54,11 +54,11 @@ func (w *walk) part(s *Sample, chain format.Words, p part) {
 	fs, ips := w.frames, chain.Slice(p.start, p.end)
 	switch p.mode {
 	case format.ContextKernel:
-		s.Kernel = join(s.Kernel, fs.resolve(&w.machine.kernel.chains, ips, p.hash, fs.kernel))
+		s.joinKernel(fs.resolve(&w.machine.kernel.chains, ips, p.hash, fs.kernel))
 	case format.ContextUser, format.ContextUserDeferred:
-		s.User = join(s.User, fs.resolveUser(s, ips, p.hash))
+		s.joinUser(fs.resolveUser(s, ips, p.hash))
 	default:
-		s.User = join(s.User, fs.resolve(&s.maps.foreign, ips, p.hash, fs.foreign))
+		s.joinUser(fs.resolve(&s.maps.foreign, ips, p.hash, fs.foreign))
 	}
 }
 
@@ -70,12 +70,21 @@ func isContext(mark uint64) bool {
 	return false
 }
 
-// join appends b to a. If a is empty, as for nearly all chains, it copies nothing.
-func join(a, b []*Frame) []*Frame {
+// joinKernel appends a part, with its number, to the kernel's. Nearly all chains have one, so that nothing is copied.
+func (c *Chain) joinKernel(part []*Frame, number int32) {
+	c.Kernel, c.KernelPart = join(c.Kernel, part, number)
+}
+
+// joinUser appends a part, with its number, to the process's.
+func (c *Chain) joinUser(part []*Frame, number int32) {
+	c.User, c.UserPart = join(c.User, part, number)
+}
+
+func join(a, b []*Frame, number int32) ([]*Frame, int32) {
 	if len(a) == 0 {
-		return b
+		return b, number
 	}
-	return append(a[:len(a):len(a)], b...)
+	return append(a[:len(a):len(a)], b...), 0
 }
 
 // lbrChain resolves the callchain of an event recorded with --call-graph lbr:
@@ -97,7 +106,7 @@ func (w *walk) lbrChain(s *Sample) bool {
 	if !w.chain(s, s.Callchain.Slice(0, user)) {
 		return true
 	}
-	s.User = append(s.User[:len(s.User):len(s.User)], w.frames.user(s.maps, s.IP))
+	s.User, s.UserPart = append(s.User[:len(s.User):len(s.User)], w.frames.user(s.maps, s.IP)), 0
 	branches := s.Branch(a)
 	for i := range branches.Len() {
 		s.User = append(s.User, w.frames.user(s.maps, branches.From(i)))
@@ -136,6 +145,6 @@ func (w *walk) unwind(samples []Sample) {
 	for _, t := range w.stacks {
 		s := t.sample
 		ips := format.NewWords(t.ips, format.LittleEndian)
-		s.User = join(s.User, w.frames.resolveUser(s, ips, hashOf(ips)))
+		s.joinUser(w.frames.resolveUser(s, ips, hashOf(ips)))
 	}
 }

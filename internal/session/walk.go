@@ -44,9 +44,10 @@ type walk struct {
 	held   []held
 	shown  map[format.Type]bool // WalkOptions.Records
 	called []bool               // by event: see Chain.Called
-	pre    bool                 // batches are decoded by other goroutines before
 	stacks []stackSample        // of the current batch
 	wakers wakers
+
+	decoders *decoders // nil: the walk decodes each sample record when it comes to it
 }
 
 // Walk reads the recording and passes the selected samples, resolved and in the
@@ -59,21 +60,22 @@ func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped
 		// The kernel lists its symbols slowly: read the recording meanwhile.
 		go s.Symbols.KernelProblem()
 	}
-	in := make(chan *Batch, 4)
+	in := make(chan *Batch, maxAhead)
 	quit := make(chan struct{})
 	reader := s.File.Records()
 	if opts.AsWritten {
 		reader = s.File.RecordsAsWritten()
 	}
 	var readErr error
-	decode, stop := func(*Batch) {}, func() {}
-	if w.pre = canPredecode(s.File); w.pre {
-		decode, stop = decoders(s.File)
+	if canPredecode(s.File) {
+		w.decoders = newDecoders(s.File)
 	}
 	go func() {
 		defer close(in)
-		defer stop()
-		readErr = readBatches(reader, decode, in, quit)
+		if w.decoders != nil {
+			defer w.decoders.stop()
+		}
+		readErr = w.readBatches(reader, in, quit)
 	}()
 	skipped, err := w.run(in)
 	close(quit)
@@ -100,14 +102,22 @@ func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
 	return w
 }
 
-// readBatches sends batches of records, and passes them to decode before.
-func readBatches(r *format.Reader, decode func(*Batch), in chan<- *Batch, quit <-chan struct{}) error {
+// maxAhead is how many batches the reader may be ahead of the walk. It has to read a complete round of records before it
+// can pass any of them on: see rounds.Sorter.
+const maxAhead = 64
+
+// readBatches sends batches of records.
+func (w *walk) readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error {
 	for {
 		b := newBatch()
 		var err error
 		b.raws, err = r.Append(b.raws)
-		decode(b)
 		b.read, b.size = r.Progress()
+		if d := w.decoders; d != nil {
+			d.offer(b)
+			for len(in) == cap(in) && d.help() {
+			}
+		}
 		select {
 		case in <- b:
 		case <-quit:
@@ -148,7 +158,9 @@ func (w *walk) run(in <-chan *Batch) (skipped format.Skipped, err error) {
 }
 
 func (w *walk) runBatch(b *Batch, skipped *format.Skipped) error {
-	b.pre.done.Wait()
+	if w.decoders != nil {
+		w.decoders.decoded(b)
+	}
 	w.begin(b)
 	for _, raw := range b.raws {
 		if err := w.record(raw); err != nil {
@@ -179,7 +191,7 @@ func (w *walk) record(raw format.Raw) error {
 	if raw.Type != format.TypeSample {
 		return w.sideBand(raw)
 	}
-	if w.pre {
+	if w.decoders != nil {
 		if err := w.batch.take(); err != nil {
 			w.batch.removeLast()
 			return err

@@ -90,6 +90,9 @@ func New(f *format.File, sym *symbolize.Symbolizer, opts Options) (*Keys, error)
 // Of returns the group of a sample.
 func (k *Keys) Of(s *session.Sample) *Group {
 	readers := k.byEvent[s.Event]
+	if len(readers) == 0 {
+		return &noValues
+	}
 	b := binary.LittleEndian.AppendUint32(k.buf[:0], uint32(s.Event))
 	for _, r := range readers {
 		start := len(b)
@@ -104,6 +107,9 @@ func (k *Keys) Of(s *session.Sample) *Group {
 	}
 	return g
 }
+
+// noValues is the group of all samples of events without keys.
+var noValues Group
 
 func newGroup(readers []reader, s *session.Sample) *Group {
 	g := &Group{}

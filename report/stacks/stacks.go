@@ -202,6 +202,16 @@ type stacksInput struct {
 	events      []int32 // in Set.events, of those in File.Attrs
 	first, last uint64  // times of samples
 	by, fields  *by.Keys
+	recent      [recentTallies]recentTally // by numbers of the chain's parts: most samples have a recent key
+}
+
+// recentTallies is a power of two.
+const recentTallies = 512
+
+type recentTally struct {
+	key   tallyKey
+	tally int32
+	known bool
 }
 
 // readKeys finds the keys of the set in the recording.
@@ -283,16 +293,26 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	if s.Waker != nil {
 		k.waker = in.wakerKey(s.Waker)
 	}
-	group, fields := in.by.Of(s), in.fieldsOf(s, k.event)
-	k.group, k.fields = group, fields
+	k.group, k.fields = in.by.Of(s), &noFields
+	if in.Fields {
+		k.fields = in.fields.Of(s)
+	}
+	recent := &in.recent[(s.UserPart^s.KernelPart<<4)&(recentTallies-1)]
+	if recent.known && recent.key == k {
+		return &in.tallies[recent.tally]
+	}
+	fields := in.limited(k.fields, k.event)
+	recent.key, recent.known = k, fields == k.fields // each limited one is counted
+	k.fields = fields
 	i, ok := in.byKey[k]
 	if !ok {
 		i = int32(len(in.tallies))
 		in.byKey[k] = i
 		in.tallies = append(in.tallies, tally{event: k.event, pid: k.pid, tid: k.tid, cpu: k.cpu, base: k.base,
-			idle: k.idle, comm: s.Comm, values: group.Values, fields: fields.Values, chained: k.chained, chain: s.Chain,
+			idle: k.idle, comm: s.Comm, values: k.group.Values, fields: k.fields.Values, chained: k.chained, chain: s.Chain,
 			leaf: k.leaf, waker: s.Waker})
 	}
+	recent.tally = i
 	return &in.tallies[i]
 }
 
@@ -312,14 +332,11 @@ func (in *stacksInput) wakerKey(w *session.Waker) *wakerKey {
 
 var noFields by.Group
 
-// fieldsOf returns the group of the sample's fields, an empty one if its event has maxGroups others.
-func (in *stacksInput) fieldsOf(s *session.Sample, event int32) *by.Group {
-	if !in.Fields {
-		return &noFields
-	}
-	g, known := in.fields.Of(s), in.fieldGroups[event]
+// limited returns the group of a sample's fields, or an empty one if its event has maxGroups others.
+func (in *stacksInput) limited(g *by.Group, event int32) *by.Group {
+	known := in.fieldGroups[event]
 	switch {
-	case known[g.ID]:
+	case g == &noFields, known[g.ID]:
 	case len(known) >= maxGroups:
 		in.unlabeled[event]++
 		return &noFields
