@@ -29,6 +29,7 @@ type continuousFlags struct {
 	maxTotal string
 	maxCPU   string
 	fileTime string
+	push     string
 }
 
 func (f *continuousFlags) add(s *pflag.FlagSet) {
@@ -37,10 +38,11 @@ func (f *continuousFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.maxTotal, "max-total", "2G", "delete the oldest files at this total `size`")
 	s.StringVar(&f.maxCPU, "max-cpu", "1%", "take fewer samples at this `share` of one CPU")
 	s.StringVar(&f.fileTime, "file-time", "1m", "start a new file at this `interval`")
+	s.StringVar(&f.push, "push", "", "send finished files to this `URL` by gperf push")
 }
 
 // continuousOnly are the flags that need --continuous.
-var continuousOnly = []string{"config", "max-total", "max-cpu", "file-time"}
+var continuousOnly = []string{"config", "max-total", "max-cpu", "file-time", "push"}
 
 // applyContinuous sets the defaults of a recording that stays, before the other flags are applied.
 func (f *recordFlags) applyContinuous(s *pflag.FlagSet, o *record.Options) (err error) {
@@ -93,7 +95,7 @@ func parseShare(s string) (float64, error) {
 // settings returns the settings of a recording, with its options.
 func (f *recordFlags) settings(s *pflag.FlagSet) (*continuous.Settings, error) {
 	const least = 8 << 20 // several files, each of which describes all processes
-	set := &continuous.Settings{Record: f.opts, Dir: f.opts.Output}
+	set := &continuous.Settings{Record: f.opts, Dir: f.opts.Output, Push: f.continuous.push}
 	switch {
 	case !s.Changed("output"):
 		set.Dir = continuousDir()
@@ -161,6 +163,7 @@ func (f *recordFlags) runContinuous(ctx context.Context, hurry <-chan struct{}, 
 			return fresh.settings(c.Flags())
 		},
 		Reload: reload,
+		Stderr: stderr,
 		Notice: func(err error) { io.WriteString(stderr, notice("record", err)) },
 	})
 }

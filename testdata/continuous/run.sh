@@ -35,7 +35,7 @@ containers() {
 		id=$(printf '%064x' $n) pod=$(printf '%08x_0000_4000_8000_%012x' $$ $n)
 		group="$cgroups/kubepods-run$$.slice/kubepods-run$$-pod$pod.slice/cri-containerd-$id.scope"
 		mkdir -p "$group" || return
-		(echo $BASHPID >"$group/cgroup.procs"; end=$((SECONDS + 3)); while [ $SECONDS -lt $end ]; do /bin/true; done)
+		(echo $BASHPID >"$group/cgroup.procs"; end=$((SECONDS + 3)); while [ $SECONDS -lt $end ]; do /bin/true; sleep 0.02; done)
 		rmdir "$group" "$(dirname "$group")"
 	done
 }

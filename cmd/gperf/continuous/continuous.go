@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"gperf/record"
@@ -22,6 +24,7 @@ type Settings struct {
 	Dir      string
 	FileTime time.Duration // of each file
 	MaxTotal int64         // size of all files, in bytes
+	Push     string        // URL that gperf push sends finished files to; "": none
 }
 
 // Options define how Run works.
@@ -30,9 +33,8 @@ type Options struct {
 	// Parse returns the settings that the flags of Config and the command line define. It is called for each recording.
 	Parse  func(flags []string) (*Settings, error)
 	Reload <-chan os.Signal // makes Run read Config again
-	// Finished, if set, is called with the path of each finished file.
-	Finished func(path string)
-	Notice   func(error)
+	Stderr io.Writer        // of gperf push
+	Notice func(error)
 }
 
 // partsOfTotal is how many files MaxTotal has room for at least.
@@ -99,6 +101,11 @@ func (o *Options) record(ctx context.Context, s *Settings) error {
 	}
 	defer files.close()
 	changed, cancel := context.WithCancel(ctx)
+	var pushing sync.WaitGroup
+	if s.Push != "" {
+		pushing.Go(func() { o.pushFiles(changed, s.Dir, s.Push) })
+	}
+	defer pushing.Wait()
 	defer cancel()
 	if err := cancelOnNewCPU(changed, cancel); err != nil {
 		return err
@@ -113,11 +120,11 @@ func (o *Options) record(ctx context.Context, s *Settings) error {
 	r := &s.Record
 	r.Output, r.NextFile, r.Checkpoints = s.Dir, files.next, true
 	r.Switch = record.Switch{Every: s.FileTime, Aligned: true, Size: max(1, s.MaxTotal/partsOfTotal)}
-	r.Dumped = func(path string, _ uint64) { o.finished(files, path) }
-	sum, err := record.Run(changed, r)
-	if sum != nil && sum.Dumped != "" {
-		o.finished(files, sum.Dumped)
+	r.Dumped = func(path string, _ uint64) {
+		files.add(path)
+		debug.FreeOSMemory() // what the busiest minute needed would stay for weeks
 	}
+	_, err = record.Run(changed, r)
 	if err == nil && changed.Err() == nil {
 		return errStopped
 	}
@@ -136,14 +143,4 @@ func cancelOnNewCPU(ctx context.Context, cancel func()) error {
 		}
 	})
 	return nil
-}
-
-// finished takes a finished file. It returns unused memory to the kernel: that of the busiest minute would stay for
-// weeks.
-func (o *Options) finished(files *store, path string) {
-	files.add(path)
-	if o.Finished != nil {
-		o.Finished(path)
-	}
-	debug.FreeOSMemory()
 }
