@@ -109,8 +109,8 @@ func (f *recordFlags) command() *cobra.Command {
 func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	p := terminal.NewProgress("gperf record", stderr, f.quiet)
 	f.report(stderr, p)
-	memory.WhileRecording.Tune()
 	if f.continuous.on && !f.dryRun {
+		memory.WhileStaying.Tune()
 		ctx, hurry, stop := interruptsBy(os.Interrupt, syscall.SIGTERM) // SIGHUP reads the configuration again
 		defer stop()
 		return f.runContinuous(ctx, hurry, stderr)
@@ -118,6 +118,7 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	if err := f.options(s); err != nil {
 		return err
 	}
+	memory.WhileRecording.Tune()
 	ctx, hurry, stop := interrupts()
 	defer stop()
 	f.opts.Hurry = hurry

@@ -154,7 +154,7 @@ func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool,
 		}
 		r.side.scanned = append(r.side.scanned, n.Ring.Read)
 	}
-	r.tables.builder = newBuilder(wake)
+	r.tables.builder = newBuilder(wake, r.opts.Affords != nil)
 	return nil
 }
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # As root: runs gperf record --continuous under a mixed load, prints what it uses each minute, and kills it at the end.
-# Fails if it uses more than 1 % of a CPU, if its memory, files or mappings grow, if its files exceed the bound, or if
-# the last file lacks more than the last second.
+# Fails if it uses more than 1 % of a CPU, if its memory (the median of each minute) varies by more than 3 %, if its open
+# files or mappings grow, if its files exceed the bound, or if the last file lacks more than the last second.
 #   testdata/continuous/run.sh [MINUTES]     default: 30
 #   $GPERF      the program (default: ./gperf)
 #   $MINUTE     seconds of a minute, for short runs (default: 60); files are as long
@@ -17,6 +17,7 @@ jobs=()
 cleanup() {
 	kill -9 "${jobs[@]}" 2>/dev/null
 	wait 2>/dev/null
+	sleep 0.5 # the children of killed loads end
 	[ -z "$cgroups" ] || find "$cgroups/kubepods-run$$.slice" -depth -type d -exec rmdir {} \; 2>/dev/null
 	[ -z "${HOTPLUG:-}" ] || echo 1 >/sys/devices/system/cpu/cpu1/online
 	rm -rf "$dir"
@@ -62,24 +63,31 @@ pid=$!
 jobs+=($pid)
 ticks() { awk '{sub(/.*\) /, ""); print $12 + $13}' /proc/$pid/stat; }
 rss() { awk '/^VmRSS/ {print $2}' /proc/$pid/status; }
+# watch sleeps for a minute, and prints the median and the maximum of the memory meanwhile.
+watch() {
+	local end=$((SECONDS + minute))
+	while [ $SECONDS -lt $end ]; do rss; sleep 1; done | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)], v[NR]}'
+}
 failed=0
 fail() { echo "FAILED: $*"; failed=1; }
 limit=$(numfmt --from=iec "$bound")
-start=$(ticks) hz=$(getconf CLK_TCK) low=0 high=0 fds=0
-printf '%6s %8s %9s %5s %5s %11s %6s\n' minute 'CPU [%]' 'RSS [kB]' fds maps 'disk [B]' files
+start=$(ticks) hz=$(getconf CLK_TCK) low=0 high=0 fds=0 maps=0
+printf '%6s %8s %9s %9s %5s %5s %11s %6s\n' minute 'CPU [%]' 'RSS [kB]' maximum fds maps 'disk [B]' files
 for ((i = 1; i <= minutes; i++)); do
 	before=$(ticks)
 	[ $i -lt "$minutes" ] || { marks & jobs+=($!); }
-	sleep "$minute"
+	read -r mem most <<<"$(watch)"
 	kill -0 $pid 2>/dev/null || { fail "gperf exited"; exit 1; }
-	now=$(ticks) mem=$(rss) files=$(ls /proc/$pid/fd | wc -l) disk=$(du -sB1 "$dir/out" | cut -f1)
-	printf '%6d %8s %9d %5d %5d %11d %6d\n' $i "$(awk "BEGIN {printf \"%.2f\", 100 * ($now - $before) / $hz / $minute}")" \
-		"$mem" "$files" "$(wc -l </proc/$pid/maps)" "$disk" "$(ls "$dir/out" | wc -l)"
+	now=$(ticks) files=$(ls /proc/$pid/fd | wc -l) mapped=$(wc -l </proc/$pid/maps) disk=$(du -sB1 "$dir/out" | cut -f1)
+	printf '%6d %8s %9d %9d %5d %5d %11d %6d\n' $i \
+		"$(awk "BEGIN {printf \"%.2f\", 100 * ($now - $before) / $hz / $minute}")" \
+		"$mem" "$most" "$files" "$mapped" "$disk" "$(ls "$dir/out" | wc -l)"
 	[ "$disk" -le "$limit" ] || fail "$disk bytes of files, more than $limit"
 	[ $i -gt "$warm" ] || continue
-	[ $low -ne 0 ] || { low=$mem high=$mem fds=$files; }
+	[ $low -ne 0 ] || { low=$mem high=$mem fds=$files maps=$mapped; }
 	low=$((mem < low ? mem : low)) high=$((mem > high ? mem : high))
 	[ "$files" -le $((fds + 2)) ] || fail "$files open files, $fds before"
+	[ "$mapped" -le $((maps + 5)) ] || fail "$mapped mappings, $maps before"
 done
 kill -9 $pid
 killed=$(date +%s%N)
