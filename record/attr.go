@@ -48,8 +48,8 @@ type Options struct {
 	NextFile func() string
 	// Checkpoints makes the file readable by perf at least once a second, before it is finished.
 	Checkpoints bool
-	// MaxCPU is the share of one CPU that the recorder may use on average, such as 0.01; 0: no limit. To keep to it, the
-	// recorder takes fewer samples. Notice then gets a *ThrottledError.
+	// MaxCPU is the share of one CPU that the recorder may use on average, such as 0.01; 0: no limit. To keep to it,
+	// the recorder takes fewer samples. Notice then gets a *ThrottledError.
 	MaxCPU float64
 
 	// Freq, in Hz, applies to tracepoints as well; 0 means 4000 for all other events.

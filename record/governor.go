@@ -28,6 +28,8 @@ type governor struct {
 	credit time.Duration // CPU time that may be used
 	at     time.Time     // of the last measurement
 	used   time.Duration // CPU time of the process until then
+	loan   time.Time     // until when the credit of the start is paid back
+	before time.Duration // credit when the level changed last
 	raised time.Time     // when the level changed last
 	warned time.Time     // when a notice was made last
 }
@@ -35,8 +37,12 @@ type governor struct {
 const (
 	// creditTime is how long a burst may take what was not used before.
 	creditTime = time.Minute
-	// startTime is how long the unwind tables of what runs at the start may be paid off.
-	startTime   = 5 * time.Minute
+	// startTime is how long the unwind tables of what runs at the start may be paid in advance. The loan is paid back
+	// within loanTime.
+	startTime = 5 * time.Minute
+	loanTime  = 30 * time.Minute
+	// longestDebt limits for how long a burst is paid off.
+	longestDebt = 5 * time.Minute
 	measureTime = time.Second
 	lowerTime   = 10 * time.Second // minimum time until more samples are taken again
 	pauseTime   = 5 * time.Second  // minimum time at maxLevel before a pause
@@ -63,7 +69,9 @@ func (g *governor) start() {
 	if g.opts.MaxCPU == 0 {
 		return
 	}
-	g.at, g.used, g.credit = time.Now(), cpuTime(), g.worth(startTime)
+	now := cpuTime()
+	g.credit = g.worth(startTime) - (now - g.used)
+	g.at, g.used, g.loan = time.Now(), now, time.Now().Add(loanTime)
 	g.findClocks()
 }
 
@@ -79,10 +87,14 @@ func (g *governor) check() error {
 		return nil
 	}
 	used, most := cpuTime(), max(g.credit, g.worth(creditTime))
-	saved := g.worth(now.Sub(g.at)) - (used - g.used)
-	g.credit = max(min(g.credit+saved, most), -g.worth(creditTime)) // a burst does not count for longer
+	earned := g.worth(now.Sub(g.at))
+	if now.Before(g.loan) {
+		earned -= earned / (loanTime / startTime)
+	}
+	saved := earned - (used - g.used)
+	g.credit = max(min(g.credit+saved, most), -g.worth(longestDebt))
 	g.at, g.used = now, used
-	enough, over := g.credit > g.worth(creditTime)/2, g.credit < 0 && saved < 0
+	enough, over := g.affords(), g.credit < 0 && saved < 0
 	switch {
 	case g.paused && enough:
 		g.report(fmt.Sprintf("recording again after %.0f s", now.Sub(g.raised).Seconds()))
@@ -93,10 +105,15 @@ func (g *governor) check() error {
 	case over && now.Sub(g.raised) >= pauseTime:
 		return g.pause(now)
 	case over:
-	case enough && g.level > 0 && now.Sub(g.raised) >= lowerTime:
+	case g.level > 0 && now.Sub(g.raised) >= lowerTime && (enough || g.saving(now)):
 		g.change(g.level-1, now)
 	}
 	return nil
+}
+
+// saving reports whether the recorder has used less than half of its share since the level changed last.
+func (g *governor) saving(now time.Time) bool {
+	return g.credit-g.before > g.worth(now.Sub(g.raised))/2
 }
 
 // affords reports whether there is time to build unwind tables. They end before samples are left out.
@@ -104,7 +121,7 @@ func (g *governor) affords() bool { return g.credit > g.worth(creditTime)/2 }
 
 // change sets the level.
 func (g *governor) change(level int, now time.Time) {
-	g.level, g.raised = level, now
+	g.level, g.raised, g.before = level, now, g.credit
 	g.apply()
 	if level == 0 {
 		g.report("taking all samples again")
@@ -142,7 +159,8 @@ func (g *governor) weighing(write func([]byte) error) func([]byte) error {
 	}
 }
 
-// weigh corrects the periods of the records after the first skip bytes. It returns how many bytes the last record lacks.
+// weigh corrects the periods of the records after the first skip bytes. It returns how many bytes the last record
+// lacks.
 func (g *governor) weigh(b []byte, skip int) (rest int) {
 	le := binary.LittleEndian
 	pos := skip
@@ -183,7 +201,8 @@ func (g *governor) findClocks() {
 // pause stops all events, and the side band.
 func (g *governor) pause(now time.Time) error {
 	g.paused, g.raised = true, now
-	g.report(fmt.Sprintf("recording nothing for a while: the recorder used more than %.3g%% of a CPU", 100*g.opts.MaxCPU))
+	g.report(fmt.Sprintf("recording nothing for a while: the recorder used more than %.3g%% of a CPU",
+		100*g.opts.MaxCPU))
 	if err := g.enabler.counters(false); err != nil {
 		return err
 	}

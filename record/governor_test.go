@@ -76,7 +76,8 @@ func TestGovernor(t *testing.T) {
 	notices := 0
 	o := &Options{MaxCPU: 1e-9, Notice: func(error) { notices++ }}
 	set := &perfevent.Set{Attrs: make([]format.Attr, 1)}
-	g := governor{opts: o, set: set, enabler: &enabler{opts: o, set: set, programs: new(bpfPrograms)}, resumed: func() error { return nil }}
+	g := governor{opts: o, set: set, enabler: &enabler{opts: o, set: set, programs: new(bpfPrograms)},
+		resumed: func() error { return nil }}
 	g.start()
 	g.credit = 0
 	tick := func() {

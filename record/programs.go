@@ -248,6 +248,13 @@ func (p *bpfPrograms) learn(b []byte, idSize int) error {
 	return nil
 }
 
+// forget makes the programs that walk user stacks forget the processes, whose side band was not recorded for a while.
+func (p *bpfPrograms) forget() {
+	if p.walker != nil {
+		p.walker.Forget()
+	}
+}
+
 // prepare prepares for the stacks of a program that will start. awaitPrepared ends it.
 func (p *bpfPrograms) prepare(path string) {
 	if p.walker != nil {

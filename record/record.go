@@ -128,6 +128,7 @@ func newRecorder(o *Options) *recorder {
 	r := &recorder{opts: o, set: new(perfevent.Set), poller: newPoller()}
 	r.sum.Path = o.Output
 	r.probes.opts = o
+	r.governor.used = cpuTime()
 	if o.MaxCPU > 0 {
 		o.affords = r.governor.affords
 	}
@@ -309,32 +310,18 @@ func (r *recorder) begin() error {
 	r.control = controller{o, &r.file, &r.enabler, make(chan request, 16), signal}
 	r.switcher.opts, r.switcher.signal = o, signal
 	r.successor = successor{opts: o, file: &r.file, describe: &r.describer, drain: r.drainAll}
-	r.governor = governor{opts: o, set: r.set, enabler: &r.enabler, resumed: r.resumed}
+	r.governor = governor{opts: o, set: r.set, enabler: &r.enabler, used: r.governor.used, resumed: func() error {
+		r.programs.forget()
+		r.successor.lost()
+		return r.rereader.afterPause()
+	}}
 	if err := r.file.create(); err != nil {
 		return err
 	}
-	return r.describe()
-}
-
-// describe writes the synthesized records of the first file. The BPF programs and the successor learn them.
-func (r *recorder) describe() error {
-	var learn func(b []byte, idSize int) error
-	if r.programs.walker != nil {
-		learn = r.programs.learn
+	if r.programs.walker == nil {
+		return r.successor.first(nil)
 	}
-	if !r.successor.follows() {
-		return r.describer.start(learn)
-	}
-	var all []byte
-	err := r.describer.start(func(b []byte, idSize int) error {
-		all = append(all, b...)
-		if learn != nil {
-			return learn(b, idSize)
-		}
-		return nil
-	})
-	r.successor.start(all)
-	return err
+	return r.successor.first(r.programs.learn)
 }
 
 // record starts the counters and the command, and moves records until the recording is to
@@ -498,15 +485,6 @@ func (r *recorder) wait() (exited bool, err error) {
 	})
 	r.sum.Wakeups += wakeups
 	return r.poller.counters == 0 && !r.opts.Target.byCPU(), err
-}
-
-// resumed describes the processes again, after a pause without side band.
-func (r *recorder) resumed() error {
-	if r.programs.walker != nil {
-		r.programs.walker.Forget()
-	}
-	r.successor.lost()
-	return r.rereader.afterPause()
 }
 
 // end stops the counters, writes the remaining records, finishes the file, and waits for the

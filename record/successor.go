@@ -37,10 +37,22 @@ func (s *successor) follows() bool {
 		attrs[track].SampleIDSize() == s.describe.idSize()
 }
 
-// start learns the synthesized records of the first file.
-func (s *successor) start(b []byte) {
-	s.learn(b)
+// first writes the synthesized records of the first file, and passes those of processes to learn unless it is nil.
+func (s *successor) first(learn func(b []byte, idSize int) error) error {
+	if !s.follows() {
+		return s.describe.start(learn)
+	}
+	var all []byte
+	err := s.describe.start(func(b []byte, idSize int) error {
+		all = append(all, b...)
+		if learn != nil {
+			return learn(b, idSize)
+		}
+		return nil
+	})
+	s.learn(all)
 	s.file.tally.SideBand = &s.side
+	return err
 }
 
 func (s *successor) learn(b []byte) {

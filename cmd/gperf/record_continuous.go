@@ -126,8 +126,8 @@ func continuousDir() string {
 	return filepath.Join(cmp.Or(os.Getenv("XDG_STATE_HOME"), filepath.Join(home, ".local/state")), "gperf")
 }
 
-// droppedPackets is the event that --continuous records besides the CPU's: each dropped packet, whose stack the kernel walks, so
-// that a storm of drops can be slowed down in the kernel.
+// droppedPackets is the event that --continuous records besides the CPU's: each dropped packet. The kernel walks its
+// stack, so that a storm of drops can be slowed down there.
 const droppedPackets = "skb:kfree_skb/period=1,call-graph=fp/"
 
 // continuousEvents returns the events of --continuous in addition to those of -e.

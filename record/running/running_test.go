@@ -17,8 +17,8 @@ func records(b []byte) string {
 	var l []string
 	for len(b) > 0 {
 		size := int(binary.LittleEndian.Uint16(b[6:]))
-		raw := format.Raw{Type: format.Type(binary.LittleEndian.Uint32(b)), Misc: format.Misc(binary.LittleEndian.Uint16(b[4:])),
-			Data: b[format.HeaderSize : size-idSize]}
+		raw := format.Raw{Type: format.Type(binary.LittleEndian.Uint32(b)),
+			Misc: format.Misc(binary.LittleEndian.Uint16(b[4:])), Data: b[format.HeaderSize : size-idSize]}
 		rec, err := format.ParseRecord(raw, 0)
 		switch r := rec.(type) {
 		case *format.Fork:
@@ -58,13 +58,15 @@ func (e exited) Append(b []byte, idSize int) []byte {
 }
 
 func mmap(pid int32, start, size, pgoff uint64, name string) *format.Mmap {
-	return &format.Mmap{V2: true, Misc: format.MiscUser, PID: pid, TID: pid, Start: start, Len: size, Pgoff: pgoff, Ino: 7,
-		Prot: format.ProtExec, Filename: name}
+	return &format.Mmap{V2: true, Misc: format.MiscUser, PID: pid, TID: pid, Start: start, Len: size, Pgoff: pgoff,
+		Ino: 7, Prot: format.ProtExec, Filename: name}
 }
 
 func TestMachine(t *testing.T) {
-	kernel := &format.Mmap{V2: true, Misc: format.MiscKernel, PID: -1, Start: 0xf000, Len: 0x100, Filename: "[kernel.kallsyms]_text"}
-	start := []appender{kernel, &format.KSymbol{Addr: 0xf800, Len: 8, Name: "bpf_prog_1"}, &format.Cgroup{CgroupID: 1, Path: "/"},
+	kernel := &format.Mmap{V2: true, Misc: format.MiscKernel, PID: -1, Start: 0xf000, Len: 0x100,
+		Filename: "[kernel.kallsyms]_text"}
+	start := []appender{kernel, &format.KSymbol{Addr: 0xf800, Len: 8, Name: "bpf_prog_1"},
+		&format.Cgroup{CgroupID: 1, Path: "/"},
 		&format.Fork{PID: 1, TID: 1, Ran: true}, &format.Comm{PID: 1, TID: 1, Comm: "init"},
 		mmap(1, 0x1000, 0x1000, 0, "/sbin/init"),
 		&format.Fork{PID: 1, TID: 2, PPID: 1, PTID: 1, Ran: true}, &format.Comm{PID: 1, TID: 2, Comm: "worker"}}

@@ -82,7 +82,7 @@ func (s *store) scan() error {
 			s.add(filepath.Join(s.dir.Name(), e.Name()))
 		}
 	}
-	slices.SortStableFunc(s.files, func(a, b stored) int { return cmp.Or(a.time.Compare(b.time), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(s.files, func(a, b stored) int { return cmp.Or(a.time.Compare(b.time), cmp.Compare(a.name, b.name)) })
 	return nil
 }
 
@@ -106,7 +106,8 @@ func (s *store) add(path string) {
 func (s *store) next() string {
 	part := s.max / partsOfTotal
 	s.trim(s.max - part - part/4) // a file ends after the drain that makes it large enough
-	base := fmt.Sprintf("%s-%s", strings.ReplaceAll(s.host, "/", "_"), time.Now().UTC().Round(time.Second).Format(fileTime))
+	now := time.Now().UTC().Round(time.Second)
+	base := fmt.Sprintf("%s-%s", strings.ReplaceAll(s.host, "/", "_"), now.Format(fileTime))
 	for n := 1; ; n++ {
 		name := base + ".data"
 		if n > 1 {
