@@ -34,9 +34,9 @@ type continuousFlags struct {
 
 func (f *continuousFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&f.on, "continuous", false, "record all CPUs until stopped, a file a minute")
-	s.StringVar(&f.config, "config", continuous.DefaultConfig, "read flags from this `file`, again on SIGHUP")
-	s.StringVar(&f.maxTotal, "max-total", "2G", "delete the oldest files at this total `size`")
-	s.StringVar(&f.maxCPU, "max-cpu", "1%", "take fewer samples at this `share` of one CPU")
+	s.StringVar(&f.config, "config", "", "read flags from this `file`, again on SIGHUP")
+	s.StringVar(&f.maxTotal, "max-total", "2G", "delete the oldest files at this `size`")
+	s.StringVar(&f.maxCPU, "max-cpu", "1%", "take fewer samples at this `share` of a CPU")
 	s.StringVar(&f.fileTime, "file-time", "1m", "start a new file at this `interval`")
 	s.StringVar(&f.push, "push", "", "send finished files to this `URL` by gperf push")
 }
@@ -147,7 +147,7 @@ func (f *recordFlags) runContinuous(ctx context.Context, hurry <-chan struct{}, 
 	defer signal.Stop(reload)
 	own := os.Args[slices.Index(os.Args, "record")+1:]
 	return continuous.Run(ctx, &continuous.Options{
-		Config: f.continuous.config,
+		Config: cmp.Or(f.continuous.config, continuous.DefaultConfig),
 		Parse: func(flags []string) (*continuous.Settings, error) {
 			var fresh recordFlags
 			c := fresh.command()

@@ -82,7 +82,9 @@ func (s *store) scan() error {
 			s.add(filepath.Join(s.dir.Name(), e.Name()))
 		}
 	}
-	slices.SortFunc(s.files, func(a, b stored) int { return cmp.Or(a.time.Compare(b.time), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(s.files, func(a, b stored) int {
+		return cmp.Or(a.time.Compare(b.time), cmp.Compare(a.name, b.name))
+	})
 	return nil
 }
 
