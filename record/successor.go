@@ -1,6 +1,9 @@
 package record
 
 import (
+	"cmp"
+	"encoding/binary"
+	"math"
 	"slices"
 	"time"
 
@@ -22,7 +25,16 @@ type successor struct {
 	modules []procfs.Module  // when /proc was read
 	read    time.Time        // when /proc was read
 	records []byte           // of the next file, without machine
-	side    []byte           // side band since machine, or since /proc was read
+	side    []byte           // side band that is not applied to machine, or since /proc was read
+	newest  uint64           // time of the newest side band of the drain before
+	refs    []sideRef        // reused
+	kept    []byte           // reused
+}
+
+// sideRef is a record in successor.side.
+type sideRef struct {
+	time     uint64
+	from, to int
 }
 
 // rereadMachine is how long the side band alone describes processes: it has no records of removed mappings, modules
@@ -61,12 +73,50 @@ func (s *successor) learn(b []byte) {
 	s.machine.Apply(b, s.describe.idSize())
 }
 
-// drained applies the side band of a drain.
+// drained applies the side band of a drain. Rings are read one after another: a process may have been forked on one CPU
+// and have exited on another. So the records are applied by time, and those newer than the drain before wait for the
+// next one, which may have earlier records of another ring.
 func (s *successor) drained() {
-	if s.machine != nil {
-		s.machine.Apply(s.side, s.describe.idSize())
-		s.side = s.side[:0]
+	if s.machine == nil || len(s.side) == 0 {
+		return
 	}
+	until := s.newest
+	if s.sort(); len(s.refs) == 0 {
+		return
+	}
+	s.newest = s.refs[len(s.refs)-1].time
+	s.apply(until)
+}
+
+// sort finds the records of the side band, by time.
+func (s *successor) sort() {
+	s.refs = s.refs[:0]
+	for from := 0; from+format.HeaderSize <= len(s.side); {
+		size := int(binary.LittleEndian.Uint16(s.side[from+6:]))
+		ref := sideRef{from: from, to: from + size}
+		if size < format.HeaderSize || ref.to > len(s.side) {
+			break // the tally has complete records only
+		}
+		if at := s.file.tally.Layout.TimeFromEnd; at > 0 && at <= size {
+			ref.time = binary.LittleEndian.Uint64(s.side[ref.to-at:])
+		}
+		s.refs = append(s.refs, ref)
+		from = ref.to
+	}
+	slices.SortStableFunc(s.refs, func(a, b sideRef) int { return cmp.Compare(a.time, b.time) })
+}
+
+// apply applies the sorted records up to a time, and keeps the others.
+func (s *successor) apply(until uint64) {
+	s.kept = s.kept[:0]
+	for _, r := range s.refs {
+		if r.time <= until {
+			s.machine.Apply(s.side[r.from:r.to], s.describe.idSize())
+		} else {
+			s.kept = append(s.kept, s.side[r.from:r.to]...)
+		}
+	}
+	s.side, s.kept = s.kept, s.side
 }
 
 // lost makes the next file describe the processes by /proc: side band was lost.
@@ -93,6 +143,8 @@ func (s *successor) sameModules() bool {
 func (s *successor) begin() []byte {
 	switch {
 	case s.machine != nil:
+		s.sort()
+		s.apply(math.MaxUint64)
 		s.records = s.machine.Append(s.records[:0], s.describe.idSize())
 		if s.file.mapped != nil {
 			clear(s.file.mapped)
@@ -102,7 +154,10 @@ func (s *successor) begin() []byte {
 	case s.opts.TailSynth:
 		return nil
 	}
-	s.records = append(s.records, s.side...)
+	s.sort()
+	for _, r := range s.refs {
+		s.records = append(s.records, s.side[r.from:r.to]...)
+	}
 	if s.side = s.side[:0]; s.follows() {
 		s.learn(s.records)
 	} else {

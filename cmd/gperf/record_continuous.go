@@ -36,7 +36,7 @@ func (f *continuousFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&f.on, "continuous", false, "record all CPUs until stopped, a file a minute")
 	s.StringVar(&f.config, "config", "", "read flags from this `file`, again on SIGHUP")
 	s.StringVar(&f.maxTotal, "max-total", "2G", "delete the oldest files at this `size`")
-	s.StringVar(&f.maxCPU, "max-cpu", "1%", "take fewer samples at this `share` of a CPU")
+	s.StringVar(&f.maxCPU, "max-cpu", "1%", "keep to this `share` of a CPU")
 	s.StringVar(&f.fileTime, "file-time", "1m", "start a new file at this `interval`")
 	s.StringVar(&f.push, "push", "", "send finished files to this `URL` by gperf push")
 }
