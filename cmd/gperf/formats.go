@@ -16,6 +16,7 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/terminal"
 	"gperf/report/by"
+	"gperf/report/rows"
 	"gperf/report/stacks"
 	"gperf/report/timeline"
 )
@@ -31,6 +32,7 @@ type formatFlags struct {
 	by        string // keys of package by
 	byFlag    string // that named them, "" for --by
 	quantum   uint64 // of the key time, in ns; 0 for the default
+	rows      string // of parquet, see rowNames
 }
 
 // Names of --pid and --tid without a list, which are flags of stackcollapse-perf.pl.
@@ -50,7 +52,7 @@ var (
 	stackFormats = []string{"text", "folded", "pprof", "flamegraph", "svg"}
 	timeFormats  = []string{"speedscope", "firefox", "perfetto", "json", "pcapng"}
 	formatNames  = slices.Concat(stackFormats, timeFormats)
-	reportNames  = append(slices.Clone(formatNames), "csv") // those of report
+	reportNames  = slices.Concat(formatNames, []string{"csv", "parquet"}) // those of report
 )
 
 // notCSV lists flags for output that is no table.
@@ -79,13 +81,16 @@ func (o *formatFlags) add(s *pflag.FlagSet) {
 func (o *formatFlags) stacks() bool { return o.format != "text" && o.format != "csv" }
 
 // counts reports whether the format counts samples with equal stacks.
-func (o *formatFlags) counts() bool { return o.stacks() && !slices.Contains(timeFormats, o.format) }
+func (o *formatFlags) counts() bool { return o.stacks() && slices.Contains(stackFormats, o.format) }
 
 // check checks the combination of flags. names are the values of --format.
 func (o *formatFlags) check(s *pflag.FlagSet, names []string) (err error) {
 	if !slices.Contains(names, o.format) {
 		last := len(names) - 1
 		return cli.WrongUse("--format %s: use %s or %s", o.format, strings.Join(names[:last], ", "), names[last])
+	}
+	if o.format == "parquet" && !slices.Contains(rowNames, o.rows) {
+		return cli.WrongUse("--rows %s: use %s", o.rows, strings.Join(rowNames, " or "))
 	}
 	input := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(inputFlags).add(input)
@@ -113,13 +118,15 @@ func (o *formatFlags) unfit(flag string, input bool) error {
 		return cli.WrongUse("--by is for --format folded, pprof, flamegraph and svg; gperf report --sort sorts text")
 	case o.format == "csv" && slices.Contains(notCSV, flag):
 		return cli.WrongUse("--%s is for --format text", flag)
+	case o.format != "parquet" && flag == "rows":
+		return cli.WrongUse("--rows is for --format parquet")
 	case o.format == "text" && flag == "output":
 		return cli.WrongUse("--output requires --format; text goes to standard output")
 	case slices.Contains(byFlags, flag) && o.stacks() && !o.counts():
 		return cli.WrongUse("--%s is for --format text, folded, pprof, flamegraph and svg", flag)
 	case o.stacks() && !input && !slices.Contains(foldedOnly, flag) &&
 		!(o.counts() && slices.Contains(byFlags, flag)) &&
-		!slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio"}, flag):
+		!slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio", "rows"}, flag):
 		return cli.WrongUse("--%s is for --format text", flag)
 	}
 	return nil
@@ -143,6 +150,10 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	}
 	if o.format == "pcapng" {
 		return o.pcapng(inputs, stdout, stderr)
+	}
+	if o.format == "parquet" {
+		return o.parquet(inputs, rows.Options{Samples: o.rows == "samples", MaxStack: maxStack, NoInline: o.noInline,
+			Weight: from.weight}, stdout, stderr)
 	}
 	if slices.Contains(timeFormats, o.format) {
 		opts := timeline.Options{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}

@@ -169,7 +169,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 		keep = func(s *session.Sample) bool { return filter.Match(s) && r.weight.Apply(s) }
 	}
 	r.bar = terminal.NewProgress("gperf", stderr, false)
-	r.files = in.files.open(r.Packed, r.bar)
+	r.files = in.files.open(r.Packed, r.Path, r.bar)
 	id, ref, addr := session.RecordedKernel(f)
 	symbols := symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
 		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,

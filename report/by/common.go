@@ -31,6 +31,7 @@ func waker(key string) reader {
 		return Value{Key: key, Text: s.Waker.Comm}
 	}
 	return reader{
+		Column:   Column{Key: key, Numeric: key != "waker_comm"},
 		appendID: func(b []byte, s *session.Sample) []byte { return append(b, text(s).Text...) },
 		value:    text,
 	}

@@ -376,3 +376,16 @@ func (in *stacksInput) addTime() {
 		in.began = began
 	}
 }
+
+// Types returns the names and units of the events with samples, which are the sample types of Pprof.
+func (c *Set) Types() (l [][2]string) {
+	for i := range c.events {
+		if e := &c.events[i]; e.samples+e.base.samples > 0 {
+			l = append(l, [2]string{e.name, e.unit})
+		}
+	}
+	return l
+}
+
+// Times returns when the recordings began, zero if unknown, and when they ended if they followed each other.
+func (c *Set) Times() (from, until time.Time) { return c.began, c.began.Add(c.lasted) }
