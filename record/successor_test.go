@@ -13,7 +13,8 @@ import (
 // TestSuccessorOrder: a process that is forked on one CPU and exits on another leaves nothing, although the ring with
 // its exit is read first, in the same drain or in the one before.
 func TestSuccessorOrder(t *testing.T) {
-	attr := format.Attr{SampleType: format.SampleIP | format.SampleTID | format.SampleTime, Flags: format.FlagSampleIDAll}
+	attr := format.Attr{SampleType: format.SampleIP | format.SampleTID | format.SampleTime,
+		Flags: format.FlagSampleIDAll}
 	idSize := attr.SampleIDSize()
 	set := &perfevent.Set{Attrs: []format.Attr{attr}}
 	f := &file{set: set}

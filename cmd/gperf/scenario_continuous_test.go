@@ -96,7 +96,7 @@ func TestScenarioContinuous(t *testing.T) {
 		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	}
 	sleeper("before")
-	configure("--file-time 2s # short minutes\n--max-cpu 100%")
+	configure("--file-time 1s # short minutes\n--max-cpu 100%")
 	s := startContinuous(t, out, config)
 	s.await(nil, 1)
 	sleeper("during")
@@ -125,7 +125,7 @@ func TestScenarioContinuous(t *testing.T) {
 		t.Errorf("complete %v, events %+v", c.Complete, c.Attrs)
 	}
 
-	configure("--file-time 2s --max-cpu 100% -F 49 -e sched:sched_process_exec")
+	configure("--file-time 1s --max-cpu 100% -F 49 -e sched:sched_process_exec")
 	old := s.files()
 	s.cmd.Process.Signal(syscall.SIGHUP)
 	files = s.await(old, 2)
@@ -170,11 +170,26 @@ func TestScenarioContinuous(t *testing.T) {
 		}
 	}
 
-	again := startContinuous(t, out, "/dev/null")
-	files = again.await(files, 1)
+	store := filepath.Join(dir, "store")
+	if err := os.Mkdir(store, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	configure("--file-time 1s --max-cpu 100% --push file:" + store)
+	again := startContinuous(t, out, config)
+	files = again.await(files, 2)
 	second := startContinuous(t, out, "/dev/null")
 	if err := second.cmd.Wait(); err == nil || !strings.Contains(second.errs.String(), "another gperf records into") {
 		t.Errorf("a second recorder of the same directory: %v\n%s", err, second.errs.String())
+	}
+	pushed := func() []string {
+		archives, _ := filepath.Glob(filepath.Join(store, host, "*.zip"))
+		return archives
+	}
+	for end := time.Now().Add(patience(20 * time.Second)); len(pushed()) == 0; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Error("gperf push sends nothing")
+			break
+		}
 	}
 	if stderr, err := again.end(syscall.SIGINT); err != nil {
 		t.Errorf("after Ctrl-C: %v\n%s", err, stderr)
