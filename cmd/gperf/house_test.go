@@ -30,7 +30,8 @@ var house = []struct{ question, packages string }{
 	{"Which flags of perf have no effect?", `
 		cmd/gperf/ignored
 	`},
-	{"How does gperf view run? What does gperf push send? Which events are there?", `
+	{"How does gperf view run? What does gperf push send? Which events are there? How does gperf record stay?", `
+		cmd/gperf/continuous
 		cmd/gperf/deliver
 		cmd/gperf/events
 		cmd/gperf/web
@@ -90,6 +91,7 @@ var house = []struct{ question, packages string }{
 	`},
 	{"How do records get from the kernel to this process? What was there before?", `
 		record/perfevent
+		record/running
 		record/synth
 	`},
 	{"Which events? Whose address was it?", `

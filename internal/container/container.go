@@ -11,7 +11,8 @@ type Container struct {
 	// Runtime is docker, containerd, cri-o, podman, lxc or nspawn. Kubernetes without systemd's slices does not
 	// say which one created the container.
 	Runtime string
-	// Pod is the UID of the Kubernetes pod. Pods that kubelet reads from files have 32 hexadecimal digits without hyphens.
+	// Pod is the UID of the Kubernetes pod. Pods that kubelet reads from files have 32 hexadecimal digits without
+	// hyphens.
 	Pod string
 }
 
