@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"gperf/format"
 	"gperf/internal/column"
@@ -31,6 +32,7 @@ type extra struct {
 	ins, stage  uint16           // latencies besides the weight
 	level       byte             // of data
 	path        string           // of cgroup
+	origin      *session.Origin  // of the recording
 	namespace   format.Namespace // of cgroups
 }
 
@@ -43,6 +45,9 @@ func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *sessio
 			b = binary.LittleEndian.AppendUint64(b, k.value(x))
 		case k.frame != nil:
 			b = binary.LittleEndian.AppendUint64(b, frame(k, k.frame(x)))
+		case k.origin:
+			part := x.origin.Part(k.Name)
+			b = binary.LittleEndian.AppendUint64(append(b, part...), uint64(len(part)))
 		}
 	}
 	return b
@@ -283,6 +288,19 @@ func pageSizeKey(name, head string, min int, size func(*extra) uint64) *SortKey 
 			return append(b, "KMGTPE"[unit-1])
 		},
 	}.key()
+}
+
+// originKeys say which recording a sample is from. Fields of tracepoints may have the same names.
+var originKeys = []*SortKey{originKey("host", "Host"), originKey("file", "File"), originKey("boot", "Boot")}
+
+func originKey(name, head string) *SortKey {
+	text := func(e *Entry) string { return e.extra.origin.Part(name) }
+	return &SortKey{Name: name, Head: head, uses: usesExtra, origin: true,
+		cmp:   func(_ *Hist, a, b *Entry) int { return strings.Compare(text(b), text(a)) },
+		width: func(_ *Hist, e *Entry) int { return len(text(e)) },
+		append: func(_ *Hist, b []byte, e *Entry, width int) []byte {
+			return appendLeft(b, text(e), width)
+		}}
 }
 
 // ipcKey makes a column that only perf annotate fills: perf report shows dashes.
