@@ -120,7 +120,7 @@ func addInput(s *pflag.FlagSet, path *string) (force *bool) {
 	return addForce(s)
 }
 
-const inputUsage = "`file` or directory (default perf.data); - is stdin"
+const inputUsage = "`file`, directory or URL (default perf.data); - is stdin"
 
 // addViews adds the flags that choose between the interactive view and text.
 func addViews(s *pflag.FlagSet) {

@@ -41,9 +41,10 @@ var house = []struct{ question, packages string }{
 	{"Why are stacks incomplete?", `
 		cmd/gperf/remedy
 	`},
-	{"How is a terminal used? How is a recording read while it is made? When is garbage collected?", `
+	{"How is a terminal used? Which recordings are read? When is garbage collected?", `
 		cmd/gperf/browse
 		cmd/gperf/browser
+		cmd/gperf/inputs
 		cmd/gperf/live
 		cmd/gperf/memory
 		cmd/gperf/screen
@@ -125,6 +126,7 @@ var house = []struct{ question, packages string }{
 		format/tracepoint
 		format/syscalls
 		internal/addrspace
+		internal/archive/remote
 		internal/intern
 		internal/column
 		internal/dwarf
@@ -144,6 +146,7 @@ const testFloor = `
 	internal/testutil/chromium
 	internal/testutil/dropper
 	internal/testutil/drops
+	internal/testutil/fleet
 	internal/testutil/frames
 	internal/testutil/kernels
 	internal/testutil/packets

@@ -267,7 +267,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *live.Source, stdo
 	}
 	skipped, err := top.Run(reading, in.session, top.Options{Options: f.table, Delay: f.interval,
 		Past: src == nil}, print)
-	in.warnSkipped(held, skipped)
+	warnSkipped(held, in.Path, skipped)
 	return err
 }
 
