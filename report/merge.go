@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"io"
+	"iter"
 
 	"gperf/format"
 	"gperf/internal/session"
@@ -40,8 +41,7 @@ type mergedKey struct {
 
 // NewMerge prepares a report of several recordings.
 func NewMerge(opts Options) *Merge {
-	return &Merge{opts: opts, pool: session.NewPool(session.PoolOptions{Lines: opts.Inline}),
-		byKey: map[mergedKey]*stack{}, ranks: map[string]int32{}}
+	return &Merge{opts: opts, pool: session.NewPool(session.PoolOptions{}), byKey: map[mergedKey]*stack{}, ranks: map[string]int32{}}
 }
 
 // Describe adds a recording's events, and returns their numbers in the report, which Count needs. The error means that
@@ -58,7 +58,9 @@ func (m *Merge) Begin() (err error) {
 		return err
 	}
 	// Source lines are looked up in the recordings, before their files are closed.
-	m.pool.Lines = m.pool.Lines || m.layouts.uses()&(usesSrcline|usesSrcfile) != 0
+	uses := m.layouts.uses()
+	m.pool.Lines = m.opts.Inline && m.opts.wantsChains() || uses&(usesSrcline|usesSrcfile) != 0
+	m.pool.Functions = !m.pool.Lines && !m.opts.Verbose && uses&(usesAddress|usesPlace|usesBranch|usesData) == 0
 	m.traces = newTraces(f, nil, m.opts.RawTrace)
 	m.traces.env.Symbol = m.pool.Symbol
 	m.total = newCounter(f, nil, m.layouts, &m.opts, m.traces)
@@ -80,7 +82,9 @@ func (m *Merge) Count(s *session.Session, events []int) (*Counted, format.Skippe
 	if len(events) != len(s.File.Attrs) {
 		return nil, format.Skipped{}, errChanged
 	}
-	c := newCounter(s.File, events, m.layouts, &m.opts, m.traces)
+	opts := m.opts
+	opts.Inline = false // Add looks up the inlined calls of new frames only
+	c := newCounter(s.File, events, m.layouts, &opts, m.traces)
 	skipped, err := c.walk(s)
 	if err != nil {
 		return nil, skipped, err
@@ -91,6 +95,7 @@ func (m *Merge) Count(s *session.Session, events []int) (*Counted, format.Skippe
 // Add adds a recording's samples. It uses the recording's session for the last time.
 func (m *Merge) Add(c *Counted) {
 	origin := c.session.Origin
+	m.pool.Begin(c.allFrames())
 	for _, st := range c.stacks {
 		m.add(c, st, &origin)
 	}
@@ -99,6 +104,22 @@ func (m *Merge) Add(c *Counted) {
 	m.total.serial += c.serial
 	for event, n := range c.branched {
 		m.total.branched[event] += n
+	}
+}
+
+// allFrames yields the frames of stacks, some several times.
+func (c *counter) allFrames() iter.Seq[session.ChainFrame] {
+	return func(yield func(session.ChainFrame) bool) {
+		for _, st := range c.stacks {
+			if !yield(session.ChainFrame{Frame: st.leaf, Caller: st.frames.Called && st.level == 'k'}) {
+				return
+			}
+			for i := range st.frames.Len() {
+				if f, caller := st.frames.Frame(i); !yield(session.ChainFrame{Frame: f, Caller: caller}) {
+					return
+				}
+			}
+		}
 	}
 }
 

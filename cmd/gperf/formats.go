@@ -204,7 +204,6 @@ func (o *formatFlags) countMany(command string, paths []string, from *inputFlags
 			add = part.AddBaseline
 		}
 		skipped, err := add(in.session)
-		part.LookUp()
 		return part, skipped, unknownKey(cmp.Or(o.byFlag, "--by"), err)
 	}, func(in *input, part *stacks.Set) {
 		all.Merge(part)

@@ -2,7 +2,9 @@ package session
 
 import (
 	"encoding/binary"
+	"iter"
 	"math"
+	"slices"
 
 	"gperf/internal/dso"
 	"gperf/symbolize"
@@ -26,6 +28,8 @@ type Pool struct {
 	code    map[uint64]*Frame // of kernel addresses, by their number in tracepoints
 	made    int
 	buf     []byte
+	known   [2][]*Frame   // of the present recording, by Frame.ID: sampled addresses, and return addresses
+	places  map[*Map]*Map // of the present recording
 }
 
 // dsoName is the name of DSOs that are the same.
@@ -69,6 +73,8 @@ type pooled struct {
 type PoolOptions struct {
 	Lines  bool // source lines and inlined functions
 	Starts bool // names of functions without a symbol, see ChainFrame.StartName
+	// Functions makes all frames of a function one, where nothing asks for their addresses.
+	Functions bool
 }
 
 // NewPool returns an empty pool.
@@ -78,16 +84,71 @@ func NewPool(opts PoolOptions) *Pool {
 		chains: map[string]Chain{}, threads: map[poolThread]*Thread{}, code: map[uint64]*Frame{}}
 }
 
+// Begin turns to the frames of another recording. It looks up the source lines of those that are new on all CPUs.
+func (p *Pool) Begin(frames iter.Seq[ChainFrame]) {
+	p.known, p.places = [2][]*Frame{}, map[*Map]*Map{}
+	var unlined []ChainFrame
+	for f := range frames {
+		if f.Frame == nil || f.Frame.ID < 0 {
+			continue
+		}
+		list := &p.known[side(f)]
+		if *list = grown(*list, f.Frame.ID); (*list)[f.Frame.ID] != nil {
+			continue
+		}
+		own := p.find(f)
+		(*list)[f.Frame.ID] = own
+		if p.Lines && own.needsCalls(f) {
+			unlined = append(unlined, f)
+		}
+	}
+	LookUpCalls(slices.Values(unlined))
+	for _, f := range unlined {
+		p.known[side(f)][f.Frame.ID].keepCalls(f)
+	}
+}
+
+// side returns the index in Pool.known of a frame.
+func side(at ChainFrame) int {
+	if at.Caller {
+		return 1
+	}
+	return 0
+}
+
+// grown returns a list that has the index.
+func grown(list []*Frame, index int) []*Frame {
+	if index >= len(list) {
+		list = append(list, make([]*Frame, 1+index-len(list))...)
+	}
+	return list
+}
+
 // Frame returns the frame of the pool for a frame of a recording, nil for nil.
 func (p *Pool) Frame(at ChainFrame) *Frame {
 	f := at.Frame
 	if f == nil || f.pooled != nil {
 		return f
 	}
+	if l := p.known[side(at)]; f.ID >= 0 && f.ID < len(l) && l[f.ID] != nil {
+		return l[f.ID]
+	}
+	own := p.find(at)
+	if p.Lines {
+		own.keepCalls(at)
+	}
+	return own
+}
+
+// find returns the frame of the pool for one of the recording, without its source lines.
+func (p *Pool) find(at ChainFrame) *Frame {
+	f := at.Frame
 	k := poolFrame{m: p.mapOf(f), kernel: f.Kernel, at: f.MapOff(), caller: at.Caller}
 	sym := f.Sym()
 	if sym != nil && k.m != nil {
-		k.sym, k.at = p.symbol(k.m, sym), f.Off()
+		if k.sym, k.at = p.symbol(k.m, sym), f.Off(); p.Functions {
+			k.at, k.caller = 0, false
+		}
 	}
 	own := p.frames[k]
 	if own == nil {
@@ -105,9 +166,6 @@ func (p *Pool) Frame(at ChainFrame) *Frame {
 		p.made++
 		p.frames[k] = own
 	}
-	if p.Lines {
-		own.keepCalls(at)
-	}
 	return own
 }
 
@@ -117,16 +175,29 @@ func (f *Frame) keepCalls(from ChainFrame) {
 	if from.Caller {
 		kept = &f.callers
 	}
-	if known := kept.Load(); known == nil || len(*known) == 0 {
+	if f.needsCalls(from) {
 		calls := from.Calls()
 		kept.Store(&calls)
 	}
+}
+
+// needsCalls reports whether the source lines of a recording's frame may add to what is known. Files of this machine
+// always have the same lines, those of archives may differ.
+func (f *Frame) needsCalls(from ChainFrame) bool {
+	kept := f.calls.Load()
+	if from.Caller {
+		kept = f.callers.Load()
+	}
+	return kept == nil || len(*kept) == 0 && from.Frame.symbols != nil && from.Frame.symbols.Locator().Packed()
 }
 
 // mapOf returns the mapping of a frame's DSO, from its first byte on.
 func (p *Pool) mapOf(f *Frame) *Map {
 	if f.Map == nil {
 		return nil
+	}
+	if m := p.places[f.Map]; m != nil {
+		return m
 	}
 	d := f.Map.DSO
 	k := poolMap{p.name(d), d.BuildID}
@@ -137,6 +208,9 @@ func (p *Pool) mapOf(f *Frame) *Map {
 			m.Start, m.End = f.Map.Start, f.Map.End
 		}
 		p.maps[k] = m
+	}
+	if p.places != nil {
+		p.places[f.Map] = m
 	}
 	return m
 }

@@ -9,6 +9,8 @@ import (
 	"gperf/symbolize"
 )
 
+var nextID int // of frameIn
+
 // frameIn returns a frame with a symbol, nil for none, of a mapping of a DSO.
 func frameIn(start uint64, name string, id byte, off uint64, sym *symbolize.Symbol) *Frame {
 	d := &DSO{Name: name}
@@ -17,7 +19,8 @@ func frameIn(start uint64, name string, id byte, off uint64, sym *symbolize.Symb
 	}
 	ip := start + off
 	f := NamedFrame(0, ip, false, &Map{Start: start, End: start + 1<<20, DSO: d}, nil)
-	own := &Frame{IP: ip, Map: f.Map}
+	own := &Frame{ID: nextID, IP: ip, Map: f.Map}
+	nextID++
 	own.once.Do(func() {
 		if own.sym, own.why = sym, symbolize.NoFile; sym != nil {
 			own.off, own.why = off-sym.Start, symbolize.Found

@@ -29,12 +29,10 @@ func (m *Merger) Part() *Set {
 		NoInline: c.NoInline, By: c.By, Quantum: c.Quantum, Fields: c.Fields, Idle: c.Idle, Keep: c.Keep}
 }
 
-// LookUp looks up the functions of a part's frames on all CPUs, so that Merge, which follows, does so in less time.
-func (c *Set) LookUp() { c.lookAhead() }
-
 // Merge adds a part. It uses the session of the part's recording for the last time.
 func (m *Merger) Merge(part *Set) {
 	m.bases, m.files = append(m.bases, part.bases...), append(m.files, part.files...)
+	m.pool.Begin(part.allFrames())
 	events := make([]int32, len(part.events))
 	for i := range part.events {
 		e := &part.events[i]

@@ -53,7 +53,12 @@ func (c *Set) wokenBy(comm string) *session.Frame {
 // lookAhead looks up the functions of all frames once, on all CPUs. Without it they
 // would be looked up on first use, one after the other.
 func (c *Set) lookAhead() {
-	session.LookUpCalls(func(yield func(session.ChainFrame) bool) {
+	session.LookUpCalls(c.allFrames())
+}
+
+// allFrames yields the frames of all stacks, some several times.
+func (c *Set) allFrames() iter.Seq[session.ChainFrame] {
+	return func(yield func(session.ChainFrame) bool) {
 		for i := range c.tallies {
 			for f := range c.stackOf(&c.tallies[i]) {
 				if !yield(f) {
@@ -61,5 +66,5 @@ func (c *Set) lookAhead() {
 				}
 			}
 		}
-	})
+	}
 }
