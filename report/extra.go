@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strconv"
+	"strings"
 
 	"gperf/format"
 	"gperf/internal/column"
@@ -34,6 +35,7 @@ type extra struct {
 	path        string           // of cgroup
 	container   string           // of cgroup, by.Missing without one
 	pod         string           // as container
+	origin      *session.Origin  // of the recording
 	namespace   format.Namespace // of cgroups
 }
 
@@ -46,6 +48,9 @@ func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *sessio
 			b = binary.LittleEndian.AppendUint64(b, k.value(x))
 		case k.frame != nil:
 			b = binary.LittleEndian.AppendUint64(b, frame(k, k.frame(x)))
+		case k.origin:
+			part := x.origin.Part(k.Name)
+			b = binary.LittleEndian.AppendUint64(append(b, part...), uint64(len(part)))
 		}
 	}
 	return b
@@ -301,6 +306,19 @@ func pageSizeKey(name, head string, min int, size func(*extra) uint64) *SortKey 
 			return append(b, "KMGTPE"[unit-1])
 		},
 	}.key()
+}
+
+// originKeys say which recording a sample is from. Fields of tracepoints may have the same names.
+var originKeys = []*SortKey{originKey("host", "Host"), originKey("file", "File"), originKey("boot", "Boot")}
+
+func originKey(name, head string) *SortKey {
+	text := func(e *Entry) string { return e.extra.origin.Part(name) }
+	return &SortKey{Name: name, Head: head, uses: usesExtra, origin: true,
+		cmp:   func(_ *Hist, a, b *Entry) int { return strings.Compare(text(b), text(a)) },
+		width: func(_ *Hist, e *Entry) int { return len(text(e)) },
+		append: func(_ *Hist, b []byte, e *Entry, width int) []byte {
+			return appendLeft(b, text(e), width)
+		}}
 }
 
 // ipcKey makes a column that only perf annotate fills: perf report shows dashes.

@@ -260,7 +260,7 @@ func TestFormatWrongUse(t *testing.T) {
 		{"script --pid", exitUsage, "--pid requires a list of IDs"},
 		{"script --format pprof --tid", exitUsage, "--tid is for --format folded"},
 		{"script -o x.txt", exitUsage, "--output requires --format"},
-		{"report" + in + in, exitUsage, "-i is given 2 times: only --format merges recordings"},
+		{"report --stats" + in + in, exitUsage, "--stats reads one recording, and -i names 2"},
 		{"script --format folded -o " + recording + in, exitUsage, "would overwrite the recording"},
 		{"script --format pprof -o " + dir + "/none/x" + in, exitError, "none/x: no such file or directory"},
 		{"script --format pprof -i none.data" + in, exitError, "none.data: no such file or directory"},

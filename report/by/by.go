@@ -63,6 +63,7 @@ type Options struct {
 	// numbers with names or of at most 16 bits. All adds all of its fields.
 	Few, All bool
 	Quantum  uint64 // interval of the key time in ns, 0 for UsualQuantum
+	Origin   session.Origin
 }
 
 // UsualQuantum is the default interval of the key time, in ns.
@@ -73,6 +74,7 @@ const UsualQuantum = 100_000_000
 func New(f *format.File, sym *symbolize.Symbolizer, opts Options) (*Keys, error) {
 	k := &Keys{byEvent: make([][]reader, len(f.Attrs)), groups: map[string]*Group{}}
 	p := newParser(f, sym, cmp.Or(opts.Quantum, UsualQuantum))
+	p.origin = opts.Origin
 	for _, word := range opts.Words {
 		found, err := p.parse(word)
 		if err != nil {
@@ -115,15 +117,20 @@ func (k *Keys) Of(s *session.Sample) *Group {
 var noValues Group
 
 func newGroup(readers []reader, s *session.Sample) *Group {
-	g := &Group{}
-	var id []byte
+	values := make([]Value, 0, len(readers))
 	for _, r := range readers {
-		v := r.value(s)
-		g.Values = append(g.Values, v)
+		values = append(values, r.value(s))
+	}
+	return GroupOf(values)
+}
+
+// GroupOf returns the group with these values.
+func GroupOf(values []Value) *Group {
+	var id []byte
+	for _, v := range values {
 		id = strconv.AppendQuote(append(id, v.Key...), v.Text)
 	}
-	g.ID = string(id)
-	return g
+	return &Group{string(id), values}
 }
 
 // KeyError means that a key is unknown.
@@ -140,6 +147,7 @@ type parser struct {
 	env     tracepoint.Env
 	names   syscalls.Names
 	quantum uint64
+	origin  session.Origin
 }
 
 func newParser(f *format.File, sym *symbolize.Symbolizer, quantum uint64) *parser {
@@ -165,15 +173,20 @@ func (p *parser) parse(word string) ([]reader, error) {
 			readers[i], found = p.field(t, fd), true
 		}
 	}
-	if !found {
-		return nil, &KeyError{word, p.keys()}
+	if found {
+		return readers, nil
 	}
-	return readers, nil
+	for _, key := range session.OriginKeys { // fields may have these names
+		if len(word) >= 2 && strings.HasPrefix(key, word) {
+			return slices.Repeat([]reader{constant(key, p.origin.Part(key))}, len(p.file.Attrs)), nil
+		}
+	}
+	return nil, &KeyError{word, p.keys()}
 }
 
 // keys returns the names of all keys.
 func (p *parser) keys() []string {
-	names := slices.Clone(commonKeys)
+	names := slices.Concat(commonKeys, session.OriginKeys)
 	if session.HasWakers(p.file) {
 		names = append(names, wakerKeys...)
 	}
@@ -208,10 +221,13 @@ func HasSyscalls(t *tracepoint.Format) bool {
 	return t.System == "raw_syscalls"
 }
 
-func missing(key string) reader {
+func missing(key string) reader { return constant(key, Missing) }
+
+// constant returns the reader of a value that all samples of the recording have.
+func constant(key, text string) reader {
 	return reader{
 		appendID: func(b []byte, _ *session.Sample) []byte { return b },
-		value:    func(*session.Sample) Value { return Value{Key: key, Text: Missing} },
+		value:    func(*session.Sample) Value { return Value{Key: key, Text: text} },
 	}
 }
 
