@@ -41,7 +41,8 @@ type mergedKey struct {
 
 // NewMerge prepares a report of several recordings.
 func NewMerge(opts Options) *Merge {
-	return &Merge{opts: opts, pool: session.NewPool(session.PoolOptions{}), byKey: map[mergedKey]*stack{}, ranks: map[string]int32{}}
+	return &Merge{opts: opts, pool: session.NewPool(session.PoolOptions{}), byKey: map[mergedKey]*stack{},
+		ranks: map[string]int32{}}
 }
 
 // Describe adds a recording's events, and returns their numbers in the report, which Count needs. The error means that
