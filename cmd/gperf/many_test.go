@@ -222,9 +222,10 @@ func TestManyScript(t *testing.T) {
 	dir, paths := fleetOf(t, 3, "threads.data", "two.data")
 	for _, args := range [][]string{{"script"}, {"script", "--format", "json"}} {
 		want := ""
-		for _, path := range paths {
+		for i, path := range paths {
 			text, _ := gperf(t, append(args, "-i", path)...)
-			want += text
+			origin := fmt.Sprintf(`,"host":"host%04d","file":"%s","boot":"unknown","event":`, i, path)
+			want += strings.ReplaceAll(text, `,"event":`, origin)
 		}
 		got, _ := gperf(t, append(args, "-i", dir)...)
 		sameText(t, strings.Join(args, " "), got, want)

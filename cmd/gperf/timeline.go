@@ -26,6 +26,7 @@ func (o *formatFlags) list(in *input, opts timeline.Options, stdout, stderr io.W
 // listMany writes the samples of several recordings, one after the other.
 func (o *formatFlags) listMany(paths []string, from *inputFlags, opts timeline.Options,
 	stdout, stderr io.Writer) error {
+	opts.Origins = true
 	m, err := from.readMany(paths, stderr, nil)
 	if err != nil {
 		return err
