@@ -68,6 +68,10 @@ type ClockData struct {
 	TimeOfDay, ClockTime uint64
 }
 
+// ClockPerf is the ClockID of the clock that perf uses by default, which has no number in Linux. It begins at the boot,
+// is not corrected, and stands still in suspend.
+const ClockPerf = 1<<32 - 1
+
 // ClockData returns the CLOCK_DATA section.
 func (f *File) ClockData() (ClockData, bool) {
 	return decoded(f, FeatureClockData, parseClockData)

@@ -72,6 +72,12 @@ const (
 // ErrNotPerfData is the error for a file that does not begin with perf.data's magic.
 var ErrNotPerfData = errors.New("not a perf.data file")
 
+// IsRecording reports whether a file that begins with these 8 bytes is a recording.
+func IsRecording(head []byte) bool {
+	magic := string(head[:min(len(head), 8)])
+	return magic == magic1 || magic == magic2 || magic == magic2Swapped
+}
+
 // parseMagic returns the byte order of a file that begins with b, and the size of its
 // header. The magic of version 1 is the same in both byte orders, so parseMagic derives
 // the order from the header's size.

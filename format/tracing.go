@@ -137,6 +137,14 @@ func (t *TracingData) add(system string, text []byte) {
 	t.formats[f.ID] = f
 }
 
+// Put sets the format of the tracepoint with this ID, for data that were not read from a file.
+func (t *TracingData) Put(id int, f *tracepoint.Format) {
+	if t.formats == nil {
+		t.formats = map[int]*tracepoint.Format{}
+	}
+	t.formats[id] = f
+}
+
 // Format returns the format of the tracepoint with this ID, or nil if it is absent.
 func (t *TracingData) Format(id int) *tracepoint.Format { return t.formats[id] }
 

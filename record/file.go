@@ -8,6 +8,7 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/record/count"
+	"gperf/record/made"
 	"gperf/record/output"
 	"gperf/record/perfevent"
 	"gperf/record/synth"
@@ -30,6 +31,8 @@ type file struct {
 	// closed are the times of the newest samples when the last two rounds were closed. At the
 	// end of a round, readers process the records up to the end of the previous one.
 	closed [2]uint64
+	// clock is what to add to CLOCK_MONOTONIC for the recording's clock, nil if unknown.
+	clock *uint64
 }
 
 // init sets up the counts, when the attrs are final. wake is called after a failed write in
@@ -39,8 +42,12 @@ func (f *file) init(o *Options, set *perfevent.Set, sum *Summary, wake func()) {
 	f.out = output.New(output.Options{Path: o.Output, To: o.To, Name: sum.Path,
 		Compress: o.Compress, Compressed2: o.Compressed2,
 		Timestamp: o.Timestamp || o.Switch.enabled(), MaxFiles: o.Switch.MaxFiles,
+		Next: o.NextFile, Checkpoints: o.Checkpoints,
 		Wake: wake, Notice: o.notice, Progress: o.progress})
 	f.tally.Layout = format.NewSampleLayout(&set.Attrs[0])
+	if offset, err := made.Offset(&set.Attrs[0]); err == nil { // otherwise the times of day are unknown
+		f.clock = &offset
+	}
 	if o.Switch.enabled() && !o.Target.byCPU() {
 		f.tally.Forked = map[int32]bool{}
 	}
@@ -64,7 +71,8 @@ func (f *file) create() error {
 	attrs := f.attrs()
 	early, err := synth.EarlySections(&synth.Recording{Version: o.Version, Cmdline: o.Cmdline, Events: f.set.Events,
 		Attrs:      attrs,
-		UseClockID: o.UseClockID, ClockID: o.ClockID, Tracefs: o.Tracefs, Tracepoints: tracepoints})
+		UseClockID: o.UseClockID, ClockID: o.ClockID, ClockOffset: f.clock,
+		Tracefs: o.Tracefs, Tracepoints: tracepoints})
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ type bpfPrograms struct {
 	offcpu  *offcpu.Recorder // nil: waits are not recorded
 	counts  *count.Recorder  // nil: events are sampled, not counted
 	mergers []*stacks.Merger // by ring; nil without programs
+	unsaved bool             // the functions of interpreters could not be stored, which was reported
 }
 
 // loadWalker loads the programs that walk user stacks.
@@ -30,8 +31,8 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 		return err
 	}
 	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
-		Progress: o.progress, Hurry: o.Hurry, NoRuntimes: o.NoRuntimes, NoCache: o.NoBuildIDCache,
-		Pipe: o.pipe()}, set.Events, set.Attrs)
+		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, NoRuntimes: o.NoRuntimes,
+		NoCache: o.NoBuildIDCache, Pipe: o.pipe()}, set.Events, set.Attrs)
 	if err == nil && !o.Count {
 		set.Opened = p.walker.Opened
 	}
@@ -246,12 +247,13 @@ func (p *bpfPrograms) newFile() {
 	}
 }
 
-// saveFunctions stores the functions of interpreters that the recording has.
+// saveFunctions stores the functions of interpreters that the recording has. It reports only the first failure.
 func (p *bpfPrograms) saveFunctions(notice func(error)) {
 	if p.walker == nil {
 		return
 	}
-	if err := p.walker.SaveFunctions(); err != nil {
+	if err := p.walker.SaveFunctions(); err != nil && !p.unsaved {
+		p.unsaved = true
 		notice(err)
 	}
 }
@@ -260,6 +262,13 @@ func (p *bpfPrograms) saveFunctions(notice func(error)) {
 func (p *bpfPrograms) learn(b []byte, idSize int) error {
 	p.walker.Learn(b, idSize)
 	return nil
+}
+
+// forget makes the programs that walk user stacks forget the processes, whose side band was not recorded for a while.
+func (p *bpfPrograms) forget() {
+	if p.walker != nil {
+		p.walker.Forget()
+	}
 }
 
 // prepare prepares for the stacks of a program that will start. awaitPrepared ends it.

@@ -1,6 +1,10 @@
 package report
 
-import "strings"
+import (
+	"strings"
+
+	"gperf/internal/session"
+)
 
 // Column is a sort key of a histogram, for packages that print entries in another form.
 type Column struct {
@@ -67,3 +71,39 @@ func (h *Hist) Visible() (shown []*Entry) {
 
 // Shown returns the figure of an entry of h that is compared with the total.
 func (e *Entry) Shown(h *Hist) uint64 { return e.shown(h.opts) }
+
+// DetachedEntry returns a copy of an entry that Columns of h show in the same way, and that keeps nothing of the
+// session in memory.
+func (h *Hist) DetachedEntry(e *Entry) *Entry {
+	own := *e
+	own.calls, own.group = nil, nil
+	place := *e.place
+	place.frame, place.inlined = e.place.frame.Detached(h.places.mapSize), nil
+	own.place = &place
+	own.Thread = e.Thread.Detached()
+	if e.extra != nil {
+		x := *e.extra
+		for _, f := range []**session.Frame{&x.from, &x.to, &x.data} {
+			if *f != nil {
+				*f = (*f).Detached(h.places.mapSize)
+			}
+		}
+		origin := *x.origin
+		x.origin = &origin
+		own.extra = &x
+	}
+	if h.layout.uses&usesRaw != 0 && e.raw != nil {
+		own.text = h.trace(e)
+	}
+	return &own
+}
+
+// Detach drops the entries: the histogram's Columns show only results of DetachedEntry after that, and the session is
+// not kept in memory.
+func (h *Hist) Detach() {
+	h.Entries, h.list, h.byKey, h.members = nil, nil, nil, nil
+	traces := *h.traces
+	traces.env.Symbol = nil // the texts are known
+	h.traces = &traces
+	h.places = &places{mapSize: func(f *session.Frame) uint64 { return f.Map.End - f.Map.Start }}
+}

@@ -22,7 +22,8 @@ type counter struct {
 	raws    ids
 	extras  ids
 	file    *format.File
-	chains  []bool // by event: samples have callchains
+	events  []int  // of the report, by those of the file; nil: the same
+	chains  []bool // by event of the file: samples have callchains
 	byKey   map[stackKey]*stack
 	stacks  []*stack // in the order of their first samples
 	// unnamed are threads whose samples came before their names: their commIDs.
@@ -32,7 +33,7 @@ type counter struct {
 	session         *session.Session
 	extra           extra             // of the current sample
 	sockets         []format.CPUPlace // by CPU
-	branched        []uint64          // by event: samples with branches
+	branched        []uint64          // by event of the report: samples with branches
 	samples, serial uint64            // all, and those taken while one thread ran
 	threads         threadCounts
 }
@@ -89,16 +90,19 @@ func (m ids) numberOf(s string) int32 {
 	return id
 }
 
-func newCounter(f *format.File, l *layouts, opts *Options, t *traces) *counter {
+// newCounter returns a counter of a recording's samples. events are the numbers of its events in the report, nil if
+// they are the same.
+func newCounter(f *format.File, events []int, l *layouts, opts *Options, t *traces) *counter {
 	c := &counter{
 		file:     f,
+		events:   events,
 		layouts:  l,
 		opts:     opts,
 		traces:   t,
 		comms:    ids{},
 		raws:     ids{},
 		extras:   ids{},
-		branched: make([]uint64, len(f.Attrs)),
+		branched: make([]uint64, len(l.byEvent)),
 		byKey:    map[stackKey]*stack{},
 		unnamed:  map[*session.Thread]int32{},
 	}
@@ -107,9 +111,17 @@ func newCounter(f *format.File, l *layouts, opts *Options, t *traces) *counter {
 	}
 	for i := range f.Attrs {
 		chains := f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples
-		c.chains = append(c.chains, chains && (opts.wantsChains() || l.byEvent[i].uses&usesParent != 0))
+		c.chains = append(c.chains, chains && (opts.wantsChains() || l.byEvent[c.event(i)].uses&usesParent != 0))
 	}
 	return c
+}
+
+// event returns the number in the report of an event of the file.
+func (c *counter) event(own int) int {
+	if c.events == nil {
+		return own
+	}
+	return c.events[own]
 }
 
 // wantsChains reports whether the report uses callchains.
@@ -129,7 +141,7 @@ func (c *counter) countSample(s *session.Sample) {
 	if c.opts.Resolved && s.Leaf.Sym() == nil {
 		return
 	}
-	c.layout = c.layouts.byEvent[s.Event]
+	c.layout = c.layouts.byEvent[c.event(s.Event)]
 	c.samples++
 	if s.Parallelism == 1 {
 		c.serial++
@@ -163,7 +175,8 @@ func (c *counter) add(s *session.Sample, leaf *session.Frame, period uint64) {
 
 func (c *counter) key(s *session.Sample, leaf *session.Frame) stackKey {
 	uses := c.layout.uses
-	k := stackKey{event: int32(s.Event), comm: c.commID(s), level: level(s.Misc), leaf: leaf, filtered: c.filtered(s)}
+	k := stackKey{event: int32(c.event(s.Event)), comm: c.commID(s), level: level(s.Misc), leaf: leaf,
+		filtered: c.filtered(s)}
 	if uses&usesTID != 0 {
 		k.tid = s.TID
 	}
@@ -174,7 +187,7 @@ func (c *counter) key(s *session.Sample, leaf *session.Frame) stackKey {
 		k.cpu = c.cpu(s)
 	}
 	if uses&usesRaw != 0 {
-		if c.buf = c.layout.appendRaw(c.buf[:0], s.Event, s.Raw, c.traces); len(c.buf) > 0 {
+		if c.buf = c.layout.appendRaw(c.buf[:0], int(k.event), s.Raw, c.traces); len(c.buf) > 0 {
 			k.raw = c.raws.number(c.buf)
 		}
 	}
@@ -213,7 +226,7 @@ func (c *counter) nameThreads() {
 }
 
 func (c *counter) newStack(k stackKey, s *session.Sample) *stack {
-	st := &stack{event: s.Event, comm: s.Comm, commID: k.comm, thread: s.Thread, cpu: c.cpu(s),
+	st := &stack{event: int(k.event), comm: s.Comm, commID: k.comm, thread: s.Thread, cpu: c.cpu(s),
 		level: k.level, filtered: k.filtered, leaf: k.leaf, frames: session.Chain{Called: s.Called}}
 	if c.layout.uses&usesExtra != 0 {
 		x := c.extra
@@ -291,12 +304,15 @@ func (c *counter) newExtra(s *session.Sample) extra {
 		time:        s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, by.UsualQuantum),
 		cgroup:      s.Sample.Cgroup,
 		path:        s.Cgroup,
+		container:   by.Container(s),
+		pod:         by.Pod(s),
 		transaction: s.Transaction,
 		socket:      -1,
 		parallelism: uint64(s.Parallelism),
 		dataPage:    s.DataPageSize,
 		codePage:    s.CodePageSize,
 		level:       level(s.Misc),
+		origin:      &c.session.Origin,
 	}
 	if cpu := c.cpu(s); cpu >= 0 && int(cpu) < len(c.sockets) {
 		x.socket = int64(c.sockets[cpu].Package)
@@ -324,7 +340,7 @@ func (c *counter) addBranches(s *session.Sample) {
 		c.add(s, x.to, 1)
 	}
 	if branches.Len() > 0 {
-		c.branched[s.Event]++
+		c.branched[c.event(s.Event)]++
 	}
 }
 

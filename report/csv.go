@@ -16,13 +16,22 @@ import (
 // and the sum of the periods, and for callers the sum of the periods of their callees. Shares are percentages without
 // a sign, and not rounded. Recordings with several events have a column Event, and empty values in columns of others.
 func CSV(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) {
-	opts.Graph.Mode, opts.Groups, opts.Samples, opts.Period = GraphNone, GroupsApart, true, true
+	opts.ForCSV()
 	hists, skipped, err := Histograms(s, opts)
 	if err != nil {
 		return skipped, err
 	}
+	return skipped, writeCSV(w, hists, &opts)
+}
+
+// ForCSV sets the columns of CSV.
+func (o *Options) ForCSV() {
+	o.Graph.Mode, o.Groups, o.Samples, o.Period = GraphNone, GroupsApart, true, true
+}
+
+func writeCSV(w io.Writer, hists []*Hist, opts *Options) error {
 	if len(hists) == 0 {
-		return skipped, ErrNoSamples
+		return ErrNoSamples
 	}
 	t := &csvTable{Writer: csv.NewWriter(w), events: len(hists) > 1}
 	if opts.Separator != "" {
@@ -43,7 +52,7 @@ func CSV(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) 
 		}
 	}
 	t.Flush()
-	return skipped, t.Error()
+	return t.Error()
 }
 
 // csvTable writes histograms as one table.

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"strconv"
+	"strings"
 
 	"gperf/format"
 	"gperf/internal/column"
@@ -31,6 +33,9 @@ type extra struct {
 	ins, stage  uint16           // latencies besides the weight
 	level       byte             // of data
 	path        string           // of cgroup
+	container   string           // of cgroup, by.Missing without one
+	pod         string           // as container
+	origin      *session.Origin  // of the recording
 	namespace   format.Namespace // of cgroups
 }
 
@@ -43,6 +48,9 @@ func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *sessio
 			b = binary.LittleEndian.AppendUint64(b, k.value(x))
 		case k.frame != nil:
 			b = binary.LittleEndian.AppendUint64(b, frame(k, k.frame(x)))
+		case k.origin:
+			part := x.origin.Part(k.Name)
+			b = binary.LittleEndian.AppendUint64(append(b, part...), uint64(len(part)))
 		}
 	}
 	return b
@@ -118,6 +126,8 @@ var extraKeys = []*SortKey{
 	}.key(),
 	cgroupKey(),
 	cgroupIDKey(),
+	textKey("container", "Container", func(x *extra) string { return x.container }),
+	textKey("pod", "Pod", func(x *extra) string { return x.pod }),
 	ipcKey("ipc_null", "-      -"),
 	timeKey(),
 	pageSizeKey("code_page_size", "Code Page Size", 0, func(x *extra) uint64 { return x.codePage }),
@@ -203,6 +213,19 @@ func cgroupKey() *SortKey {
 	return k
 }
 
+// textKey makes a key of a text that few samples have different ones of.
+func textKey(name, head string, text func(*extra) string) *SortKey {
+	k := &SortKey{Name: name, Head: head, uses: usesExtra}
+	k.value = func(x *extra) uint64 { return maphash.String(textSeed, text(x)) }
+	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(text(b.extra), text(a.extra)) }
+	k.width = func(_ *Hist, e *Entry) int { return len(text(e.extra)) }
+	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, text(e.extra), width) }
+	return k
+}
+
+// textSeed makes the identities of texts. Orders do not depend on them.
+var textSeed = maphash.MakeSeed()
+
 // cgroupIDKey shows the cgroup namespace by its device and inode, 32 bits each.
 func cgroupIDKey() *SortKey {
 	k := &SortKey{Name: "cgroup_id", Head: "cgroup id (dev/inode)", uses: usesExtra, min: 20,
@@ -283,6 +306,19 @@ func pageSizeKey(name, head string, min int, size func(*extra) uint64) *SortKey 
 			return append(b, "KMGTPE"[unit-1])
 		},
 	}.key()
+}
+
+// originKeys say which recording a sample is from. Fields of tracepoints may have the same names.
+var originKeys = []*SortKey{originKey("host", "Host"), originKey("file", "File"), originKey("boot", "Boot")}
+
+func originKey(name, head string) *SortKey {
+	text := func(e *Entry) string { return e.extra.origin.Part(name) }
+	return &SortKey{Name: name, Head: head, uses: usesExtra, origin: true,
+		cmp:   func(_ *Hist, a, b *Entry) int { return strings.Compare(text(b), text(a)) },
+		width: func(_ *Hist, e *Entry) int { return len(text(e)) },
+		append: func(_ *Hist, b []byte, e *Entry, width int) []byte {
+			return appendLeft(b, text(e), width)
+		}}
 }
 
 // ipcKey makes a column that only perf annotate fills: perf report shows dashes.

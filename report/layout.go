@@ -273,6 +273,13 @@ func (p *keyParser) parse(word string) []*SortKey {
 			}
 		}
 	}
+	if len(found) == 0 {
+		for _, k := range originKeys {
+			if len(word) <= len(k.Name) && strings.EqualFold(word, k.Name[:len(word)]) {
+				return []*SortKey{k}
+			}
+		}
+	}
 	return found
 }
 

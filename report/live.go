@@ -32,7 +32,7 @@ func NewLive(s *session.Session, opts Options) (*Live, error) {
 
 // next begins an interval.
 func (l *Live) next() {
-	l.counter = newCounter(l.session.File, l.layouts, &l.opts, l.traces)
+	l.counter = newCounter(l.session.File, nil, l.layouts, &l.opts, l.traces)
 	l.counter.session = l.session
 }
 

@@ -138,33 +138,50 @@ func Histograms(s *session.Session, opts Options) ([]*Hist, format.Skipped, erro
 
 // countAll counts the stacks of a recording, and adapts the options to it.
 func countAll(s *session.Session, opts *Options) (*counter, format.Skipped, error) {
-	f := s.File
-	if err := opts.adapt(f); err != nil {
-		return nil, format.Skipped{}, err
-	}
-	l, err := newLayouts(f, opts)
+	l, err := opts.layoutsOf(s.File)
 	if err != nil {
 		return nil, format.Skipped{}, err
 	}
-	if l.uses()&usesParent != 0 && !opts.chains {
-		return nil, format.Skipped{}, ErrNoCallchains
-	}
-	c := newCounter(f, l, opts, newTraces(f, s.Symbols, opts.RawTrace))
-	c.session = s
-	walk := session.WalkOptions{Names: true, KeepChains: true}
-	if opts.Threads != ThreadsOff {
-		walk.Records = []format.Type{format.TypeRead}
-	}
-	skipped, err := s.Walk(walk, c.count)
+	c := newCounter(s.File, nil, l, opts, newTraces(s.File, s.Symbols, opts.RawTrace))
+	skipped, err := c.walk(s)
 	if err != nil {
 		return nil, skipped, err
 	}
-	c.nameThreads()
-	if opts.Inline {
-		session.LookUpCalls(c.shownFrames())
-	}
 	l.dropLatency(opts, c.samples, c.serial)
 	return c, skipped, nil
+}
+
+// layoutsOf adapts the options to a file, and returns the layouts of its events.
+func (o *Options) layoutsOf(f *format.File) (*layouts, error) {
+	if err := o.adapt(f); err != nil {
+		return nil, err
+	}
+	l, err := newLayouts(f, o)
+	if err != nil {
+		return nil, err
+	}
+	if l.uses()&usesParent != 0 && !o.chains {
+		return nil, ErrNoCallchains
+	}
+	return l, nil
+}
+
+// walk counts the samples of a session.
+func (c *counter) walk(s *session.Session) (format.Skipped, error) {
+	c.session = s
+	opts := session.WalkOptions{Names: true, KeepChains: true}
+	if c.opts.Threads != ThreadsOff {
+		opts.Records = []format.Type{format.TypeRead}
+	}
+	skipped, err := s.Walk(opts, c.count)
+	if err != nil {
+		return skipped, err
+	}
+	c.nameThreads()
+	if c.opts.Inline {
+		session.LookUpCalls(c.shownFrames())
+	}
+	return skipped, nil
 }
 
 // hists makes the histograms of what was counted.

@@ -30,6 +30,7 @@ type SortKey struct {
 	field  *field // the tracepoint's field that the key shows
 	elided bool   // not shown: all entries have the same value
 	user   int    // width from --column-widths, 0 for none
+	origin bool   // one of originKeys
 
 	// figureOf appends the figure of one event; append then appends the figures of
 	// all events of the group.
@@ -114,7 +115,7 @@ func Keys() []string {
 			names = append(names, k.Name)
 		}
 	}
-	return names
+	return append(names, session.OriginKeys...)
 }
 
 // lookupKey returns the first key whose name begins with the given text, ignoring case.

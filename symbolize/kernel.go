@@ -18,12 +18,51 @@ var errOtherKernel = errors.New("the running kernel is not the one recorded")
 // kernelSymbols are the symbols of the kernel, its modules and its BPF programs.
 type kernelSymbols struct {
 	opts    Options
+	files   *kernelFiles
 	tables  func() (*kernelTables, error)
 	lookups lookups
 }
 
-func newKernelSymbols(opts Options) *kernelSymbols {
-	k := &kernelSymbols{opts: opts}
+// kernelFiles has the symbols of kernels by their files, which the Symbolizers of several boots share.
+type kernelFiles struct {
+	mu    sync.Mutex
+	files map[kernelFile]func() (kernelTable, error) // each reads a file once
+}
+
+// kernelFile identifies the symbols of a kernel.
+type kernelFile struct {
+	kallsyms string // of the Options
+	id       dso.BuildID
+}
+
+// kernelTable is what kernelSymbols.read returns.
+type kernelTable struct {
+	syms       *Kallsyms
+	hasModules bool
+}
+
+func newKernelFiles() *kernelFiles {
+	return &kernelFiles{files: map[kernelFile]func() (kernelTable, error){}}
+}
+
+// table returns the symbols of a kernel, which the first call reads.
+func (f *kernelFiles) table(k *kernelSymbols) (kernelTable, error) {
+	key := kernelFile{k.opts.Kallsyms, k.opts.KernelBuildID}
+	f.mu.Lock()
+	read := f.files[key]
+	if read == nil {
+		read = sync.OnceValues(func() (t kernelTable, err error) {
+			t.syms, t.hasModules, err = k.read()
+			return t, err
+		})
+		f.files[key] = read
+	}
+	f.mu.Unlock()
+	return read()
+}
+
+func newKernelSymbols(opts Options, files *kernelFiles) *kernelSymbols {
+	k := &kernelSymbols{opts: opts, files: files}
 	k.tables = sync.OnceValues(k.load)
 	return k
 }
@@ -112,12 +151,13 @@ func (k *kernelSymbols) unresolved() []Unresolved {
 
 func (k *kernelSymbols) load() (*kernelTables, error) {
 	defer k.opts.reading(dso.KernelName)()
-	syms, hasModules, err := k.read()
+	read, err := k.files.table(k)
 	if err != nil {
 		return nil, err
 	}
+	syms := read.syms
 	t := &kernelTables{syms: syms}
-	if !hasModules {
+	if !read.hasModules {
 		t.modules = sync.OnceValue(k.loadModules)
 	}
 	if ref := k.opts.KernelRef; ref != "" {
@@ -186,7 +226,7 @@ func (k *kernelSymbols) kallsyms(want, running dso.BuildID) (*Kallsyms, error) {
 	f, err := locator.Kallsyms(k.opts.KernelBuildID)
 	switch {
 	case err == nil:
-		return readKallsyms(f, "kallsyms")
+		return k.opts.Shared.kernel(f, func() (*Kallsyms, error) { return readKallsyms(f, "kallsyms") })
 	case locator.Packed():
 		return nil, fmt.Errorf("kernel symbols: the archive has no kallsyms or vmlinux: %w", dso.ErrNoFile)
 	case want.IsZero() || want.Matches(running):

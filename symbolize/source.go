@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"path"
 	"slices"
 	"sync"
 
@@ -18,10 +19,15 @@ import (
 
 // sourceLines are the source lines of all DSOs.
 type sourceLines struct {
-	opts   Options
-	user   *userSymbols
-	kernel *kernelSymbols
+	opts    Options
+	user    *userSymbols
+	kernel  *kernelSymbols
+	users   *linesByDSO // of user DSOs, shared by the Symbolizers of several kernels
+	kernels *linesByDSO // of the kernel and its modules
+}
 
+// linesByDSO has the source lines of DSOs. It may be used from several goroutines.
+type linesByDSO struct {
 	mu   sync.RWMutex
 	dsos map[dsoKey]*dsoLines
 }
@@ -36,9 +42,11 @@ type dsoLines struct {
 	err     error
 }
 
-func newSourceLines(opts Options, user *userSymbols, kernel *kernelSymbols) *sourceLines {
-	return &sourceLines{opts: opts, user: user, kernel: kernel, dsos: map[dsoKey]*dsoLines{}}
+func newSourceLines(opts Options, user *userSymbols, kernel *kernelSymbols, users *linesByDSO) *sourceLines {
+	return &sourceLines{opts: opts, user: user, kernel: kernel, users: users, kernels: newLinesByDSO()}
 }
+
+func newLinesByDSO() *linesByDSO { return &linesByDSO{dsos: map[dsoKey]*dsoLines{}} }
 
 // UserSource returns the functions at file offset off of the DSO recorded at path with build ID id (zero if not
 // recorded), with file and line. The innermost inlined function is first, the function with the code last. Names are
@@ -78,7 +86,7 @@ func (s *sourceLines) named(frames []srcline.InlineFrame,
 }
 
 func (s *sourceLines) userDSO(path string, id dso.BuildID) *dsoLines {
-	d := s.dso(dsoKey{path, id})
+	d := s.users.dso(dsoKey{path, id})
 	d.once.Do(func() {
 		defer s.opts.reading(path)()
 		d.err = s.loadUser(d, path, id)
@@ -87,20 +95,48 @@ func (s *sourceLines) userDSO(path string, id dso.BuildID) *dsoLines {
 }
 
 // dso returns the lines of a DSO, which the caller loads on first use.
-func (s *sourceLines) dso(key dsoKey) *dsoLines {
-	s.mu.RLock()
-	d := s.dsos[key]
-	s.mu.RUnlock()
+func (l *linesByDSO) dso(key dsoKey) *dsoLines {
+	l.mu.RLock()
+	d := l.dsos[key]
+	l.mu.RUnlock()
 	if d != nil {
 		return d
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if d = s.dsos[key]; d == nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d = l.dsos[key]; d == nil {
 		d = new(dsoLines)
-		s.dsos[key] = d
+		l.dsos[key] = d
 	}
 	return d
+}
+
+// sorted yields the DSOs by their paths.
+func (l *linesByDSO) sorted() iter.Seq2[dsoKey, *dsoLines] {
+	return func(yield func(dsoKey, *dsoLines) bool) {
+		l.mu.RLock()
+		defer l.mu.RUnlock()
+		byPath := func(a, b dsoKey) int { return cmp.Compare(a.path, b.path) }
+		for _, key := range slices.SortedFunc(maps.Keys(l.dsos), byPath) {
+			if !yield(key, l.dsos[key]) {
+				return
+			}
+		}
+	}
+}
+
+// close caches the source lines that were read, and releases their files.
+func (l *linesByDSO) close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for _, d := range l.dsos {
+		if d.index != nil {
+			errs = append(errs, d.index.Close())
+		}
+	}
+	clear(l.dsos)
+	return errors.Join(errs...)
 }
 
 func (s *sourceLines) loadUser(d *dsoLines, path string, id dso.BuildID) error {
@@ -130,11 +166,11 @@ func (s *sourceLines) loadUser(d *dsoLines, path string, id dso.BuildID) error {
 	return err
 }
 
-// lineCache returns the user's cache of source lines, or nil if there is none: without a home directory, and for an
-// archive, whose debug information may be incomplete.
+// lineCache returns the user's cache of source lines, or nil without a home directory. For an archive, whose debug
+// information may be incomplete, it returns the source lines in the archive.
 func (s *sourceLines) lineCache() *cache.Dir {
 	if s.opts.Locator.Packed() {
-		return nil
+		return srcline.PackedCache(s.opts.Locator.OpenFile)
 	}
 	c, err := srcline.NewCache()
 	if err != nil {
@@ -148,7 +184,7 @@ func (s *sourceLines) KernelSource(ip uint64) ([]srcline.InlineFrame, Reason) {
 	if _, _, module, why := s.kernel.symbol(ip); why == Found && module != "" {
 		return s.ModuleSource(module, dso.BuildID{}, ip)
 	}
-	d := s.dso(dsoKey{path: dso.KernelName})
+	d := s.kernels.dso(dsoKey{path: dso.KernelName})
 	d.once.Do(func() {
 		defer s.opts.reading("the kernel's debug information")()
 		d.err = s.loadKernel(d)
@@ -169,7 +205,7 @@ func (s *sourceLines) ModuleSource(module string, id dso.BuildID, ip uint64) ([]
 	if why != Found {
 		return nil, why
 	}
-	d := s.dso(dsoKey{module, id})
+	d := s.kernels.dso(dsoKey{module, id})
 	d.once.Do(func() { d.err = s.loadModule(d, module, id) })
 	if d.err != nil {
 		return nil, reasonOf(d.err)
@@ -247,47 +283,51 @@ func (s *sourceLines) loadKernel(d *dsoLines) (err error) {
 	return err
 }
 
+// PackedLines yields a file for each DSO with the source lines that were looked up, for an archive, and its path there.
+func (s *sourceLines) PackedLines() iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for _, lines := range [...]*linesByDSO{s.users, s.kernels} {
+			for _, d := range lines.sorted() {
+				if d.index == nil {
+					continue
+				}
+				if name, file := d.index.Pack(); file != nil && !yield(path.Join(srcline.PackedPath, name), file) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Lineless returns the DSOs that had lookups of source lines and have none, sorted by path. It sets no counts.
 func (s *sourceLines) Lineless() (l []Unresolved) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for key, d := range s.dsos {
-		if d.err == nil {
-			continue
+	for _, lines := range [...]*linesByDSO{s.users, s.kernels} {
+		for key, d := range lines.sorted() {
+			if d.err == nil {
+				continue
+			}
+			u := Unresolved{Path: key.path, ID: key.id, Reason: reasonOf(d.err), Err: d.err}
+			if key.path == dso.KernelName {
+				u.ID = s.opts.KernelBuildID
+			}
+			l = append(l, u)
 		}
-		u := Unresolved{Path: key.path, ID: key.id, Reason: reasonOf(d.err), Err: d.err}
-		if key.path == dso.KernelName {
-			u.ID = s.opts.KernelBuildID
-		}
-		l = append(l, u)
 	}
-	slices.SortFunc(l, func(a, b Unresolved) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(l, func(a, b Unresolved) int { return cmp.Compare(a.Path, b.Path) })
 	return l
 }
 
 // Damage returns the errors of reading corrupt debug information, sorted by the DSOs' paths.
 func (s *sourceLines) Damage() (l []error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	byPath := func(a, b dsoKey) int { return cmp.Compare(a.path, b.path) }
-	for _, key := range slices.SortedFunc(maps.Keys(s.dsos), byPath) {
-		if d := s.dsos[key]; d.index != nil && d.index.Problem() != nil {
-			l = append(l, fmt.Errorf("debug information of %s: %w", key.path, d.index.Problem()))
+	for _, lines := range [...]*linesByDSO{s.users, s.kernels} {
+		for key, d := range lines.sorted() {
+			if d.index != nil && d.index.Problem() != nil {
+				l = append(l, fmt.Errorf("debug information of %s: %w", key.path, d.index.Problem()))
+			}
 		}
 	}
 	return l
 }
 
 // Close caches the source lines that were read, and releases their files.
-func (s *sourceLines) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var errs []error
-	for _, d := range s.dsos {
-		if d.index != nil {
-			errs = append(errs, d.index.Close())
-		}
-	}
-	clear(s.dsos)
-	return errors.Join(errs...)
-}
+func (s *sourceLines) Close() error { return errors.Join(s.users.close(), s.kernels.close()) }

@@ -97,6 +97,8 @@ type Options struct {
 	// Reading, if set, is called before symbols or source lines of a file are read, and what it returns after that. Its
 	// calls may be concurrent.
 	Reading func(path string) (done func())
+	// Shared has tables that other Symbolizers made; nil: none.
+	Shared *Shared
 }
 
 // Symbolizer names addresses. It builds each DSO's table once, on first use. It may be used from several goroutines.
@@ -118,9 +120,21 @@ func New(opts Options) *Symbolizer {
 	if opts.Locator.Carried == nil {
 		opts.Locator.Carried = new(dso.Carried)
 	}
-	user, kernel := newUserSymbols(opts), newKernelSymbols(opts)
-	return &Symbolizer{user, kernel, newSourceLines(opts, user, kernel),
+	user, kernel := newUserSymbols(opts), newKernelSymbols(opts, newKernelFiles())
+	return &Symbolizer{user, kernel, newSourceLines(opts, user, kernel, newLinesByDSO()),
 		newCodeReader(opts, user, kernel), newFunctionStarts(opts), opts.Locator}
+}
+
+// OfKernel returns a Symbolizer for a recording of the kernel that opts describe. It uses the files, the tables and the
+// source lines of s for user DSOs, and its tables for kernels with the same build ID. Close of either closes the lines
+// of both.
+func (s *Symbolizer) OfKernel(opts Options) *Symbolizer {
+	shared := s.userSymbols.opts
+	shared.Kallsyms, shared.Proc, shared.KernelBuildID = opts.Kallsyms, opts.Proc, opts.KernelBuildID
+	shared.KernelRef, shared.KernelRefAddr = opts.KernelRef, opts.KernelRefAddr
+	kernel := newKernelSymbols(shared, s.kernelSymbols.files)
+	return &Symbolizer{s.userSymbols, kernel, newSourceLines(shared, s.userSymbols, kernel, s.sourceLines.users),
+		newCodeReader(shared, s.userSymbols, kernel), s.functionStarts, s.locator}
 }
 
 // reading reports that a file is being read, until the caller calls done.

@@ -95,7 +95,9 @@ func (u *userSymbols) load(d *userDSO, path string, id dso.BuildID) (err error) 
 			d.origin = dso.OriginMiniDebug
 		}
 	}
-	d.table, err = userTable(syms, runtime, u.displayName)
+	d.table, err = u.opts.Shared.table(id, u.opts.Demangle, syms, runtime, func() (*Table, error) {
+		return userTable(syms, runtime, u.displayName)
+	})
 	return err
 }
 

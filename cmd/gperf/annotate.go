@@ -162,7 +162,7 @@ func (o *annotateFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	in, err := o.input.open(stderr)
+	in, err := o.input.open("annotate", stderr)
 	if err != nil {
 		return err
 	}

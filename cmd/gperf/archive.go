@@ -62,7 +62,7 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 		return o.runUnpack(stdout)
 	}
 	o.input.guests = true
-	in, err := o.input.open(stderr)
+	in, err := o.input.open("archive", stderr)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 		return fmt.Errorf("%s is a pipe and can be read only once: write it to a file first", in.Path)
 	}
 	hits, skipped, err := archive.Collect(in.session, o.mapped)
-	in.warnSkipped(stderr, skipped)
+	warnSkipped(stderr, in.Path, skipped)
 	if err == nil && o.exclude != "" {
 		err = excludeFiles(hits, o.exclude)
 	}

@@ -52,6 +52,6 @@ func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	skipped, err := inspect.BuildIDs(bufio.NewWriter(stdout), in.session, o.hits)
-	in.warnSkipped(stderr, skipped)
+	warnSkipped(stderr, in.Path, skipped)
 	return err
 }

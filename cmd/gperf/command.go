@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gperf/cmd/gperf/about"
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/events"
 	"gperf/cmd/gperf/hints"
@@ -45,8 +46,8 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.AddCommand(recordCommand(), topCommand(), events.ProbeCommand(), events.ListCommand(), doctorCommand(),
 		reportCommand(), viewCommand(), scriptCommand(), diffCommand(), annotateCommand(),
-		evlistCommand(), buildIDCommand(), archiveCommand(),
-		cacheCommand(), completionCommand(), versionCommand())
+		evlistCommand(), buildIDCommand(), archiveCommand(), pushCommand(),
+		about.CacheCommand(), completionCommand(), about.VersionCommand())
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	root.AddCommand(help)
@@ -120,7 +121,7 @@ func addInput(s *pflag.FlagSet, path *string) (force *bool) {
 	return addForce(s)
 }
 
-const inputUsage = "`file` or directory (default perf.data); - is stdin"
+const inputUsage = "`file`, directory or URL (default perf.data); - is stdin"
 
 // addViews adds the flags that choose between the interactive view and text.
 func addViews(s *pflag.FlagSet) {

@@ -13,6 +13,8 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/ignored"
+	"gperf/cmd/gperf/inputs"
+	"gperf/format"
 	"gperf/internal/session"
 	"gperf/report"
 	"gperf/report/diff"
@@ -125,6 +127,11 @@ func comparedFiles(args []string) []string {
 }
 
 func (o *diffFlags) run(sides [][]string, stdout, stderr io.Writer) (err error) {
+	for i := range sides {
+		if sides[i], err = inputs.Expand(sides[i]); err != nil {
+			return err
+		}
+	}
 	o.input.paths = slices.Concat(sides...)
 	if err := o.apply(sides); err != nil {
 		return err
@@ -140,49 +147,80 @@ func (o *diffFlags) run(sides [][]string, stdout, stderr io.Writer) (err error) 
 		return err
 	}
 	o.input.keepExited = true
-	opened, err := o.openAll(stderr)
-	for _, in := range opened {
-		defer in.Close()
+	c := diff.New(sides, o.Options)
+	if len(o.input.paths) > len(sides) {
+		return o.compareMany(c, sides, stdout, stderr)
 	}
+	times, err := o.timesOf()
 	if err != nil {
 		return err
 	}
-	inputs := make([][]diff.Input, len(sides))
-	next := 0
-	for i, side := range sides {
-		for range side {
-			inputs[i] = append(inputs[i], diff.Input{Path: opened[next].Path, Session: opened[next].session})
-			next++
-		}
-	}
-	skipped, err := diff.Text(stdout, inputs, o.Options)
-	for i := range skipped {
-		err = cmp.Or(err, opened[i].warn(stderr, skipped[i]))
-	}
-	return err
-}
-
-// openAll opens all recordings. Like perf, it reads a list of --time that contains ":" as one
-// range for each recording.
-func (o *diffFlags) openAll(stderr io.Writer) (opened []*input, err error) {
-	times := strings.Split(o.input.times, ":")
-	if len(times) == 1 {
-		return o.input.openAll(stderr)
-	}
-	if len(times) != len(o.input.paths) {
-		return nil, cli.WrongUse("--time %s: name one range for each of the %d recordings, as 10,12:50,52",
-			o.input.times, len(o.input.paths))
-	}
+	var incomplete error
+	var warnings []func() error
 	for i, path := range o.input.paths {
 		one := o.input
 		one.times = times[i]
 		in, err := one.openPath(path, stderr)
 		if err != nil {
-			return opened, err
+			return err
 		}
-		opened = append(opened, in)
+		defer in.Close()
+		hists, skipped, err := c.Histograms(in.session)
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		c.Add(i, 0, in.session, hists)
+		warnings = append(warnings, func() error { return in.warn(stderr, skipped) })
 	}
-	return opened, nil
+	err = c.Write(stdout)
+	for _, warn := range warnings {
+		incomplete = cmp.Or(incomplete, warn())
+	}
+	return cmp.Or(err, incomplete)
+}
+
+// compareMany compares sides of several recordings, of which few are open at a time.
+func (o *diffFlags) compareMany(c *diff.Comparison, sides [][]string, stdout, stderr io.Writer) error {
+	if strings.Contains(o.input.times, ":") {
+		return cli.WrongUse("--time %s: one range for each side is for sides of one recording", o.input.times)
+	}
+	m, err := o.input.readMany(o.input.paths, stderr, nil)
+	if err != nil {
+		return err
+	}
+	m.needsAll = true
+	if m.failed > 0 {
+		return errReported // the means of a side are those of all its recordings
+	}
+	i, j := 0, 0
+	err = countMany(m, func(in *input, _ *source) ([]*report.Hist, format.Skipped, error) {
+		return c.Histograms(in.session)
+	}, func(in *input, hists []*report.Hist) {
+		for j == len(sides[i]) {
+			i, j = i+1, 0
+		}
+		c.Add(i, j, in.session, hists)
+		j++
+	})
+	if err == nil {
+		err = c.Write(stdout)
+	}
+	incomplete := m.close()
+	return cmp.Or(err, incomplete)
+}
+
+// timesOf returns the value of --time for each recording. Like perf, it reads a list that contains ":" as one range for
+// each recording.
+func (o *diffFlags) timesOf() ([]string, error) {
+	times := strings.Split(o.input.times, ":")
+	if len(times) == 1 {
+		times = slices.Repeat(times, len(o.input.paths))
+	}
+	if len(times) != len(o.input.paths) {
+		return nil, cli.WrongUse("--time %s: name one range for each of the %d recordings, as 10,12:50,52",
+			o.input.times, len(o.input.paths))
+	}
+	return times, nil
 }
 
 // apply converts the flags to diff.Options and checks them.

@@ -15,6 +15,7 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/terminal"
+	"gperf/format"
 	"gperf/report/by"
 	"gperf/report/stacks"
 	"gperf/report/timeline"
@@ -31,6 +32,7 @@ type formatFlags struct {
 	by        string // keys of package by
 	byFlag    string // that named them, "" for --by
 	quantum   uint64 // of the key time, in ns; 0 for the default
+	rows      string // of parquet, see rowNames
 }
 
 // Names of --pid and --tid without a list, which are flags of stackcollapse-perf.pl.
@@ -50,7 +52,7 @@ var (
 	stackFormats = []string{"text", "folded", "pprof", "flamegraph", "svg"}
 	timeFormats  = []string{"speedscope", "firefox", "perfetto", "json", "pcapng"}
 	formatNames  = slices.Concat(stackFormats, timeFormats)
-	reportNames  = append(slices.Clone(formatNames), "csv") // those of report
+	reportNames  = slices.Concat(formatNames, []string{"csv", "parquet"}) // those of report
 )
 
 // notCSV lists flags for output that is no table.
@@ -79,13 +81,16 @@ func (o *formatFlags) add(s *pflag.FlagSet) {
 func (o *formatFlags) stacks() bool { return o.format != "text" && o.format != "csv" }
 
 // counts reports whether the format counts samples with equal stacks.
-func (o *formatFlags) counts() bool { return o.stacks() && !slices.Contains(timeFormats, o.format) }
+func (o *formatFlags) counts() bool { return o.stacks() && slices.Contains(stackFormats, o.format) }
 
 // check checks the combination of flags. names are the values of --format.
 func (o *formatFlags) check(s *pflag.FlagSet, names []string) (err error) {
 	if !slices.Contains(names, o.format) {
 		last := len(names) - 1
 		return cli.WrongUse("--format %s: use %s or %s", o.format, strings.Join(names[:last], ", "), names[last])
+	}
+	if o.format == "parquet" && !slices.Contains(rowNames, o.rows) {
+		return cli.WrongUse("--rows %s: use %s", o.rows, strings.Join(rowNames, " or "))
 	}
 	input := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(inputFlags).add(input)
@@ -113,13 +118,15 @@ func (o *formatFlags) unfit(flag string, input bool) error {
 		return cli.WrongUse("--by is for --format folded, pprof, flamegraph and svg; gperf report --sort sorts text")
 	case o.format == "csv" && slices.Contains(notCSV, flag):
 		return cli.WrongUse("--%s is for --format text", flag)
+	case o.format != "parquet" && flag == "rows":
+		return cli.WrongUse("--rows is for --format parquet")
 	case o.format == "text" && flag == "output":
 		return cli.WrongUse("--output requires --format; text goes to standard output")
 	case slices.Contains(byFlags, flag) && o.stacks() && !o.counts():
 		return cli.WrongUse("--%s is for --format text, folded, pprof, flamegraph and svg", flag)
 	case o.stacks() && !input && !slices.Contains(foldedOnly, flag) &&
 		!(o.counts() && slices.Contains(byFlags, flag)) &&
-		!slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio"}, flag):
+		!slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio", "rows"}, flag):
 		return cli.WrongUse("--%s is for --format text", flag)
 	}
 	return nil
@@ -132,47 +139,95 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	}
 	// Folded stacks are those of perf script, which forgets exited threads.
 	from.keepExited = o.format != "folded"
-	inputs, err := from.openAll(stderr)
-	defer func() {
-		for _, in := range inputs { // not earlier: frames read their symbols from the inputs
-			in.Close()
-		}
-	}()
+	paths, err := from.inputs()
 	if err != nil {
 		return err
 	}
-	if o.format == "pcapng" {
-		return o.pcapng(inputs, stdout, stderr)
+	if o.format == "parquet" {
+		return o.parquet(paths, from, maxStack, stdout, stderr)
 	}
-	if slices.Contains(timeFormats, o.format) {
-		opts := timeline.Options{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}
-		return o.list(inputs, opts, stdout, stderr)
+	lists := slices.Contains(timeFormats, o.format)
+	if len(paths) > 1 {
+		switch {
+		case o.format == "pcapng":
+			return oneOnly("--format pcapng", paths)
+		case lists:
+			return o.listMany(paths, from, o.timeline(from, maxStack), stdout, stderr)
+		}
+		return o.countMany(command, paths, from, o.set(from, maxStack), stdout, stderr)
 	}
+	in, err := from.openPath(paths[0], stderr)
+	if err != nil {
+		return err
+	}
+	defer in.Close() // not earlier: frames read their symbols from the input
+	switch {
+	case o.format == "pcapng":
+		return o.pcapng(in, stdout, stderr)
+	case lists:
+		return o.list(in, o.timeline(from, maxStack), stdout, stderr)
+	}
+	return o.count(command, in, o.set(from, maxStack), stdout, stderr)
+}
+
+func (o *formatFlags) timeline(from *inputFlags, maxStack int) timeline.Options {
+	return timeline.Options{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}
+}
+
+// set returns the empty set of stacks that the format counts.
+func (o *formatFlags) set(from *inputFlags, maxStack int) *stacks.Set {
 	c := &stacks.Set{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight, By: words(o.by),
 		Quantum: o.quantum, Fields: o.format == "pprof",
 		Idle: o.format == "flamegraph" && !from.noIdle}
 	c.Processes = o.format == "pprof" || o.folded.PID || o.folded.TID
 	c.Threads, c.CPUs = o.format == "pprof" || o.folded.TID, o.format == "pprof"
-	return o.count(command, inputs, c, stdout, stderr)
+	return c
 }
 
-// count counts the stacks of all inputs in c and writes the result.
-func (o *formatFlags) count(command string, inputs []*input, c *stacks.Set, stdout, stderr io.Writer) error {
-	chains := false
-	var warnings []func() error
-	for i, in := range inputs {
-		add := c.Add
-		if i < o.baselines {
-			add = c.AddBaseline
+// count counts the stacks of a recording in c and writes the result.
+func (o *formatFlags) count(command string, in *input, c *stacks.Set, stdout, stderr io.Writer) error {
+	skipped, err := c.Add(in.session)
+	if err != nil {
+		in.warn(stderr, skipped)
+		return unknownKey(cmp.Or(o.byFlag, "--by"), in.Wrap(err))
+	}
+	o.warnCounted(command, c, in.hasCallchains(), stderr)
+	// This reads symbols: warnings about them come later.
+	err = o.write(stdout, func(w io.Writer) error { return o.writeTo(w, c) })
+	incomplete := in.warn(stderr, skipped)
+	return cmp.Or(err, incomplete)
+}
+
+// countMany counts the stacks of several recordings in c and writes the result. The first ones are the baseline.
+func (o *formatFlags) countMany(command string, paths []string, from *inputFlags, c *stacks.Set,
+	stdout, stderr io.Writer) error {
+	m, err := from.readMany(paths, stderr, nil)
+	if err != nil {
+		return err
+	}
+	all, chains := stacks.NewMerger(c), false
+	err = countMany(m, func(in *input, src *source) (*stacks.Set, format.Skipped, error) {
+		part := all.Part()
+		add := part.Add
+		if src.number < o.baselines {
+			add = part.AddBaseline
 		}
 		skipped, err := add(in.session)
-		if err != nil {
-			in.warn(stderr, skipped)
-			return unknownKey(cmp.Or(o.byFlag, "--by"), in.Wrap(err))
-		}
-		warnings = append(warnings, func() error { return in.warn(stderr, skipped) })
+		return part, skipped, unknownKey(cmp.Or(o.byFlag, "--by"), err)
+	}, func(in *input, part *stacks.Set) {
+		all.Merge(part)
 		chains = chains || in.hasCallchains()
+	})
+	if err == nil {
+		o.warnCounted(command, c, chains, stderr)
+		err = o.write(stdout, func(w io.Writer) error { return o.writeTo(w, c) })
 	}
+	incomplete := m.close()
+	return cmp.Or(err, incomplete)
+}
+
+// warnCounted reports samples that the format leaves out.
+func (o *formatFlags) warnCounted(command string, c *stacks.Set, chains bool, stderr io.Writer) {
 	if !chains {
 		fmt.Fprintf(stderr, "gperf %s: no callchains%s: record them with -g\n", command,
 			map[bool]string{true: " to fold"}[o.format == "folded"])
@@ -186,13 +241,6 @@ func (o *formatFlags) count(command string, inputs []*input, c *stacks.Set, stdo
 		fmt.Fprintf(stderr, "gperf %s: %d samples of %s have no labels of their fields, which have too many values; "+
 			"--by FIELD,... adds labels of these fields to all samples\n", command, unlabeled[event], event)
 	}
-	// This reads symbols: warnings about them come later.
-	err := o.write(stdout, func(w io.Writer) error { return o.writeTo(w, c) })
-	for _, warn := range warnings {
-		incomplete := warn()
-		err = cmp.Or(err, incomplete)
-	}
-	return err
 }
 
 // unknownKey adds the known keys to an error of package by; it returns other errors as they are.
@@ -215,7 +263,11 @@ func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	if err != nil {
 		return nil // it does not exist yet; Create reports other errors
 	}
-	for _, path := range from.inputs() {
+	paths, err := from.inputs()
+	if err != nil {
+		return err
+	}
+	for _, path := range paths {
 		if path == "" {
 			path = defaultFile
 		}

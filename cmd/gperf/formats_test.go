@@ -243,7 +243,10 @@ func TestFormatWrongUse(t *testing.T) {
 		want string
 	}{
 		{"report --format png", exitUsage, "use text, folded, pprof, flamegraph, svg, speedscope, firefox, perfetto, json, " +
-			"pcapng or csv"},
+			"pcapng, csv or parquet"},
+		{"report --format parquet --rows hours", exitUsage, "--rows hours: use minutes or samples"},
+		{"report --format json --rows samples", exitUsage, "--rows is for --format parquet"},
+		{"report --format parquet --sort comm", exitUsage, "--sort is for --format text, folded, pprof"},
 		{"report --format pprof --percent-limit 1", exitUsage, "--percent-limit is for --format text"},
 		{"report --format pprof --sort cmom" + in, exitUsage, "did you mean comm?"},
 		{"script --min 1ms" + in, exitUsage, "are for --tree"},
@@ -257,7 +260,7 @@ func TestFormatWrongUse(t *testing.T) {
 		{"script --pid", exitUsage, "--pid requires a list of IDs"},
 		{"script --format pprof --tid", exitUsage, "--tid is for --format folded"},
 		{"script -o x.txt", exitUsage, "--output requires --format"},
-		{"report" + in + in, exitUsage, "-i is given 2 times: only --format merges recordings"},
+		{"report --stats" + in + in, exitUsage, "--stats reads one recording, and -i names 2"},
 		{"script --format folded -o " + recording + in, exitUsage, "would overwrite the recording"},
 		{"script --format pprof -o " + dir + "/none/x" + in, exitError, "none/x: no such file or directory"},
 		{"script --format pprof -i none.data" + in, exitError, "none.data: no such file or directory"},

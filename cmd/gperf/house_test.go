@@ -30,7 +30,10 @@ var house = []struct{ question, packages string }{
 	{"Which flags of perf have no effect?", `
 		cmd/gperf/ignored
 	`},
-	{"How does gperf view run? Which events are there?", `
+	{"How do commands of their own run: view, push, list, probe, record --continuous, version, cache?", `
+		cmd/gperf/about
+		cmd/gperf/continuous
+		cmd/gperf/deliver
 		cmd/gperf/events
 		cmd/gperf/web
 	`},
@@ -41,9 +44,10 @@ var house = []struct{ question, packages string }{
 	{"Why are stacks incomplete?", `
 		cmd/gperf/remedy
 	`},
-	{"How is a terminal used? How is a recording read while it is made? When is garbage collected?", `
+	{"How is a terminal used? Which recordings are read? When is garbage collected?", `
 		cmd/gperf/browse
 		cmd/gperf/browser
+		cmd/gperf/inputs
 		cmd/gperf/live
 		cmd/gperf/memory
 		cmd/gperf/screen
@@ -51,13 +55,19 @@ var house = []struct{ question, packages string }{
 	`},
 	{"What changed? What happens now?", `
 		report/diff
+		report/push
 		report/top
 		report/view
+	`},
+	{"How do databases store recordings?", `
+		report/clickhouse
+		report/parquet
 	`},
 	{"What may be recorded here? What did the samples show?", `
 		record/doctor
 		report
 		report/annotate
+		report/rows
 		report/samples
 		report/spans
 		report/stacks
@@ -83,6 +93,7 @@ var house = []struct{ question, packages string }{
 	`},
 	{"How do records get from the kernel to this process? What was there before?", `
 		record/perfevent
+		record/running
 		record/synth
 	`},
 	{"Which events? Whose address was it? Which address has a function without machine code?", `
@@ -123,12 +134,16 @@ var house = []struct{ question, packages string }{
 		internal/pcapfilter
 	`},
 	{"The ground: formats and structures of others", `
+		format/memaccess
 		format/rounds
 		format/tracepoint
 		format/syscalls
+		internal/spool
 		internal/addrspace
+		internal/archive/remote
 		internal/intern
 		internal/column
+		internal/container
 		internal/dwarf
 		internal/look
 		internal/packet
@@ -146,6 +161,7 @@ const testFloor = `
 	internal/testutil/chromium
 	internal/testutil/dropper
 	internal/testutil/drops
+	internal/testutil/fleet
 	internal/testutil/frames
 	internal/testutil/kernels
 	internal/testutil/packets
@@ -168,22 +184,29 @@ func floorOf(pkg string) (int, bool) {
 // rooms are the folders at the top; not all need exist.
 var rooms = strings.Fields("cmd record report script format bpf unwind symbolize internal docs testdata")
 
+// commands are the packages with commands.
+const commands = "cmd/gperf cmd/gperf/about cmd/gperf/cli cmd/gperf/deliver cmd/gperf/events cmd/gperf/web"
+
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
-	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli cmd/gperf/events cmd/gperf/web",
-	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli cmd/gperf/events cmd/gperf/web",
+	"github.com/spf13/cobra":             commands,
+	"github.com/spf13/pflag":             commands,
 	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
 	"github.com/aclements/go-moremath":   "report/diff",                                                         // Student's and the normal distribution
 	"github.com/gdamore/tcell/v2":        "cmd/gperf/browse",
 	"github.com/google/pprof":            "report/stacks report/view",
 	"github.com/gopacket/gopacket":       "script/packets cmd/gperf", // pcapng; tests encode packets
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",
-	"github.com/klauspost/compress":      "format cmd/gperf internal/archive",
+	"github.com/klauspost/compress":      "format cmd/gperf internal/archive report/push",
+	"github.com/parquet-go/parquet-go":   "report/parquet",
 	"github.com/ulikunitz/xz":            "internal/dso",
 	"golang.org/x/arch":                  "report/annotate/disasm",
 	"golang.org/x/net":                   "bpf internal/pcapfilter", // classic BPF and its VM
 	"golang.org/x/sys":                   "",
-	"google.golang.org/protobuf":         "report/timeline cmd/gperf", // Perfetto's traces; tests read them
+	"go.opentelemetry.io/proto/slim":     "report/stacks report/push cmd/gperf", // OpenTelemetry's profiles
+	"google.golang.org/genproto":         "report/push",                         // gRPC's details of errors
+	"google.golang.org/grpc":             "report/push",
+	"google.golang.org/protobuf":         "report/timeline report/stacks report/push cmd/gperf", // Perfetto's traces, OTLP
 }
 
 // oracles are the modules of others that only tests import, and the packages of these tests.

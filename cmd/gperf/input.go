@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,10 +14,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/inputs"
 	"gperf/cmd/gperf/memory"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/archive"
+	"gperf/internal/archive/remote"
 	"gperf/internal/session"
 	"gperf/symbolize"
 )
@@ -40,6 +43,7 @@ type inputFlags struct {
 	verbose    bool
 	// keepExited is session.Options.KeepExited, which commands set.
 	keepExited bool
+	many       *many // shares symbols among recordings; nil for one
 }
 
 // addTo adds the flags to a command, in groups.
@@ -94,8 +98,10 @@ func (in *inputFlags) addWeight(s *pflag.FlagSet) {
 // input is an open recording with its session.
 type input struct {
 	*archive.Recording
-	fd      *os.File // nil: stdin
+	fd      *os.File // nil: stdin, or a file on a server
+	origin  session.Origin
 	session *session.Session
+	shared  bool            // the session's symbols belong to many
 	weight  *session.Weight // nil without --weight
 	files   *files
 	bar     *terminal.Progress
@@ -105,34 +111,29 @@ type input struct {
 
 const defaultFile = "perf.data"
 
-// inputs returns the recordings' paths; "" means the default one.
-func (in *inputFlags) inputs() []string {
+// inputs returns the recordings' paths, those in directories included; "" means the default one.
+func (in *inputFlags) inputs() ([]string, error) {
 	if len(in.paths) == 0 {
-		return []string{""}
+		return []string{""}, nil
 	}
-	return in.paths
+	return inputs.Expand(in.paths)
 }
 
-// open opens the only recording and prints its warnings to stderr.
-func (in *inputFlags) open(stderr io.Writer) (*input, error) {
-	paths := in.inputs()
+// open opens the only recording and prints its warnings to stderr. With several, it returns an error with the name of
+// what reads one only.
+func (in *inputFlags) open(what string, stderr io.Writer) (*input, error) {
+	paths, err := in.inputs()
+	if err != nil {
+		return nil, err
+	}
 	if len(paths) > 1 {
-		return nil, cli.WrongUse("-i is given %d times: only --format merges recordings, except csv",
-			len(paths))
+		return nil, oneOnly(what, paths)
 	}
 	return in.openPath(paths[0], stderr)
 }
 
-// openAll opens all recordings. On error, it also returns those that it opened before.
-func (in *inputFlags) openAll(stderr io.Writer) (opened []*input, err error) {
-	for _, path := range in.inputs() {
-		r, err := in.openPath(path, stderr)
-		if err != nil {
-			return opened, err
-		}
-		opened = append(opened, r)
-	}
-	return opened, nil
+func oneOnly(what string, paths []string) error {
+	return cli.WrongUse("%s reads one recording, and -i names %d", what, len(paths))
 }
 
 func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
@@ -170,18 +171,40 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 		}
 		keep = func(s *session.Sample) bool { return filter.Match(s) && r.weight.Apply(s) }
 	}
-	r.bar = terminal.NewProgress("gperf", stderr, false)
-	r.files = in.files.open(r.Packed, r.bar)
-	id, ref, addr := session.RecordedKernel(f)
-	symbols := symbolize.New(symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
-		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,
-		KernelRefAddr: addr, Reading: r.bar.Reading})
-	r.session = session.New(session.Options{File: f, Symbols: symbols, Keep: keep, NoIdle: in.noIdle,
-		NoNative: in.noNative,
-
-		KeepExited: in.keepExited, Written: r.Written,
-		Progress: func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.Path), n, of) }})
+	if r.bar == nil {
+		r.bar = terminal.NewProgress("gperf", stderr, false)
+	}
+	if r.origin.File == "" {
+		r.origin = new(session.Origins).Of(f, r.Path)
+	}
+	opts := session.Options{File: f, Symbols: in.symbolizer(r), Keep: keep, NoIdle: in.noIdle, NoNative: in.noNative,
+		KeepExited: in.keepExited, Written: r.Written, Origin: r.origin}
+	if in.many == nil {
+		opts.Progress = func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.Path), n, of) }
+	}
+	r.session = session.New(opts)
 	return nil
+}
+
+// symbolizer returns the Symbolizer of an open recording, and sets its files.
+func (in *inputFlags) symbolizer(r *input) *symbolize.Symbolizer {
+	r.shared = in.many != nil && r.Packed == nil && r.Proc == ""
+	if r.shared {
+		r.files = in.many.sharedFiles()
+	} else {
+		r.files = in.files.open(r.Packed, r.Path, r.bar)
+	}
+	id, ref, addr := session.RecordedKernel(r.File)
+	opts := symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
+		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,
+		KernelRefAddr: addr, Reading: r.bar.Reading}
+	switch {
+	case r.shared:
+		return in.many.symbolizer(opts)
+	case in.many != nil:
+		opts.Shared = in.many.tables
+	}
+	return symbolize.New(opts)
 }
 
 // weightError adds the known fields to an error of --weight.
@@ -200,9 +223,12 @@ func (in *input) open(path string) (err error) {
 			path = "-"
 		}
 	}
-	if path == "-" {
+	switch {
+	case path == "-":
 		in.Recording, err = archive.OpenRecording(os.Stdin, "stdin")
 		return err
+	case remote.IsURL(path):
+		return in.openURL(path)
 	}
 	name := cmp.Or(path, defaultFile)
 	in.fd, err = os.Open(name)
@@ -215,11 +241,20 @@ func (in *input) open(path string) (err error) {
 	return err
 }
 
+// openURL opens a recording or an archive on a server.
+func (in *input) openURL(address string) error {
+	f, err := remote.Open(context.Background(), address, remote.Options{})
+	if err == nil {
+		in.Recording, err = archive.OpenRecordingAt(f, f.Size(), f.Name(), f.Modified())
+	}
+	return err
+}
+
 func (in *input) Close() {
-	if in.bar != nil {
+	if in.bar != nil && !in.shared {
 		in.bar.End()
 	}
-	if in.session != nil {
+	if in.session != nil && !in.shared {
 		in.session.Symbols.Close()
 	}
 	if in.Recording != nil {
@@ -243,73 +278,6 @@ func (in *input) recordedDepth() int {
 		n = max(n, int(in.File.Attrs[i].SampleMaxStack))
 	}
 	return min(n, maxStack)
-}
-
-// warn prints the final warnings: lost, skipped and unknown records, and unresolved files.
-// It returns errReported if the file is truncated, as perf exits with an error then, or if
-// no part of it was usable.
-func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
-	s := in.session
-	if lost := lostText(s.Lost); lost != "" {
-		fmt.Fprintf(stderr, "gperf: %s while recording: use a larger ring (gperf record -m) or fewer events\n", lost)
-	}
-	if n := s.Unknown; n.Count > 0 {
-		fmt.Fprintf(stderr, "gperf: skipped %d records of unknown types, the first: %v\n", n.Count, n.First)
-	}
-	if t := s.Traced; t.Records > 0 {
-		fmt.Fprintf(stderr, "gperf: skipped %d AUXTRACE records with %d bytes of %s: gperf does not decode them, perf "+
-			"does\n", t.Records, t.Bytes, t.By)
-	}
-	if s.Late > 0 {
-		fmt.Fprintf(stderr, "gperf: %d records arrived too late and may be out of order\n", s.Late)
-	}
-	if w := in.weight; w != nil && w.Omitted > 0 {
-		fmt.Fprintf(stderr, "gperf: omitted %d samples, which have no field %s\n", w.Omitted, w.Field)
-	}
-	if s.NoIdle && s.Unnamed > 0 {
-		fmt.Fprintf(stderr, "gperf: --no-idle: %d samples of idle tasks remain, whose functions have no names: "+
-			"name the kernel's symbols with --kallsyms or -k\n", s.Unnamed)
-	}
-	in.warnSkipped(stderr, skipped)
-	in.files.warnServers(stderr)
-	if err := s.KernelProblem(); err != nil {
-		fmt.Fprintf(stderr, "gperf: no %v\n", err)
-	}
-	in.warnUnresolved(stderr)
-	damaged := skipped.Count > 0 || len(in.File.Warnings) > 0 && in.File.Complete
-	if in.File.Truncated || damaged && s.Walked() && s.Samples == 0 {
-		return errReported
-	}
-	return nil
-}
-
-// lostText describes the lost samples and records in the words of record's summary, or
-// returns "". LOST records count the same losses again, for all types of records.
-func lostText(l session.Lost) string {
-	samples := fmt.Sprintf("%d samples", l.Samples-l.SideBand)
-	sideBand := fmt.Sprintf("%d other records (mappings, names of processes)", l.SideBand)
-	switch {
-	case l.Samples > 0 && l.SideBand == 0:
-		return samples + " were lost"
-	case l.Samples > 0 && l.SideBand == l.Samples:
-		return sideBand + " were lost"
-	case l.Samples > 0:
-		return samples + " and " + sideBand + " were lost"
-	case l.Records > 0:
-		return fmt.Sprintf("%d records were lost in %d places", l.Records, l.Chunks)
-	}
-	return ""
-}
-
-func (in *input) warnSkipped(stderr io.Writer, skipped format.Skipped) {
-	switch skipped.Count {
-	case 0:
-	case 1:
-		fmt.Fprintf(stderr, "gperf: %s: damaged: 1 part was skipped: %v\n", in.Path, skipped.First)
-	default:
-		fmt.Fprintf(stderr, "gperf: %s: damaged: %d parts were skipped, the first: %v\n", in.Path, skipped.Count,
-			skipped.First)
-	}
 }
 
 // filter returns the filter of the samples.

@@ -54,12 +54,8 @@ func (o *hopFlags) print(from *inputFlags, nanosecs bool, stdout, stderr io.Writ
 	return cmp.Or(err, incomplete)
 }
 
-// pcapng writes the packets of the only input.
-func (o *formatFlags) pcapng(inputs []*input, stdout, stderr io.Writer) error {
-	if len(inputs) > 1 {
-		return cli.WrongUse("-i is given %d times: --format pcapng writes the packets of one recording", len(inputs))
-	}
-	in := inputs[0]
+// pcapng writes the packets of a recording.
+func (o *formatFlags) pcapng(in *input, stdout, stderr io.Writer) error {
 	if !packets.HasBytes(in.File) {
 		return packets.ErrNoBytes // before a file is replaced
 	}
@@ -79,10 +75,13 @@ const lastWords = time.Second
 // openLive opens the only recording. If it is a pipe, the recording ends soon after an interrupt, so
 // that what it contains can be summarized. The caller calls stop at the end.
 func (in *inputFlags) openLive(stderr io.Writer) (r *input, stop func(), err error) {
-	paths := in.inputs()
+	paths, err := in.inputs()
+	if err != nil {
+		return nil, func() {}, err
+	}
 	st, err := os.Stdin.Stat()
 	if len(paths) != 1 || paths[0] != "" && paths[0] != "-" || err != nil || st.Mode()&os.ModeNamedPipe == 0 {
-		r, err = in.open(stderr)
+		r, err = in.open("this output", stderr)
 		return r, func() {}, err
 	}
 	memory.WhileRecording.Tune()

@@ -26,8 +26,8 @@ func programName(arg0 string) string {
 }
 
 // warnAsPerf lists the unresolved files with perf's messages.
-func (in *input) warnAsPerf(stderr io.Writer) {
-	for _, u := range in.session.Symbols.Unresolved() {
+func (l *findings) warnAsPerf(stderr io.Writer) {
+	for _, u := range l.unresolved {
 		switch {
 		case !session.IsFile(u.Path):
 		case u.Reason != symbolize.NoSymbol:

@@ -73,6 +73,7 @@ func (o *reportFlags) add(c *cobra.Command) {
 		o.view.addOther(s)
 	})
 	cli.AddFlags(c, "Formats for other tools", o.formats.add)
+	cli.AddFlags(c, "Formats for other tools", o.formats.addRows)
 	cli.AddFlags(c, cli.General, o.view.addGeneral)
 }
 
@@ -158,7 +159,14 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		stderr, o.head.header, o.head.headerOnly = io.Discard, false, false
 	}
 	o.input.keepExited = true
-	in, err := o.input.open(stderr)
+	paths, err := o.input.inputs()
+	if err != nil {
+		return err
+	}
+	if len(paths) > 1 {
+		return o.runMany(paths, s, stdout, stderr)
+	}
+	in, err := o.input.openPath(paths[0], stderr)
 	if err != nil {
 		return err
 	}

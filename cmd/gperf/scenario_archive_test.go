@@ -199,6 +199,9 @@ func TestScenarioArchiveMembers(t *testing.T) {
 			kcore.Close()
 			want = slices.Insert(want, 2, ".debug/[kernel.kcore]/"+kernel+"/kcore")
 		}
+		if flag != "--no-debug" {
+			want = slices.Insert(want, len(want)-1, ".debug/.lines/"+id+".srcline")
+		}
 		if !slices.Equal(names, want) {
 			t.Errorf("archive %s has\n%s\nwant\n%s", flag, strings.Join(names, "\n"), strings.Join(want, "\n"))
 		}

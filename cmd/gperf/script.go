@@ -153,17 +153,39 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 		return o.packets.print(&o.input, opts.Nanosecs, stdout, stderr)
 	}
 	o.input.keepExited = opts.Compat == script.Perf6
-	in, err := o.input.open(stderr)
+	paths, err := o.input.inputs()
+	if err != nil {
+		return err
+	}
+	if len(paths) > 1 {
+		return o.printMany(paths, opts, stdout, stderr)
+	}
+	in, err := o.input.openPath(paths[0], stderr)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
+	skipped, err := o.printOne(stdout, in, opts)
+	incomplete := in.warn(stderr, skipped)
+	return cmp.Or(err, incomplete)
+}
+
+func (o *scriptFlags) printOne(stdout io.Writer, in *input, opts script.Options) (format.Skipped, error) {
 	in.lines = opts.Fields.Asks(script.FieldSrcline | script.FieldSrcfile)
 	if o.anyDepth {
 		opts.MaxStack = in.recordedDepth()
 	}
-	skipped, err := o.print(stdout, in, opts)
-	incomplete := in.warn(stderr, skipped)
+	return o.print(stdout, in, opts)
+}
+
+// printMany prints several recordings, one after the other.
+func (o *scriptFlags) printMany(paths []string, opts script.Options, stdout, stderr io.Writer) error {
+	m, err := o.input.readMany(paths, stderr, nil)
+	if err != nil {
+		return err
+	}
+	err = m.each(func(in *input, _ *source) (format.Skipped, error) { return o.printOne(stdout, in, opts) })
+	incomplete := m.close()
 	return cmp.Or(err, incomplete)
 }
 

@@ -459,7 +459,7 @@ func TestScriptErrors(t *testing.T) {
 		{"script", exitError, "no perf.data in this directory: record one with gperf record, or name one with -i"},
 		{"script -i nothere", exitError, "nothere: no such file or directory"},
 		{"script -i text", exitError, `text: at offset 0x0: the file begins with "#!/bin/s" instead of "PERFILE2": not a perf.data file`},
-		{"script -i .", exitError, "data: no such file"},
+		{"script -i .", exitError, "no recordings"},
 		{"script --nonsense", exitUsage, "unknown flag: --nonsense"},
 		{"script text", exitError, `text: at offset 0x0: the file begins with "#!/bin/s" instead of "PERFILE2"`},
 		{"script text text", exitUsage, `unexpected argument "text": name a file with -i`},

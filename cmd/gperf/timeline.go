@@ -4,22 +4,41 @@ import (
 	"cmp"
 	"io"
 
+	"gperf/format"
 	"gperf/report/timeline"
 )
 
-// list writes the samples of all inputs in the order of time.
-func (o *formatFlags) list(inputs []*input, opts timeline.Options, stdout, stderr io.Writer) error {
+// list writes the samples of a recording in the order of time.
+func (o *formatFlags) list(in *input, opts timeline.Options, stdout, stderr io.Writer) error {
 	var incomplete error
 	err := o.write(stdout, func(w io.Writer) error {
 		out := timeline.New(o.format, w, opts)
-		for _, in := range inputs {
-			skipped, err := out.Add(in.session)
-			incomplete = cmp.Or(incomplete, in.warn(stderr, skipped))
-			if err != nil {
-				return in.Wrap(err)
-			}
+		skipped, err := out.Add(in.session)
+		incomplete = in.warn(stderr, skipped)
+		if err != nil {
+			return in.Wrap(err)
 		}
 		return out.Finish()
 	})
+	return cmp.Or(err, incomplete)
+}
+
+// listMany writes the samples of several recordings, one after the other.
+func (o *formatFlags) listMany(paths []string, from *inputFlags, opts timeline.Options,
+	stdout, stderr io.Writer) error {
+	opts.Origins = true
+	m, err := from.readMany(paths, stderr, nil)
+	if err != nil {
+		return err
+	}
+	err = o.write(stdout, func(w io.Writer) error {
+		out := timeline.New(o.format, w, opts)
+		err := m.each(func(in *input, _ *source) (format.Skipped, error) { return out.Add(in.session) })
+		if err != nil {
+			return err
+		}
+		return out.Finish()
+	})
+	incomplete := m.close()
 	return cmp.Or(err, incomplete)
 }

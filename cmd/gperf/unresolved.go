@@ -19,20 +19,19 @@ const (
 
 // warnUnresolved lists the files that gperf could not symbolize, with the reason and the
 // build ID. It only counts files with few samples.
-func (in *input) warnUnresolved(stderr io.Writer) {
+func (l *findings) warnUnresolved(stderr io.Writer) {
 	if self == perfName {
-		in.warnAsPerf(stderr)
+		l.warnAsPerf(stderr)
 		return
 	}
 	const debug = "install their debug packages (-dbgsym, -dbg), or name a server (--debuginfod=URL)"
 	var missing, stripped []symbolize.Unresolved
-	shares := in.session.Unresolved()
 	few := 0
-	for _, u := range in.session.Symbols.Unresolved() {
+	for _, u := range l.unresolved {
 		switch {
 		case !session.IsFile(u.Path) && u.Path != dso.VDSO && !dso.IsFunctions(u.Path): // warn reports the kernel
 		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // most addresses have a symbol
-		case shares[session.DSOFile{Path: u.Path, ID: u.ID}] < minUnresolved:
+		case l.shares[session.DSOFile{Path: u.Path, ID: u.ID}] < minUnresolved*float64(l.Samples):
 			few++
 		case u.Reason == symbolize.NoSymbol:
 			stripped = append(stripped, u)
@@ -41,11 +40,11 @@ func (in *input) warnUnresolved(stderr io.Writer) {
 		}
 	}
 	way := "run gperf archive on the recorded machine, or copy the files with these build IDs"
-	if in.Packed != nil {
+	if l.packed > 0 {
 		way = "the archive does not contain them; copy the files with these build IDs (--symfs)"
 	}
-	in.listFiles(stderr, "addresses in %d %s have no names: "+way, missing)
-	in.listFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
+	l.listFiles(stderr, "addresses in %d %s have no names: "+way, missing)
+	l.listFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
 	if few > 0 {
 		more := ""
 		if len(missing)+len(stripped) > 0 {
@@ -54,12 +53,12 @@ func (in *input) warnUnresolved(stderr io.Writer) {
 		fmt.Fprintf(stderr, "gperf: addresses in %d %s%s have no names, in less than 1 %% of the samples each\n",
 			few, more, filesWord(few))
 	}
-	for _, err := range in.session.Symbols.Damage() {
+	for _, err := range l.debug {
 		fmt.Fprintf(stderr, "gperf: %v\n", err)
 	}
-	if in.lines {
-		in.listFiles(stderr, "addresses in %d %s have no source lines: "+debug,
-			slices.DeleteFunc(in.session.Symbols.Lineless(), func(u symbolize.Unresolved) bool {
+	if l.lines {
+		l.listFiles(stderr, "addresses in %d %s have no source lines: "+debug,
+			slices.DeleteFunc(l.lineless, func(u symbolize.Unresolved) bool {
 				return slices.ContainsFunc(missing, func(m symbolize.Unresolved) bool { return m.Path == u.Path })
 			}))
 	}
@@ -67,20 +66,20 @@ func (in *input) warnUnresolved(stderr io.Writer) {
 
 // listFiles prints the line what, with the number of files and "file" or "files" filled in,
 // and lists the files.
-func (in *input) listFiles(stderr io.Writer, what string, l []symbolize.Unresolved) {
-	if len(l) == 0 {
+func (l *findings) listFiles(stderr io.Writer, what string, list []symbolize.Unresolved) {
+	if len(list) == 0 {
 		return
 	}
-	fmt.Fprintf(stderr, "gperf: "+what+"\n", len(l), filesWord(len(l)))
-	shown := len(l)
-	if !in.verbose {
+	fmt.Fprintf(stderr, "gperf: "+what+"\n", len(list), filesWord(len(list)))
+	shown := len(list)
+	if !l.verbose {
 		shown = min(shown, maxUnresolved)
 	}
-	for _, u := range l[:shown] {
+	for _, u := range list[:shown] {
 		fmt.Fprintf(stderr, "  %-40s %s: %v\n", u.ID, u.Path, reasonText(u))
 	}
-	if len(l) > shown {
-		fmt.Fprintf(stderr, "  and %d more, which -v lists\n", len(l)-shown)
+	if len(list) > shown {
+		fmt.Fprintf(stderr, "  and %d more, which -v lists\n", len(list)-shown)
 	}
 }
 

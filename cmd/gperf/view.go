@@ -8,6 +8,7 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/web"
+	"gperf/format"
 	"gperf/internal/archive"
 )
 
@@ -23,7 +24,7 @@ func viewCommand() *cobra.Command {
 	return c
 }
 
-func (in *inputFlags) Paths() []string { return in.inputs() }
+func (in *inputFlags) Paths() []string { return in.paths }
 
 func (in *inputFlags) Open(path string, stderr io.Writer) (*web.Input, error) {
 	r, err := in.openPath(path, stderr)
@@ -31,6 +32,16 @@ func (in *inputFlags) Open(path string, stderr io.Writer) (*web.Input, error) {
 		return nil, err
 	}
 	return r.viewed(), nil
+}
+
+func (in *inputFlags) Each(paths []string, stderr io.Writer,
+	use func(i int, in *web.Input) (format.Skipped, error)) (incomplete, err error) {
+	m, err := in.readMany(paths, stderr, nil)
+	if err != nil {
+		return nil, err
+	}
+	err = m.each(func(r *input, src *source) (format.Skipped, error) { return use(src.number, r.viewed()) })
+	return m.close(), err
 }
 
 func (in *inputFlags) Prepare(r *archive.Recording, stderr io.Writer) (*web.Input, error) {

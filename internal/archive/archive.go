@@ -12,6 +12,7 @@
 //	.debug/.build-id/xx/yyyy…/vdso             the vdso
 //	.debug/[kernel.kallsyms]/xxyyyy…/kallsyms  symbols of the kernel, its modules and BPF programs
 //	.debug/[kernel.kcore]/xxyyyy…/kcore        code of the kernel, its modules and BPF programs
+//	.debug/.lines/xxyyyy….srcline              source lines of the hit addresses (symbolize/srcline)
 //	usr/lib/debug/…                            debug information without a build ID, or a second file of one
 //	tmp/perf-PID.map, …                        other files, by path
 //	.pieces                                    the positions of the other members' pieces
@@ -26,6 +27,7 @@ package archive
 import (
 	"bytes"
 	"errors"
+	"os"
 )
 
 // Errors of opening an archive; test for them with errors.Is.
@@ -52,4 +54,19 @@ func Is(head []byte) bool {
 		}
 	}
 	return false
+}
+
+// Check returns the error of opening the archive at path.
+func Check(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = Open(f, st.Size())
+	return err
 }

@@ -1,12 +1,14 @@
 package archive
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"gperf/format"
 	"gperf/format/tracepoint"
@@ -18,6 +20,7 @@ import (
 // Hits are the files and address ranges that a recording's addresses hit.
 type Hits struct {
 	session *session.Session
+	frames  map[*session.Frame]bool
 	dsos    map[*session.DSO]*hitFile
 	files   map[fileKey]*hitFile
 	// perfMaps holds the names of perf maps that may name hit addresses.
@@ -48,6 +51,7 @@ func Collect(s *session.Session, mapped bool) (*Hits, format.Skipped, error) {
 	}
 	h := &Hits{
 		session:  s,
+		frames:   frames,
 		dsos:     map[*session.DSO]*hitFile{},
 		files:    map[fileKey]*hitFile{},
 		perfMaps: map[string]bool{},
@@ -203,7 +207,27 @@ func (h *Hits) Pack(p *Packer, warn func(error)) (noDebug []string, err error) {
 			noDebug = append(noDebug, f.Paths[0])
 		}
 	}
-	return noDebug, nil
+	if p.NoDebug {
+		return noDebug, nil
+	}
+	return noDebug, h.packLines(p)
+}
+
+// packLines packs the source lines of the hit addresses, so that reports need not read the debug information.
+func (h *Hits) packLines(p *Packer) error {
+	session.LookUpCalls(func(yield func(session.ChainFrame) bool) {
+		for f := range h.frames {
+			if f != nil && !(yield(session.ChainFrame{Frame: f}) && yield(session.ChainFrame{Frame: f, Caller: true})) {
+				return
+			}
+		}
+	})
+	for name, file := range h.session.Symbols.PackedLines() {
+		if err := p.Add(name, time.Time{}, bytes.NewReader(file)); err != nil {
+			return &WriteError{err}
+		}
+	}
+	return nil
 }
 
 // PackPerf packs the files that have build IDs, and returns their number. It calls warn

@@ -100,11 +100,8 @@ func (a *Archive) readIndex(r io.ReaderAt, list []*member) error {
 		if m.file.Method != zip.Deflate {
 			return fmt.Errorf("%w: %s is not deflated", ErrDamaged, m.file.Name)
 		}
-		off, err := m.file.DataOffset()
-		if err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrDamaged, m.file.Name, err)
-		}
-		m.raw, m.pieces = io.NewSectionReader(r, off, int64(m.file.CompressedSize64)), all[i]
+		m.pieces = all[i]
+		m.raw = sync.OnceValues(func() (io.ReaderAt, error) { return m.open(r) })
 	}
 	return nil
 }
@@ -185,8 +182,8 @@ func (f *file) Close() error               { return nil }
 type member struct {
 	file   *zip.File
 	size   int64
-	raw    io.ReaderAt // deflated
-	pieces []piece     // and the end; nil: not in pieces
+	raw    func() (io.ReaderAt, error) // deflated; the first call reads the member's header
+	pieces []piece                     // and the end; nil: not in pieces
 
 	mu     sync.Mutex
 	kept   [8]keptPiece // read last, the latest first
@@ -242,9 +239,22 @@ func (m *member) end(n int, p []byte) (int, error) {
 
 func (m *member) pieceSize(i int) int { return int(min(pieceSize, m.size-int64(i)*pieceSize)) }
 
+// open returns the deflated member in the archive r.
+func (m *member) open(r io.ReaderAt) (io.ReaderAt, error) {
+	off, err := m.file.DataOffset()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, m.file.Name, err)
+	}
+	return io.NewSectionReader(r, off, int64(m.file.CompressedSize64)), nil
+}
+
 func (m *member) inflate(p []byte, i int) error {
+	all, err := m.raw()
+	if err != nil {
+		return err
+	}
 	from, to := m.pieces[i].off, m.pieces[i+1].off
-	raw := io.NewSectionReader(m.raw, from, to-from)
+	raw := io.NewSectionReader(all, from, to-from)
 	if err := inflate(p, raw, m.pieces[i].crc); err != nil {
 		return fmt.Errorf("%s at offset %#x: %w", m.file.Name, int64(i)*pieceSize, err)
 	}

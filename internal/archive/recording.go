@@ -52,6 +52,22 @@ func OpenStream(b io.Reader, path string) (*Recording, error) {
 	return r, nil
 }
 
+// OpenRecordingAt reads the beginning of a recording or archive of size bytes, which was written at a time, zero if
+// unknown. path is for messages. Close closes r, if it is an io.Closer.
+func OpenRecordingAt(r io.ReaderAt, size int64, path string, written time.Time) (*Recording, error) {
+	rec := &Recording{Path: path, Written: written}
+	if c, ok := r.(io.Closer); ok {
+		rec.closers = append(rec.closers, c)
+	}
+	p := Part{ReaderAt: r, Size: size, Changed: written}
+	rec.Parts = []Part{p}
+	if err := rec.Wrap(rec.openPart(p)); err != nil {
+		rec.Close()
+		return nil, err
+	}
+	return rec, nil
+}
+
 // Close closes the files that OpenRecording opened.
 func (r *Recording) Close() {
 	for _, c := range r.closers {
@@ -102,6 +118,11 @@ func (r *Recording) openFile(fd *os.File) error {
 	if err != nil {
 		return err
 	}
+	return r.openPart(p)
+}
+
+// openPart opens the only file of a recording, or an archive.
+func (r *Recording) openPart(p Part) (err error) {
 	head := make([]byte, 4)
 	if p.ReadAt(head, 0); Is(head) {
 		return r.openPacked(p)

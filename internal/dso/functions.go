@@ -23,8 +23,8 @@ func IsFunctions(name string) bool { return name == PythonName }
 // Carried are the files with functions that a recording contains.
 type Carried struct {
 	mu    sync.Mutex
-	files map[uint64]*sparse // incomplete, by the address of their mapping
-	bytes int                // of all files
+	files map[carriedKey]*sparse // incomplete
+	bytes int                    // of all files
 	done  map[BuildID]*sparse
 }
 
@@ -33,9 +33,16 @@ const (
 	maxCarriedFile = 64 << 20  // size of a file
 )
 
-// Add adds some bytes of a file at the address that they have in its mapping. The first bytes come last. It copies b.
-func (c *Carried) Add(addr uint64, b []byte) {
-	at, off := addr&^(FunctionsSize-1), addr%FunctionsSize
+// carriedKey identifies a file of a recording.
+type carriedKey struct {
+	recording any
+	at        uint64 // the address of its mapping
+}
+
+// Add adds some bytes of a recording's file at the address that they have in its mapping. The first bytes come last. It
+// copies b.
+func (c *Carried) Add(recording any, addr uint64, b []byte) {
+	at, off := carriedKey{recording, addr &^ (FunctionsSize - 1)}, addr%FunctionsSize
 	if addr < FunctionsBase || addr >= 2*FunctionsBase || off+uint64(len(b)) > maxCarriedFile {
 		return
 	}
@@ -45,7 +52,7 @@ func (c *Carried) Add(addr uint64, b []byte) {
 		return
 	}
 	if c.files == nil {
-		c.files, c.done = map[uint64]*sparse{}, map[BuildID]*sparse{}
+		c.files, c.done = map[carriedKey]*sparse{}, map[BuildID]*sparse{}
 	}
 	f := c.files[at]
 	if f == nil {

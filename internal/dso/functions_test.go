@@ -20,7 +20,8 @@ func TestCarried(t *testing.T) {
 	}
 	f := &sparse{size: 30, parts: []part{{20, []byte("world")}, {0, []byte("hello")}}}
 	got, err := io.ReadAll(io.NewSectionReader(f, 0, 100))
-	if want := "hello" + string(make([]byte, 15)) + "world" + string(make([]byte, 5)); string(got) != want || err != nil {
+	want := "hello" + string(make([]byte, 15)) + "world" + string(make([]byte, 5))
+	if string(got) != want || err != nil {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 	var none *Carried
@@ -28,9 +29,9 @@ func TestCarried(t *testing.T) {
 		t.Error("a file of no recording")
 	}
 	c := new(Carried)
-	c.Add(FunctionsBase+1000, exe[1000:])
-	c.Add(0x1000, exe[:1000])
-	c.Add(1<<63, exe[:1000])
+	c.Add(nil, FunctionsBase+1000, exe[1000:])
+	c.Add(nil, 0x1000, exe[:1000])
+	c.Add(nil, 1<<63, exe[:1000])
 	if len(c.done) != 0 || len(c.files) != 1 {
 		t.Errorf("%d files are complete, %d not", len(c.done), len(c.files))
 	}
@@ -43,7 +44,7 @@ func FuzzCarried(f *testing.F) {
 		c := new(Carried)
 		for len(b) >= 10 {
 			addr, n := binary.LittleEndian.Uint64(b), min(int(binary.LittleEndian.Uint16(b[8:])), len(b)-10)
-			c.Add(addr, b[10:10+n])
+			c.Add(nil, addr, b[10:10+n])
 			b = b[10+n:]
 		}
 		for id := range c.done {

@@ -21,3 +21,34 @@ func Do(n int, do func(i int)) {
 	}
 	workers.Wait()
 }
+
+// InOrder calls make for each number below n, for several of them at once, and use with the results in the order of the
+// numbers, in the caller's goroutine. There are at most as many results at a time as CPUs, besides the one in use. It
+// ends with the first error of use, after the running calls of make; drop, if set, gets their results.
+func InOrder[T any](n int, make func(i int) T, use func(i int, v T) error, drop func(v T)) error {
+	var running []chan T // of consecutive numbers, the first is used next
+	next := 0
+	start := func() {
+		for ; next < n && len(running) < runtime.GOMAXPROCS(0); next++ {
+			i, made := next, newResult[T]()
+			running = append(running, made)
+			go func() { made <- make(i) }()
+		}
+	}
+	for i := range n {
+		start()
+		v := <-running[0]
+		running = running[1:]
+		if err := use(i, v); err != nil {
+			for _, made := range running {
+				if v := <-made; drop != nil {
+					drop(v)
+				}
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func newResult[T any]() chan T { return make(chan T, 1) }

@@ -20,7 +20,8 @@ type Frame struct {
 
 	label   string // replaces the name of a missing symbol
 	symbols *symbolize.Symbolizer
-	samples int // see frames.count
+	pooled  *pooled // of frames of a Pool, which have no symbols
+	samples int     // see frames.count
 	once    sync.Once
 	sym     *symbolize.Symbol
 	off     uint64
@@ -88,6 +89,8 @@ func (f *Frame) lookUp() {
 // Origin returns from which kind of file the frame's symbols are.
 func (f *Frame) Origin() dso.Origin {
 	switch m := f.Map; {
+	case f.pooled != nil:
+		return f.pooled.origin
 	case m == nil || f.symbols == nil:
 		return dso.OriginNone
 	case m.symbol != nil:

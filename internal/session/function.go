@@ -62,6 +62,9 @@ func (f ChainFrame) Label() string {
 // StartName returns the DSO and the vaddr of the start of a function without a symbol, as in openssl+0x1a2b0. It
 // returns "" for functions with a symbol, and if the DSO's file has no FDE for the address.
 func (f ChainFrame) StartName() string {
+	if p := f.Frame.pooled; p != nil {
+		return p.start
+	}
 	if why := f.Frame.Reason(); why != symbolize.NoSymbols && why != symbolize.NoSymbol {
 		return "" // the symbol is known, or there is no file
 	}

@@ -38,6 +38,7 @@ type Options struct {
 	Progress func(n, of int64)
 	// Written is the time when the file was written, zero if unknown.
 	Written time.Time
+	Origin  Origin
 }
 
 // Session reads one recording, once.

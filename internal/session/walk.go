@@ -102,8 +102,8 @@ func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
 	return w
 }
 
-// maxAhead is how many batches the reader may be ahead of the walk. It has to read a complete round of records before it
-// can pass any of them on: see rounds.Sorter.
+// maxAhead is how many batches the reader may be ahead of the walk. It has to read a complete round of records before
+// it can pass any of them on: see rounds.Sorter.
 const maxAhead = 64
 
 // readBatches sends batches of records.
@@ -264,7 +264,8 @@ func (w *walk) place() {
 	s.Comm, s.Named = s.Thread.Comm, s.Thread.Named
 	s.Namespaces, s.Parallelism = s.Thread.namespaces, m.parallelism()
 	if s.Sample.Cgroup != 0 {
-		s.Cgroup = m.cgroups[s.Sample.Cgroup]
+		cg := m.cgroups[s.Sample.Cgroup]
+		s.Cgroup, s.Container = cg.path, cg.container
 	}
 	a := &w.file.Attrs[s.Event]
 	if IsWait(a) {

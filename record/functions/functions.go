@@ -21,7 +21,7 @@ const (
 	align   = 16
 	// maxText limits the addresses of a file, and maxFunctions the functions of a recording.
 	maxText      = 1 << 30
-	maxFunctions = 1 << 18
+	maxFunctions = 1 << 17
 	maxFiles     = 1 << 16
 )
 

@@ -103,7 +103,7 @@ func TestCarried(t *testing.T) {
 		m := s.Mapping(1, round)
 		c := new(dso.Carried)
 		for _, r := range s.Complete() {
-			c.Add(r.Addr, r.New)
+			c.Add(nil, r.Addr, r.New)
 		}
 		l := dso.Locator{Carried: c, Tree: dso.Tree{Root: t.TempDir()}}
 		im, err := l.Find(dso.PythonName, dso.NewBuildID(m.BuildID))

@@ -172,7 +172,7 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 	return n.words
 }
 
-// Interpret returns the frames of a stack that a program has sent, with its interpreted frames. o is the program's output.
+// Interpret returns the frames of a stack that a program has sent as output o, with its interpreted frames.
 func (j *Merged) Interpret(o Output, s *bpf.Stack) []byte {
 	pid := int32(o.TID)
 	if j.names == nil || len(s.Interpreted) == 0 {
@@ -281,9 +281,9 @@ func (n *interpreted) read(pid int32, in *interpreter, f runtimes.Interpreted) (
 
 // describe adds the mappings of functions that samples need and the recording lacks, with a time before those samples,
 // and the functions if the recording contains them.
-func (n *interpreted) describe(j *Merged, idSize int) error {
+func (n *interpreted) describe(j *Merged, idSize int) {
 	if len(n.missing) == 0 {
-		return nil
+		return
 	}
 	at := uint64(math.MaxUint64)
 	for _, u := range slices.SortedFunc(maps.Keys(n.missing), func(a, b use) int {
@@ -303,17 +303,16 @@ func (n *interpreted) describe(j *Merged, idSize int) error {
 	}
 	clear(n.missing)
 	if !n.carry {
-		return nil
+		return
 	}
 	from := len(j.Records)
 	for _, r := range n.set.Complete() {
 		j.Records = r.Append(j.Records, idSize)
 	}
 	synth.Stamp(j.Records[from:], idSize, at)
-	if n.noCache {
-		return nil
+	if !n.noCache {
+		n.set.Save() // SaveFunctions tries again, and returns the error
 	}
-	return n.set.Save()
 }
 
 // NewFile makes another file of the recording have the mappings of functions, too.

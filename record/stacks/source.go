@@ -23,9 +23,7 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 	r.resolver.retry(built)
 	r.tables.prune(time.Now(), r.resolver.deferred.queue)
 	if r.names != nil {
-		if err := r.names.describe(&r.merged, r.like.SampleIDSize()); err != nil {
-			return 0, err
-		}
+		r.names.describe(&r.merged, r.like.SampleIDSize())
 	}
 	if err := r.merged.Write(r.mergers[0].tally, write); err != nil {
 		return 0, err

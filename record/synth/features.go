@@ -27,6 +27,7 @@ type Recording struct {
 	Attrs       []format.Attr
 	UseClockID  bool
 	ClockID     int32
+	ClockOffset *uint64 // without UseClockID: see made.Offset; nil: unknown
 	Tracefs     *tracefs.FS
 	Tracepoints []tracefs.Described
 }
@@ -70,6 +71,8 @@ func EarlySections(r *Recording) ([]format.Section, error) {
 	}
 	if r.UseClockID {
 		l = append(l, clockSections(r.ClockID)...)
+	} else if r.ClockOffset != nil {
+		l = append(l, perfClockSection(*r.ClockOffset)...)
 	}
 	tracing, err := r.Tracefs.Data(r.Tracepoints)
 	if err != nil {
@@ -258,6 +261,16 @@ func clockSections(id int32) []format.Section {
 		format.Uint64Section(format.FeatureClockID, uint64(res.Nano())),
 		format.ClockDataSection(id, uint64(wall.Nano()), uint64(clock.Nano())),
 	}
+}
+
+// perfClockSection returns CLOCK_DATA of the clock that perf uses by default; offset is what to add to times of
+// CLOCK_MONOTONIC for those of the clock.
+func perfClockSection(offset uint64) []format.Section {
+	var wall, clock unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &clock) != nil {
+		return nil
+	}
+	return []format.Section{format.ClockDataSection(-1, uint64(wall.Nano()), uint64(clock.Nano())+offset)}
 }
 
 // BuildIDSection returns the table of build IDs for kernels that do not put them into MMAP2

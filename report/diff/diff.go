@@ -5,7 +5,6 @@ package diff
 import (
 	"bufio"
 	"cmp"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -38,15 +37,6 @@ const (
 	Weighted                // difference of the periods, each multiplied by its weight
 )
 
-// Input is a recording to compare.
-type Input struct {
-	Path    string
-	Session *session.Session
-}
-
-// attr returns the attr of a histogram's event.
-func (in *Input) attr(h *report.Hist) *format.Attr { return &in.Session.File.Attrs[h.Index()] }
-
 // sameEvent reports whether the events of two recordings are the same, whatever their modifiers
 // are. The numbers of tracepoints differ between kernels, and those of PMUs between machines.
 func sameEvent(a, b *format.Attr) bool {
@@ -56,87 +46,82 @@ func sameEvent(a, b *format.Attr) bool {
 // DefaultSort is the keys without --sort.
 const DefaultSort = "dso,symbol"
 
-// Text compares the sides with the first one, the baseline, event by event. A side is one or more
-// recordings of the same; its figures are their means. The result counts the skipped parts of
-// each recording.
-func Text(w io.Writer, sides [][]Input, opts Options) (skipped []format.Skipped, err error) {
+// Comparison compares sides with the first one, the baseline, event by event. A side is one or more recordings of the
+// same; its figures are their means. Its memory is bounded by the distinct rows, and by two numbers for each row and
+// recording.
+type Comparison struct {
+	opts     Options
+	sides    [][]string // paths of recordings
+	baseline []*session.DSO
+	tables   []*table
+}
+
+// New begins a comparison of the recordings at these paths.
+func New(sides [][]string, opts Options) *Comparison {
 	opts.Empty, opts.NoChildren, opts.Groups = true, true, report.GroupsApart
 	opts.Graph.Mode = report.GraphNone
 	opts.Sort = cmp.Or(opts.Sort, DefaultSort)
-	hists := make([][][]*report.Hist, len(sides)) // by side and recording
-	for i, side := range sides {
-		for _, in := range side {
-			list, s, err := report.Histograms(in.Session, opts.Options)
-			if err != nil {
-				return skipped, fmt.Errorf("%s: %w", in.Path, err)
-			}
-			hists[i], skipped = append(hists[i], list), append(skipped, s)
-		}
-	}
-	renamed := renamedDSOs(sides)
-	out := bufio.NewWriter(w)
-	for n, base := range baselineEvents(sides[0], hists[0]) {
-		if n > 0 && !opts.Quiet {
-			out.WriteByte('\n')
-		}
-		t := newTable(&opts, base.hist, sides)
-		for i, side := range sides {
-			for j := range side {
-				if k := slices.IndexFunc(hists[i][j], func(h *report.Hist) bool {
-					return base.same(event{h, side[j].attr(h)})
-				}); k >= 0 {
-					t.add(i, j, hists[i][j][k], renamed[i][j])
-				}
-			}
-		}
-		t.write(out, sides)
-	}
-	return skipped, out.Flush()
+	return &Comparison{opts: opts, sides: sides}
 }
 
-// renamedDSOs returns for each recording the names in the baseline of DSOs that have another name there.
-func renamedDSOs(sides [][]Input) [][]map[string]string {
-	var baseline []*session.DSO
-	for _, in := range sides[0] {
-		baseline = append(baseline, in.Session.DSOs()...)
+// Histograms reads a recording. Several goroutines may read different ones. The result counts its skipped parts.
+func (c *Comparison) Histograms(s *session.Session) ([]*report.Hist, format.Skipped, error) {
+	return report.Histograms(s, c.opts.Options)
+}
+
+// Add adds the histograms of recording j of side i, in this order: those of the baseline come first. It uses the
+// session for the last time.
+func (c *Comparison) Add(i, j int, s *session.Session, hists []*report.Hist) {
+	var renamed map[string]string
+	if i == 0 {
+		c.baseline = append(c.baseline, s.DSOs()...)
+		for _, h := range hists {
+			if e := (event{h.Event, s.File.Attrs[h.Index()]}); !slices.ContainsFunc(c.tables, func(t *table) bool {
+				return t.of.same(e)
+			}) || j == 0 {
+				c.tables = append(c.tables, newTable(&c.opts, h, e, c.sides))
+			}
+		}
+	} else {
+		renamed = session.Renamed(c.baseline, s.DSOs())
 	}
-	renamed := make([][]map[string]string, len(sides))
-	for i, side := range sides {
-		for _, in := range side {
-			renamed[i] = append(renamed[i], session.Renamed(baseline, in.Session.DSOs()))
+	for _, t := range c.tables {
+		if k := slices.IndexFunc(hists, func(h *report.Hist) bool {
+			return t.of.same(event{h.Event, s.File.Attrs[h.Index()]})
+		}); k >= 0 {
+			t.add(i, j, hists[k], renamed)
 		}
 	}
-	return renamed
+	for _, h := range hists {
+		h.Detach()
+	}
+}
+
+// Write writes the tables.
+func (c *Comparison) Write(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	for n, t := range c.tables {
+		if n > 0 && !c.opts.Quiet {
+			out.WriteByte('\n')
+		}
+		t.write(out, c.sides)
+	}
+	return out.Flush()
 }
 
 // event is an event of a recording.
 type event struct {
-	hist *report.Hist
-	attr *format.Attr
+	name string
+	attr format.Attr
 }
 
 // same reports whether the events of two recordings are the same.
-func (e event) same(other event) bool {
-	return sameEvent(e.attr, other.attr) || e.hist.Event == other.hist.Event
-}
-
-// baselineEvents returns the events that a recording of the baseline has.
-func baselineEvents(side []Input, hists [][]*report.Hist) (list []event) {
-	for j, in := range side {
-		for _, h := range hists[j] {
-			e := event{h, in.attr(h)}
-			if j == 0 || !slices.ContainsFunc(list, e.same) {
-				list = append(list, e)
-			}
-		}
-	}
-	return list
-}
+func (e event) same(other event) bool { return sameEvent(&e.attr, &other.attr) || e.name == other.name }
 
 // table is the rows of one event.
 type table struct {
 	*Options
-	event   string
+	of      event
 	columns []report.Column // of the baseline
 	totals  [][]count       // by side and recording
 	shown   []count         // the baseline's totals in the column of its percentages
@@ -167,8 +152,8 @@ func zeroCounts[T any](sides [][]T) [][]count {
 	return list
 }
 
-func newTable(o *Options, base *report.Hist, sides [][]Input) *table {
-	t := &table{Options: o, event: base.Event, columns: base.Columns(), totals: zeroCounts(sides),
+func newTable(o *Options, base *report.Hist, of event, sides [][]string) *table {
+	t := &table{Options: o, of: of, columns: base.Columns(), totals: zeroCounts(sides),
 		byKey: map[string]*row{}}
 	t.shown = t.totals[0]
 	for _, c := range t.columns {
@@ -195,7 +180,7 @@ func (t *table) add(i, j int, h *report.Hist, renamed map[string]string) {
 		}
 		r := t.byKey[key.String()]
 		if r == nil {
-			r = &row{first: e, columns: columns, values: values, widths: make([]int, len(columns)),
+			r = &row{first: h.DetachedEntry(e), columns: columns, values: values, widths: make([]int, len(columns)),
 				counts: zeroCounts(t.totals)}
 			t.byKey[key.String()] = r
 			t.rows = append(t.rows, r)

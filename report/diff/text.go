@@ -122,7 +122,7 @@ func (t *table) formula(r *row, i int) string {
 	return fmt.Sprintf("(%d * 100 / %d) - (%d * 100 / %d)", new, meanPeriod(t.totals[i]), old, meanPeriod(t.shown))
 }
 
-func (t *table) write(w *bufio.Writer, sides [][]Input) {
+func (t *table) write(w *bufio.Writer, sides [][]string) {
 	if t.Noise {
 		t.estimate()
 	}
@@ -206,8 +206,8 @@ func (t *table) right(b []byte, text string, width int) []byte {
 }
 
 // writeHead writes what precedes the rows.
-func (t *table) writeHead(w *bufio.Writer, sides [][]Input, figures []figure) {
-	fmt.Fprintf(w, "# Event '%s'\n#\n", t.event)
+func (t *table) writeHead(w *bufio.Writer, sides [][]string, figures []figure) {
+	fmt.Fprintf(w, "# Event '%s'\n#\n", t.of.name)
 	if t.Verbose || len(slices.Concat(sides...)) > 2 {
 		writePaths(w, sides)
 	}
@@ -232,15 +232,15 @@ func (t *table) writeHead(w *bufio.Writer, sides [][]Input, figures []figure) {
 	}
 }
 
-func writePaths(w *bufio.Writer, sides [][]Input) {
+func writePaths(w *bufio.Writer, sides [][]string) {
 	fmt.Fprint(w, "# Data files:\n")
 	for i, side := range sides {
 		mark := ""
 		if i == 0 {
 			mark = "(Baseline)"
 		}
-		for _, in := range side {
-			fmt.Fprintf(w, "#  [%d] %s %s\n", i, in.Path, mark)
+		for _, path := range side {
+			fmt.Fprintf(w, "#  [%d] %s %s\n", i, path, mark)
 		}
 	}
 	fmt.Fprint(w, "#\n")

@@ -22,6 +22,8 @@ type Loader struct {
 	// Exact keeps functions of the same name apart, and addresses without a symbol, as gperf report does, and sets the
 	// fields of functions and frames that say where they are.
 	Exact bool
+	// Origins adds the host, file and boot of each recording to the fields of its samples.
+	Origins bool
 	// Ticks makes Add call Tick for each value, between samples: Table may be called then, to see a recording that is
 	// still made. An error of Tick ends Add.
 	Ticks <-chan time.Time
@@ -79,7 +81,11 @@ func (l *Loader) Add(src Source) (format.Skipped, error) {
 	t.Recordings = append(t.Recordings, Recording{Path: src.Path, Baseline: src.Baseline, Cmdline: s.File.Cmdline(),
 		About: inspect.Facts(s.File), Start: t.Len(), First: math.MaxUint64})
 	var err error
-	if in.fields, err = by.New(s.File, s.Symbols, by.Options{Few: true}); err != nil {
+	opts := by.Options{Few: true, Origin: s.Origin}
+	if l.Origins {
+		opts.Words = session.OriginKeys
+	}
+	if in.fields, err = by.New(s.File, s.Symbols, opts); err != nil {
 		return format.Skipped{}, err
 	}
 	for i := range s.File.Attrs {
@@ -211,9 +217,25 @@ func (in *input) group(s *session.Sample) int32 {
 	return id
 }
 
+// Settle names the frames that were read so far. The sessions of their recordings are not used any more, so that their
+// memory can be freed, except with Exact.
+func (l *Loader) Settle() {
+	l.settle()
+	l.chainFrame = map[session.ChainFrame][]int32{}
+}
+
 // Table returns the samples that were read so far. It looks up the names of new frames on all CPUs. Later calls of Add
 // leave the table as it is.
 func (l *Loader) Table() *Table {
+	l.settle()
+	t := l.table
+	t.Recordings = append([]Recording(nil), t.Recordings...) // Add changes them
+	t.index()
+	return &t
+}
+
+// settle names the new frames, and adds their stacks to the table.
+func (l *Loader) settle() {
 	if l.events == nil {
 		l.init()
 	}
@@ -223,10 +245,6 @@ func (l *Loader) Table() *Table {
 		l.table.Stacks = append(l.table.Stacks, l.node(&l.chains[known+i]))
 		l.chains[known+i] = chain{} // the map's key keeps the frames' memory
 	}
-	t := l.table
-	t.Recordings = append([]Recording(nil), t.Recordings...) // Add changes them
-	t.index()
-	return &t
 }
 
 // frameFunctions is a frame of the recording with its functions.

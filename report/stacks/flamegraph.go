@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"gperf/format"
 	"gperf/internal/intern"
 	"gperf/internal/session"
 )
@@ -136,14 +135,14 @@ func (c *Set) flames() *flames {
 
 func (p *flames) describe(c *Set) {
 	var sides []string
-	for _, files := range [][]*format.File{c.bases, c.files} {
+	for _, files := range [][]facts{c.bases, c.files} {
 		var lines []string
-		for _, f := range files {
-			lines = append(lines, strings.Join(f.Cmdline(), " "))
-			for _, line := range about(f) {
-				if !slices.Contains(p.About, line) {
-					p.About = append(p.About, line)
-				}
+		for _, f := range files[:min(len(files), maxAbout)] {
+			lines = append(lines, f.cmdline)
+		}
+		for _, line := range comments(files) {
+			if !slices.Contains(p.About, line) {
+				p.About = append(p.About, line)
 			}
 		}
 		lines = slices.Compact(slices.DeleteFunc(lines, func(s string) bool { return s == "" }))

@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -76,17 +77,36 @@ func (p *profiler) describe() {
 		p.TimeNanos = p.began.UnixNano()
 	}
 	p.DurationNanos = int64(p.lasted / time.Nanosecond)
-	for _, f := range slices.Concat(p.bases, p.files) {
-		p.Comments = append(p.Comments, about(f)...)
-	}
+	p.Comments = append(p.Comments, comments(slices.Concat(p.bases, p.files))...)
 }
 
-// about returns the description of a recording, one line per fact.
-func about(f *format.File) (lines []string) {
-	if line := f.Cmdline(); len(line) > 0 {
-		lines = append(lines, "cmdline: "+strings.Join(line, " "))
+// facts describe a recording.
+type facts struct {
+	cmdline string
+	about   []string // lines
+}
+
+func factsOf(f *format.File) facts {
+	line := strings.Join(f.Cmdline(), " ")
+	var about []string
+	if line != "" {
+		about = append(about, "cmdline: "+line)
 	}
-	return append(lines, inspect.Facts(f)...)
+	return facts{line, append(about, inspect.Facts(f)...)}
+}
+
+// maxAbout is how many recordings a result describes.
+const maxAbout = 16
+
+// comments returns the facts about recordings.
+func comments(recordings []facts) (l []string) {
+	for _, r := range recordings[:min(len(recordings), maxAbout)] {
+		l = append(l, r.about...)
+	}
+	if n := len(recordings) - maxAbout; n > 0 {
+		l = append(l, fmt.Sprintf("and %d more recordings", n))
+	}
+	return l
 }
 
 func (p *profiler) add(t *tally) {

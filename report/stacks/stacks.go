@@ -47,8 +47,8 @@ type Set struct {
 	byKey   map[tallyKey]int32
 
 	wakerKeys map[wakerKey]*wakerKey
-	bases     []*format.File // of the baseline
-	files     []*format.File // of all recordings but the baseline
+	bases     []facts // about the recordings of the baseline
+	files     []facts // about all others
 	dsos      struct{ base, others []*session.DSO }
 	began     time.Time                 // the earliest start of the recordings, zero if unknown
 	lasted    time.Duration             // all of them together
@@ -74,10 +74,13 @@ type stackEvent struct {
 	unit       string // of its periods
 	period     uint64 // as requested, 0 if the kernel chose it
 	samples    uint64
-	total      uint64                                  // of the periods
-	base       struct{ samples, total, weight uint64 } // of the baseline; weight is that of Folded
-	weight     uint64
+	total      uint64      // of the periods
+	base       eventTotals // of the baseline
+	weight     uint64      // see Folded
 }
+
+// eventTotals are the sums of the samples of an event.
+type eventTotals struct{ samples, total, weight uint64 }
 
 // counted reports whether each sample counts as one in folded stacks, whatever its period is.
 func (e *stackEvent) counted() bool { return e.tracepoint && e.field == "" && e.unit == "count" }
@@ -135,15 +138,11 @@ func (c *Set) AddBaseline(s *session.Session) (format.Skipped, error) { return c
 func (c *Set) differs() bool { return len(c.bases) > 0 }
 
 func (c *Set) add(s *session.Session, base bool) (format.Skipped, error) {
-	if c.byKey == nil {
-		c.byKey, c.wakers = map[tallyKey]int32{}, map[string]*session.Frame{}
-		c.wakerKeys = map[wakerKey]*wakerKey{}
-		c.fieldGroups, c.unlabeled = map[int32]map[string]bool{}, map[int32]uint64{}
-	}
+	c.init()
 	if base {
-		c.bases = append(c.bases, s.File)
+		c.bases = append(c.bases, factsOf(s.File))
 	} else {
-		c.files = append(c.files, s.File)
+		c.files = append(c.files, factsOf(s.File))
 	}
 	in := stacksInput{Set: c, session: s, base: base, first: math.MaxUint64}
 	for i := range s.File.Attrs {
@@ -162,6 +161,14 @@ func (c *Set) add(s *session.Session, base bool) (format.Skipped, error) {
 	return skipped, err
 }
 
+func (c *Set) init() {
+	if c.byKey == nil {
+		c.byKey, c.wakers = map[tallyKey]int32{}, map[string]*session.Frame{}
+		c.wakerKeys = map[wakerKey]*wakerKey{}
+		c.fieldGroups, c.unlabeled = map[int32]map[string]bool{}, map[int32]uint64{}
+	}
+}
+
 // event returns the index in Set.events of event i of the file.
 func (c *Set) event(f *format.File, i int) int32 {
 	name, a := f.EventName(i), &f.Attrs[i]
@@ -171,8 +178,16 @@ func (c *Set) event(f *format.File, i int) int32 {
 	if c.Weight != "" {
 		e.unit = session.Unit(c.Weight)
 	}
+	if a.Flags&format.FlagFreq == 0 {
+		e.period = a.SamplePeriod
+	}
+	return c.index(&e)
+}
+
+// index returns the index in Set.events of an event, which it adds without samples if it is missing.
+func (c *Set) index(e *stackEvent) int32 {
 	for _, same := range []func(*stackEvent) bool{
-		func(old *stackEvent) bool { return old.name == name },
+		func(old *stackEvent) bool { return old.name == e.name },
 		func(old *stackEvent) bool {
 			return c.differs() && e.generic() && old.typ == e.typ && old.config == e.config
 		},
@@ -183,10 +198,9 @@ func (c *Set) event(f *format.File, i int) int32 {
 			}
 		}
 	}
-	if a.Flags&format.FlagFreq == 0 {
-		e.period = a.SamplePeriod
-	}
-	c.events = append(c.events, e)
+	added := *e
+	added.samples, added.total, added.weight, added.base = 0, 0, 0, eventTotals{}
+	c.events = append(c.events, added)
 	return int32(len(c.events) - 1)
 }
 
@@ -217,7 +231,8 @@ type recentTally struct {
 // readKeys finds the keys of the set in the recording.
 func (in *stacksInput) readKeys() (err error) {
 	f, symbols := in.session.File, in.session.Symbols
-	if in.by, err = by.New(f, symbols, by.Options{Words: in.By, Quantum: in.Quantum}); err == nil && in.Fields {
+	if in.by, err = by.New(f, symbols, by.Options{Words: in.By, Quantum: in.Quantum,
+		Origin: in.session.Origin}); err == nil && in.Fields {
 		in.fields, err = by.New(f, symbols, by.Options{Few: true})
 	}
 	return err
@@ -309,23 +324,24 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 		i = int32(len(in.tallies))
 		in.byKey[k] = i
 		in.tallies = append(in.tallies, tally{event: k.event, pid: k.pid, tid: k.tid, cpu: k.cpu, base: k.base,
-			idle: k.idle, comm: s.Comm, values: k.group.Values, fields: k.fields.Values, chained: k.chained, chain: s.Chain,
-			leaf: k.leaf, waker: s.Waker})
+			idle: k.idle, comm: s.Comm, values: k.group.Values, fields: k.fields.Values, chained: k.chained,
+			chain: s.Chain,
+			leaf:  k.leaf, waker: s.Waker})
 	}
 	recent.tally = i
 	return &in.tallies[i]
 }
 
 // wakerKey returns the same pointer for equal keys.
-func (in *stacksInput) wakerKey(w *session.Waker) *wakerKey {
+func (c *Set) wakerKey(w *session.Waker) *wakerKey {
 	k := wakerKey{comm: w.Comm, chain: w.Chain.Key()}
 	if w.Chain.Len() == 0 {
 		k.leaf = w.Leaf
 	}
-	known := in.wakerKeys[k]
+	known := c.wakerKeys[k]
 	if known == nil {
 		known = &k
-		in.wakerKeys[k] = known
+		c.wakerKeys[k] = known
 	}
 	return known
 }
@@ -372,7 +388,25 @@ func (in *stacksInput) addTime() {
 	} else if !began.IsZero() {
 		began = began.Add(-lasted)
 	}
-	if in.began.IsZero() || began.Before(in.began) {
-		in.began = began
+	in.begin(began)
+}
+
+// begin sets when the earliest recording began.
+func (c *Set) begin(at time.Time) {
+	if c.began.IsZero() || at.Before(c.began) {
+		c.began = at
 	}
 }
+
+// Types returns the names and units of the events with samples, which are the sample types of Pprof.
+func (c *Set) Types() (l [][2]string) {
+	for i := range c.events {
+		if e := &c.events[i]; e.samples+e.base.samples > 0 {
+			l = append(l, [2]string{e.name, e.unit})
+		}
+	}
+	return l
+}
+
+// Times returns when the recordings began, zero if unknown, and when they ended if they followed each other.
+func (c *Set) Times() (from, until time.Time) { return c.began, c.began.Add(c.lasted) }

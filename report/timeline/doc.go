@@ -36,6 +36,7 @@ type Options struct {
 	MaxStack int    // how many frames of a callchain are written
 	NoInline bool   // omits inlined functions
 	Weight   string // the field that session.Weight made the periods from; "" for none
+	Origins  bool   // JSON: each sample has the host, file and boot of its recording
 }
 
 // stackOf yields the frames of a sample, innermost first: up to MaxStack frames of the

@@ -19,7 +19,8 @@ import (
 // Times are in ns of the recording's clock. A stack is innermost first; functions that were
 // inlined at an address precede the one that contains them, and have "inlined": true. The fields
 // are those of a tracepoint: text as perf script prints it, or a decimal number. Waits have
-// waker_comm, waker_pid and waker_tid if their wakers were recorded. Members without a
+// waker_comm, waker_pid and waker_tid if their wakers were recorded. Samples of several recordings have host, file and
+// boot after the time. Members without a
 // value are missing.
 type jsonWriter struct {
 	Options
@@ -29,6 +30,7 @@ type jsonWriter struct {
 	events []jsonEvent
 	frames map[session.ChainFrame][]byte // their objects
 	comms  map[string][]byte
+	origin []byte // members of each sample
 	line   []byte // reused
 }
 
@@ -36,6 +38,13 @@ type jsonWriter struct {
 func (j *jsonWriter) Add(s *session.Session) (format.Skipped, error) {
 	j.fields, j.events = newFieldReader(s), nil
 	j.frames, j.comms = map[session.ChainFrame][]byte{}, map[string][]byte{}
+	j.origin = nil
+	for _, key := range session.OriginKeys {
+		if j.Origins {
+			j.origin = append(append(append(j.origin, `,"`...), key...), `":`...)
+			j.origin = append(j.origin, quoted(s.Origin.Part(key))...)
+		}
+	}
 	for i := range s.File.Attrs {
 		e := newEvent(s.File, i, j.Options)
 		j.events = append(j.events, jsonEvent{event: e, quoted: quoted(e.name)})
@@ -69,6 +78,7 @@ func (j *jsonWriter) sample(s *session.Sample) {
 	e := &j.events[s.Event]
 	b := append(j.line[:0], `{"time":`...)
 	b = strconv.AppendUint(b, s.Time, 10)
+	b = append(b, j.origin...)
 	b = append(append(b, `,"event":`...), e.quoted...)
 	b = append(append(b, `,"comm":`...), j.comm(s.Comm)...)
 	b = strconv.AppendInt(append(b, `,"pid":`...), int64(s.PID), 10)

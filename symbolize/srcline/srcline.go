@@ -14,6 +14,7 @@ import (
 	"math"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"gperf/internal/dso"
 	"gperf/internal/dso/cache"
@@ -70,6 +71,7 @@ type Index struct {
 // indexUnit is a unit's table, which Lookup makes on first use.
 type indexUnit struct {
 	once    sync.Once
+	used    atomic.Bool // by Lookup
 	table   table
 	strings []byte // of the index, up to the last one that the table needs
 	partial bool   // the unit is corrupt: some lines are missing
@@ -150,6 +152,9 @@ func (x *Index) Lookup(vaddr uint64) []InlineFrame {
 	}
 	i := int(firstUnit - owner)
 	u := x.units[i]
+	if !u.used.Load() {
+		u.used.Store(true)
+	}
 	u.once.Do(func() {
 		if u.table == nil {
 			x.makeTable(i)

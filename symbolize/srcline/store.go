@@ -1,7 +1,11 @@
 package srcline
 
 import (
+	"bytes"
 	"encoding/binary"
+	"io/fs"
+	"path"
+	"slices"
 
 	"gperf/internal/dso/cache"
 )
@@ -25,9 +29,40 @@ func NewCache() (*cache.Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The last byte is the version of this format and of the reader of DWARF: change it with either.
-	return &cache.Dir{Path: dir, Suffix: ".srcline", Magic: "gperfsl\x03", Limit: 1 << 30}, nil
+	return &cache.Dir{Path: dir, Suffix: suffix, Magic: magic, Limit: 1 << 30}, nil
 }
+
+// The last byte is the version of this format and of the reader of DWARF: change it with either.
+const (
+	suffix = ".srcline"
+	magic  = "gperfsl\x03"
+)
+
+// PackedPath is the directory of indexes in an archive.
+const PackedPath = ".debug/.lines"
+
+// PackedCache returns the indexes in an archive, whose files open opens.
+func PackedCache(open func(path string) (fs.File, error)) *cache.Dir {
+	return &cache.Dir{Path: "/" + PackedPath, Suffix: suffix, Magic: magic, Open: open}
+}
+
+// Pack returns a file for PackedCache with the units that Lookup used, and its name. The file is nil if there is none.
+func (x *Index) Pack() (name string, file []byte) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.id.IsZero() || x.golang != nil || !slices.ContainsFunc(x.units, (*indexUnit).packs) {
+		return "", nil
+	}
+	var b bytes.Buffer
+	d := PackedCache(nil)
+	if err := d.Write(&b, x.id, x.encode((*indexUnit).packs)...); err != nil {
+		return "", nil
+	}
+	return path.Base(d.File(x.id)), b.Bytes()
+}
+
+// packs reports whether the unit was used.
+func (u *indexUnit) packs() bool { return u.used.Load() && u.table != nil }
 
 // store stores the tables in the cache, if there are new ones.
 func (x *Index) store() error {
@@ -37,11 +72,11 @@ func (x *Index) store() error {
 		return nil
 	}
 	x.made = 0
-	return x.cache.Store(x.id, x.encode()...)
+	return x.cache.Store(x.id, x.encode(func(*indexUnit) bool { return true })...)
 }
 
-// encode returns the contents of the cache's file, in parts.
-func (x *Index) encode() [][]byte {
+// encode returns the contents of the cache's file, in parts, with the tables of the units that keep chooses.
+func (x *Index) encode(keep func(*indexUnit) bool) [][]byte {
 	le := binary.LittleEndian
 	var b []byte
 	for _, n := range [...]int{len(x.units), len(x.pieces), len(x.strings.b), 0} {
@@ -49,7 +84,7 @@ func (x *Index) encode() [][]byte {
 	}
 	tables := [][]byte{nil, x.strings.b}
 	for _, u := range x.units {
-		if u.partial {
+		if u.partial || !keep(u) {
 			b = le.AppendUint32(b, 0)
 			continue
 		}

@@ -2,6 +2,7 @@
 package hints
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/internal/archive"
+	"gperf/internal/archive/remote"
 	"gperf/record"
 	"gperf/record/doctor"
 	"gperf/record/event"
@@ -42,6 +44,7 @@ func Of(err error) string {
 	var unknown *event.UnknownError
 	var debug *args.NoDebugError
 	var own Hinter
+	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &own):
 		return own.Hint()
@@ -53,6 +56,12 @@ func Of(err error) string {
 		return "Unpack it (unzip FILE -d DIR) and read it there: -i DIR/perf.data --symfs DIR.\n"
 	case errors.Is(err, archive.ErrDamaged):
 		return "Copy it again, or pack it again where it was recorded (gperf archive).\n"
+	case errors.Is(err, remote.ErrRedirect):
+		return "Name the address on the other host, if you trust it.\n"
+	case errors.Is(err, remote.ErrChanged):
+		return "Run the command again.\n"
+	case errors.As(err, &certificate):
+		return "Add the certificate of its authority to those of the system, or name a file: SSL_CERT_FILE=ca.pem.\n"
 	case errors.As(err, &debug):
 		return debugHint(debug)
 	case errors.As(err, &open):

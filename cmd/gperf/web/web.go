@@ -18,6 +18,7 @@ import (
 
 	"gperf/cmd/gperf/browser"
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/inputs"
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/session"
@@ -40,6 +41,9 @@ type Opener interface {
 	Paths() []string
 	// Open opens the recording at path, or the default one if it is "".
 	Open(path string, stderr io.Writer) (*Input, error)
+	// Each opens recordings one after the other, and closes each after use, which gets its index in paths. It leaves
+	// out and reports those that cannot be read; incomplete is not nil then, or if parts were skipped.
+	Each(paths []string, stderr io.Writer, use func(i int, in *Input) (format.Skipped, error)) (incomplete, err error)
 	// Prepare makes the session of an open recording.
 	Prepare(r *archive.Recording, stderr io.Writer) (*Input, error)
 }
@@ -87,11 +91,17 @@ func (v *command) run(c *cobra.Command, args []string) error {
 	if f := c.Flags().Lookup("weight"); f != nil {
 		v.loader.Weight = f.Value.String()
 	}
-	paths := v.opener.Paths()
-	if len(args) > 0 {
-		paths = slices.Concat(slices.DeleteFunc(paths, func(p string) bool { return p == "" }), args)
+	paths, err := inputs.Expand(slices.Concat(v.opener.Paths(), args))
+	if err == nil {
+		v.baseline, err = inputs.Expand(v.baseline)
 	}
-	named := len(paths) > 1 || paths[0] != ""
+	if err != nil {
+		return err
+	}
+	named := len(paths) > 0
+	if !named {
+		paths = []string{""}
+	}
 	live := v.record != nil || v.export == "" && slices.Contains(paths, "-")
 	switch recording := v.record != nil; {
 	case recording && (len(v.record) == 0 || v.record[0] != "record" || named):
@@ -117,8 +127,43 @@ func (v *command) run(c *cobra.Command, args []string) error {
 	return v.showFiles(slices.Concat(v.baseline, paths))
 }
 
+// maxOpen is how many recordings are open at a time, and are shown again when they grow.
+const maxOpen = 8
+
+// showMany shows recordings, those of the baseline first. It reads one after the other.
+func (v *command) showMany(paths []string) error {
+	l := v.loader
+	incomplete, err := v.opener.Each(paths, v.stderr, func(i int, in *Input) (format.Skipped, error) {
+		skipped, err := l.Add(samples.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
+		l.Settle()
+		return skipped, err
+	})
+	if err != nil {
+		return err
+	}
+	t := l.Table()
+	if t.Len() == 0 {
+		return fmt.Errorf("%d recordings: %w", len(paths), view.ErrNoSamples)
+	}
+	about := view.About{Title: fmt.Sprintf("%d recordings", len(t.Recordings)), Version: 1}
+	if v.export != "" {
+		return cmp.Or(v.writePage(paths, t, about), incomplete)
+	}
+	// The code of functions is that of the first recording.
+	shown, err := v.opener.Open(t.Recordings[min(len(v.baseline), len(t.Recordings)-1)].Path, io.Discard)
+	if err == nil {
+		defer shown.Close()
+		v.server.Open = func() (*session.Session, error) { return session.New(shown.Session.Options), nil }
+	}
+	return cmp.Or(v.serve(t, about, func(context.Context) {}), incomplete)
+}
+
 // showFiles shows recordings, those of the baseline first.
 func (v *command) showFiles(paths []string) error {
+	v.loader.Origins = len(paths) > 1
+	if len(paths) > maxOpen {
+		return v.showMany(paths)
+	}
 	inputs, err := v.open(paths, v.stderr)
 	defer func() { closeAll(inputs) }()
 	if err != nil {

@@ -35,6 +35,8 @@ type Dir struct {
 	Suffix string // of the file names
 	Magic  string // 8 bytes; the last is the version
 	Limit  int64  // size of all files, in bytes
+	// Open, if set, opens the files, for example those of an archive. The Dir only reads them then.
+	Open func(path string) (fs.File, error)
 }
 
 // ErrDamaged is the error for a file that is incomplete or has another version.
@@ -65,7 +67,7 @@ func (d *Dir) Load(id dso.BuildID) ([]byte, error) {
 		return nil, fs.ErrNotExist
 	}
 	path := d.File(id)
-	f, err := os.Open(path)
+	f, err := d.open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +83,17 @@ func (d *Dir) Load(id dso.BuildID) ([]byte, error) {
 	if err := d.check(b, id); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if now := time.Now(); now.Sub(st.ModTime()) > time.Hour {
+	if now := time.Now(); d.Open == nil && now.Sub(st.ModTime()) > time.Hour {
 		os.Chtimes(path, now, now) // evict removes the oldest first; if Chtimes fails, this file goes too early
 	}
 	return b[header:], nil
+}
+
+func (d *Dir) open(path string) (fs.File, error) {
+	if d.Open != nil {
+		return d.Open(path)
+	}
+	return os.Open(path)
 }
 
 func (d *Dir) check(b []byte, id dso.BuildID) error {
@@ -102,7 +111,7 @@ func (d *Dir) check(b []byte, id dso.BuildID) error {
 // Store writes the pieces, one after another, for a build ID. It ignores a zero build
 // ID.
 func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
-	if d == nil || id.IsZero() {
+	if d == nil || id.IsZero() || d.Open != nil {
 		return nil
 	}
 	if err := os.MkdirAll(d.Path, 0o755); err != nil {
@@ -140,6 +149,11 @@ func (d *Dir) dueToEvict(pieces [][]byte) bool {
 	return rand.Int64N(d.Limit/evictShare+1) < size
 }
 
+// Write writes what Store stores to w, for a Dir with Open.
+func (d *Dir) Write(w io.Writer, id dso.BuildID, pieces ...[]byte) error {
+	return d.write(w, id, pieces)
+}
+
 func (d *Dir) write(w io.Writer, id dso.BuildID, pieces [][]byte) error {
 	h := make([]byte, header)
 	copy(h, d.Magic)
@@ -163,7 +177,7 @@ func (d *Dir) write(w io.Writer, id dso.BuildID, pieces [][]byte) error {
 
 // Drop removes the file for a build ID.
 func (d *Dir) Drop(id dso.BuildID) {
-	if d != nil {
+	if d != nil && d.Open == nil {
 		os.Remove(d.File(id)) // if it stays, the next Load rejects it again
 	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package about answers "what is this gperf, and what does it keep?": it has gperf version and gperf cache.
+package about
 
 import (
 	"fmt"
@@ -12,7 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func versionCommand() *cobra.Command {
+// VersionCommand returns `gperf version`.
+func VersionCommand() *cobra.Command {
 	verbose := false
 	c := cli.NewCommand(cli.GroupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
@@ -48,6 +50,8 @@ var features = []struct{ name, does, module string }{
 	{"demangle", "names of C++ and Rust functions", "github.com/ianlancetaylor/demangle"},
 	{"disassembler", "gperf annotate on x86-64 and arm64", "golang.org/x/arch"},
 	{"pprof", "profiles for go tool pprof", "github.com/google/pprof"},
+	{"otlp", "OpenTelemetry profiles", "go.opentelemetry.io/proto/slim/otlp/profiles/v1development"},
+	{"grpc", "send profiles to OpenTelemetry collectors", "google.golang.org/grpc"},
 	{"pcapng", "packets for Wireshark", "github.com/gopacket/gopacket"},
 }
 
@@ -88,8 +92,8 @@ func setting(info *debug.BuildInfo, key string) string {
 	return ""
 }
 
-// version returns the version in one word, for the header of recordings.
-func version() string { return moduleVersion(buildInfo()) }
+// Version returns the version in one word, for the header of recordings.
+func Version() string { return moduleVersion(buildInfo()) }
 
 const develVersion = "0.1-devel"
 

@@ -1,0 +1,262 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/memory"
+	"gperf/cmd/gperf/terminal"
+	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/internal/parallel"
+	"gperf/internal/session"
+	"gperf/symbolize"
+)
+
+// many reads several recordings, a few at a time. Those whose files are on this machine share the tables of symbols.
+// A recording that cannot be read is reported, and left out.
+type many struct {
+	flags   *inputFlags
+	stderr  io.Writer
+	bar     *terminal.Progress
+	sources []source
+	found   findings
+	failed  int // number of recordings that could not be read
+	// needsAll makes an error of one recording end the reading.
+	needsAll bool
+
+	tables  *symbolize.Shared // of archives
+	mu      sync.Mutex
+	files   *files
+	symbols *symbolize.Symbolizer // of user DSOs
+	kernels map[recordedKernel]*symbolize.Symbolizer
+}
+
+// source is a recording to read.
+type source struct {
+	path   string
+	number int // among all of them, from 0
+	origin session.Origin
+	events []int  // see report.Merge
+	open   *input // of a server or a pipe, which is opened once; nil for others
+}
+
+// recordedKernel identifies a boot of a kernel.
+type recordedKernel struct {
+	id   dso.BuildID
+	ref  string
+	addr uint64
+}
+
+// readMany opens the recordings one after the other, and describes them in their order. describe may be nil; its error
+// leaves the recording out.
+func (in *inputFlags) readMany(paths []string, stderr io.Writer,
+	describe func(*format.File) ([]int, error)) (*many, error) {
+	memory.TuneReading()
+	flags := *in
+	m := &many{flags: &flags, stderr: stderr, bar: terminal.NewProgress("gperf", stderr, false),
+		tables: symbolize.NewShared(), kernels: map[recordedKernel]*symbolize.Symbolizer{}}
+	flags.many = m
+	var origins session.Origins
+	for i, path := range paths {
+		m.bar.Report("opening recordings", i, len(paths))
+		src := source{path: path, number: i}
+		r := &input{verbose: in.verbose}
+		err := r.open(path)
+		if err == nil {
+			src.origin, err = m.describe(r, &origins, &src, describe)
+		}
+		if err != nil {
+			r.Close()
+			if in.strict {
+				return nil, err
+			}
+			m.fail(err)
+			continue
+		}
+		if r.reopens() {
+			r.Close()
+		} else {
+			src.open = r
+		}
+		m.sources = append(m.sources, src)
+	}
+	if len(m.sources) == 0 {
+		return nil, errNoneRead
+	}
+	return m, nil
+}
+
+// reopens reports whether the recording can be opened again, without asking a server again.
+func (in *input) reopens() bool {
+	st, err := in.fd.Stat()
+	return err == nil && (st.Mode().IsRegular() || st.IsDir())
+}
+
+// describe describes an open recording, and prints its defects.
+func (m *many) describe(r *input, origins *session.Origins, src *source,
+	describe func(*format.File) ([]int, error)) (o session.Origin, err error) {
+	for _, w := range r.File.Warnings {
+		if m.flags.strict {
+			return o, fmt.Errorf("%s: %w", r.Path, w)
+		}
+		fmt.Fprintf(m.stderr, "gperf: %s: %v\n", r.Path, w)
+	}
+	if describe != nil {
+		if src.events, err = describe(r.File); err != nil {
+			return o, fmt.Errorf("%s: %w", r.Path, err)
+		}
+	}
+	return origins.Of(r.File, r.Path), nil
+}
+
+// fail reports a recording that cannot be read.
+func (m *many) fail(err error) {
+	if m.failed++; m.failed <= maxDamaged {
+		fmt.Fprintf(m.stderr, "gperf: %v\n", err)
+	}
+}
+
+// open opens a recording again, for its samples.
+func (m *many) open(src *source) (r *input, err error) {
+	if r = src.open; r == nil {
+		r = &input{verbose: m.flags.verbose}
+		err = r.open(src.path)
+	}
+	src.open = nil
+	if err == nil {
+		r.origin, r.bar = src.origin, m.bar
+		r.File.Warnings = nil // describe printed them
+		err = m.flags.prepare(r, io.Discard)
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// symbolizer returns the shared Symbolizer for a recorded kernel. opts has the files.
+func (m *many) symbolizer(opts symbolize.Options) *symbolize.Symbolizer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.symbols == nil {
+		m.symbols = symbolize.New(opts)
+	}
+	k := recordedKernel{opts.KernelBuildID, opts.KernelRef, opts.KernelRefAddr}
+	s := m.kernels[k]
+	if s == nil {
+		s = m.symbols.OfKernel(opts)
+		m.kernels[k] = s
+	}
+	return s
+}
+
+// sharedFiles returns the files of this machine.
+func (m *many) sharedFiles() *files {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.files == nil {
+		m.files = m.flags.files.open(nil, "", m.bar)
+	}
+	return m.files
+}
+
+// close ends the reading, and prints the warnings. It returns errReported if a recording was left out or is incomplete.
+func (m *many) close() error {
+	m.bar.End()
+	for _, src := range m.sources {
+		if src.open != nil {
+			src.open.Close()
+		}
+	}
+	if m.symbols != nil {
+		m.found.addSymbols(m.symbols)
+		m.symbols.Close()
+	}
+	if m.found.recordings == 0 {
+		m.found.files = m.sharedFiles()
+	}
+	err := m.found.print(m.stderr)
+	if m.failed > 0 {
+		fmt.Fprintf(m.stderr, "gperf: left out %d of %d recordings, which could not be read\n", m.failed,
+			m.failed+m.found.recordings)
+		return errReported
+	}
+	return err
+}
+
+// countedOne is a recording whose samples were counted.
+type countedOne[T any] struct {
+	in      *input
+	value   T
+	skipped format.Skipped
+	err     error
+}
+
+// countMany counts the samples of all recordings, of several at once, and merges the results in their order. count and
+// merge may use the recording until merge returns. An error of count leaves the recording out, except an error of the
+// command line.
+func countMany[T any](m *many, count func(*input, *source) (T, format.Skipped, error), merge func(*input, T)) error {
+	one := func(i int) (r countedOne[T]) {
+		if r.in, r.err = m.open(&m.sources[i]); r.err != nil {
+			return r
+		}
+		r.value, r.skipped, r.err = count(r.in, &m.sources[i])
+		r.err = r.in.Wrap(r.err)
+		return r
+	}
+	drop := func(r countedOne[T]) {
+		if r.in != nil {
+			r.in.Close()
+		}
+	}
+	return parallel.InOrder(len(m.sources), one, func(i int, r countedOne[T]) error {
+		m.bar.Report("reading recordings", i, len(m.sources))
+		defer drop(r)
+		if usage := (*cli.UsageError)(nil); r.err != nil && (m.needsAll || m.flags.strict || errors.As(r.err, &usage)) {
+			return r.err
+		}
+		if r.err != nil {
+			m.fail(r.err)
+			return nil
+		}
+		merge(r.in, r.value)
+		m.found.add(r.in, r.skipped)
+		if !r.in.shared {
+			m.found.addSymbols(r.in.session.Symbols)
+		}
+		return nil
+	}, drop)
+}
+
+// each reads the recordings one after the other. It leaves out a recording that use cannot read to its end, and ends
+// with other errors of use, for example of writing.
+func (m *many) each(use func(*input, *source) (format.Skipped, error)) error {
+	for i := range m.sources {
+		in, err := m.open(&m.sources[i])
+		if err != nil {
+			m.fail(err)
+			continue
+		}
+		skipped, err := use(in, &m.sources[i])
+		if err == nil {
+			m.found.add(in, skipped)
+			if !in.shared {
+				m.found.addSymbols(in.session.Symbols)
+			}
+		}
+		in.Close()
+		switch damage := (*format.Error)(nil); {
+		case err == nil:
+		case !m.flags.strict && (errors.As(err, &damage) || errors.Is(err, io.ErrUnexpectedEOF)):
+			m.fail(in.Wrap(err))
+		default:
+			return in.Wrap(err)
+		}
+	}
+	return nil
+}

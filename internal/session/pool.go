@@ -1,0 +1,354 @@
+package session
+
+import (
+	"encoding/binary"
+	"iter"
+	"math"
+	"slices"
+
+	"gperf/internal/dso"
+	"gperf/symbolize"
+)
+
+// Pool answers which frames of several recordings are the same. A frame of the pool has the names of the recording's
+// frame and nothing else of its session, so that the session's memory can be freed.
+//
+// Functions are the same if their DSOs and their names are: a DSO has the same build ID, or the same path. The address
+// of a frame is its offset in the DSO, so that it is the same wherever the DSO was mapped. A Pool is for one goroutine.
+type Pool struct {
+	PoolOptions
+
+	names   map[dso.BuildID]*dsoName
+	byName  map[string]*dsoName
+	maps    map[poolMap]*Map
+	symbols map[poolSymbol]*symbolize.Symbol
+	frames  map[poolFrame]*Frame
+	chains  map[string]Chain
+	threads map[poolThread]*Thread
+	code    map[uint64]*Frame // of kernel addresses, by their number in tracepoints
+	made    int
+	buf     []byte
+	known   [2][]*Frame   // of the present recording, by Frame.ID: sampled addresses, and return addresses
+	places  map[*Map]*Map // of the present recording
+}
+
+// dsoName is the name of DSOs that are the same.
+type dsoName struct{ name, short string }
+
+// poolMap identifies a Map of a Pool: a build of a DSO.
+type poolMap struct {
+	*dsoName
+	id dso.BuildID
+}
+
+// poolSymbol identifies a function.
+type poolSymbol struct {
+	*dsoName
+	name string
+}
+
+// poolFrame identifies a frame. With a symbol, at is the distance from its start.
+type poolFrame struct {
+	m      *Map
+	sym    *symbolize.Symbol
+	at     uint64
+	kernel bool
+	caller bool // the frame is a return address: only these have lines for the byte before
+}
+
+// poolThread identifies a thread.
+type poolThread struct {
+	pid, tid            int32
+	comm, first, leader string
+	named               bool
+}
+
+// pooled is what a frame of a Pool knows instead of looking it up.
+type pooled struct {
+	start  string // see ChainFrame.StartName
+	origin dso.Origin
+}
+
+// PoolOptions select what frames of a Pool know besides their symbols.
+type PoolOptions struct {
+	Lines  bool // source lines and inlined functions
+	Starts bool // names of functions without a symbol, see ChainFrame.StartName
+	// Functions makes all frames of a function one, where nothing asks for their addresses.
+	Functions bool
+}
+
+// NewPool returns an empty pool.
+func NewPool(opts PoolOptions) *Pool {
+	return &Pool{PoolOptions: opts, names: map[dso.BuildID]*dsoName{}, byName: map[string]*dsoName{},
+		maps: map[poolMap]*Map{}, symbols: map[poolSymbol]*symbolize.Symbol{}, frames: map[poolFrame]*Frame{},
+		chains: map[string]Chain{}, threads: map[poolThread]*Thread{}, code: map[uint64]*Frame{}}
+}
+
+// Begin turns to the frames of another recording. It looks up the source lines of those that are new on all CPUs.
+func (p *Pool) Begin(frames iter.Seq[ChainFrame]) {
+	p.known, p.places = [2][]*Frame{}, map[*Map]*Map{}
+	var unlined []ChainFrame
+	for f := range frames {
+		if f.Frame == nil || f.Frame.ID < 0 {
+			continue
+		}
+		list := &p.known[side(f)]
+		if *list = grown(*list, f.Frame.ID); (*list)[f.Frame.ID] != nil {
+			continue
+		}
+		own := p.find(f)
+		(*list)[f.Frame.ID] = own
+		if p.Lines && own.needsCalls(f) {
+			unlined = append(unlined, f)
+		}
+	}
+	LookUpCalls(slices.Values(unlined))
+	for _, f := range unlined {
+		p.known[side(f)][f.Frame.ID].keepCalls(f)
+	}
+}
+
+// side returns the index in Pool.known of a frame.
+func side(at ChainFrame) int {
+	if at.Caller {
+		return 1
+	}
+	return 0
+}
+
+// grown returns a list that has the index.
+func grown(list []*Frame, index int) []*Frame {
+	if index >= len(list) {
+		list = append(list, make([]*Frame, 1+index-len(list))...)
+	}
+	return list
+}
+
+// Frame returns the frame of the pool for a frame of a recording, nil for nil.
+func (p *Pool) Frame(at ChainFrame) *Frame {
+	f := at.Frame
+	if f == nil || f.pooled != nil {
+		return f
+	}
+	if l := p.known[side(at)]; f.ID >= 0 && f.ID < len(l) && l[f.ID] != nil {
+		return l[f.ID]
+	}
+	own := p.find(at)
+	if p.Lines {
+		own.keepCalls(at)
+	}
+	return own
+}
+
+// find returns the frame of the pool for one of the recording, without its source lines.
+func (p *Pool) find(at ChainFrame) *Frame {
+	f := at.Frame
+	k := poolFrame{m: p.mapOf(f), kernel: f.Kernel, at: f.MapOff(), caller: at.Caller}
+	sym := f.Sym()
+	if sym != nil && k.m != nil {
+		if k.sym, k.at = p.symbol(k.m, sym), f.Off(); p.Functions {
+			k.at, k.caller = 0, false
+		}
+	}
+	own := p.frames[k]
+	if own == nil {
+		own = &Frame{ID: p.made, IP: f.MapOff(), Kernel: f.Kernel, Map: k.m, label: f.label,
+			pooled: &pooled{origin: f.Origin()}}
+		if p.Starts && sym == nil {
+			own.pooled.start = at.StartName()
+		}
+		own.once.Do(func() {
+			own.sym, own.off, own.why = k.sym, f.Off(), f.Reason()
+			if k.sym == nil {
+				own.sym = sym
+			}
+		})
+		p.made++
+		p.frames[k] = own
+	}
+	return own
+}
+
+// keepCalls copies the source lines of a recording's frame, unless they are known.
+func (f *Frame) keepCalls(from ChainFrame) {
+	kept := &f.calls
+	if from.Caller {
+		kept = &f.callers
+	}
+	if f.needsCalls(from) {
+		calls := from.Calls()
+		kept.Store(&calls)
+	}
+}
+
+// needsCalls reports whether the source lines of a recording's frame may add to what is known. Files of this machine
+// always have the same lines, those of archives may differ.
+func (f *Frame) needsCalls(from ChainFrame) bool {
+	kept := f.calls.Load()
+	if from.Caller {
+		kept = f.callers.Load()
+	}
+	return kept == nil || len(*kept) == 0 && from.Frame.symbols != nil && from.Frame.symbols.Locator().Packed()
+}
+
+// mapOf returns the mapping of a frame's DSO, from its first byte on.
+func (p *Pool) mapOf(f *Frame) *Map {
+	if f.Map == nil {
+		return nil
+	}
+	if m := p.places[f.Map]; m != nil {
+		return m
+	}
+	d := f.Map.DSO
+	k := poolMap{p.name(d), d.BuildID}
+	m := p.maps[k]
+	if m == nil {
+		m = &Map{End: math.MaxInt64, DSO: &DSO{Name: k.name, Short: k.short, BuildID: d.BuildID}}
+		if d.IsKernel() || f.Kernel {
+			m.Start, m.End = f.Map.Start, f.Map.End
+		}
+		p.maps[k] = m
+	}
+	if p.places != nil {
+		p.places[f.Map] = m
+	}
+	return m
+}
+
+// name returns the name of a DSO: the first one that its build ID had, or else its own. All kernels have one name.
+func (p *Pool) name(d *DSO) *dsoName {
+	if n := p.names[d.BuildID]; n != nil && !d.BuildID.IsZero() {
+		return n
+	}
+	key := d.Name
+	if d.IsKernel() {
+		key = kernelName
+	}
+	n := p.byName[key]
+	if n == nil {
+		n = &dsoName{d.Name, d.Short}
+		p.byName[key] = n
+	}
+	if !d.BuildID.IsZero() {
+		p.names[d.BuildID] = n
+	}
+	return n
+}
+
+// symbol returns the pool's symbol for a function. Its addresses overlap with those of no other function.
+func (p *Pool) symbol(m *Map, sym *symbolize.Symbol) *symbolize.Symbol {
+	k := poolSymbol{p.name(m.DSO), sym.Name}
+	own := p.symbols[k]
+	if own == nil {
+		start := uint64(len(p.symbols)+1) << 32
+		own = &symbolize.Symbol{Start: start, End: start + min(sym.End-sym.Start, 1<<31), Name: sym.Name, Raw: sym.Raw}
+		p.symbols[k] = own
+	}
+	return own
+}
+
+// Chain returns the chain of the pool for one of a recording. Equal chains have equal keys.
+func (p *Pool) Chain(c Chain) Chain {
+	if c.Len() == 0 {
+		return Chain{Called: c.Called}
+	}
+	b := append(p.buf[:0], 0)
+	if c.Called {
+		b[0] = 1
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.Kernel)))
+	list := make([]*Frame, c.Len())
+	for i := range list {
+		f, caller := c.Frame(i)
+		list[i] = p.Frame(ChainFrame{f, caller})
+		b = binary.LittleEndian.AppendUint32(b, uint32(list[i].ID))
+	}
+	p.buf = b
+	own, ok := p.chains[string(b)]
+	if !ok {
+		n := len(c.Kernel)
+		own = Chain{Kernel: list[:n:n], User: list[n:], Called: c.Called}
+		p.chains[string(b)] = own
+	}
+	return own
+}
+
+// Thread returns a thread of the pool, without its mappings.
+func (p *Pool) Thread(th *Thread) *Thread {
+	leader := th.Leader()
+	k := poolThread{th.PID, th.TID, th.Comm, th.FirstComm, leader.Comm, th.Named}
+	own := p.threads[k]
+	if own == nil {
+		own = th.Detached()
+		p.threads[k] = own
+	}
+	return own
+}
+
+// Waker returns a waker of the pool, nil for nil.
+func (p *Pool) Waker(w *Waker) *Waker {
+	if w == nil {
+		return nil
+	}
+	own := *w
+	own.Chain, own.Leaf = p.Chain(w.Chain), p.Frame(ChainFrame{Frame: w.Leaf})
+	return &own
+}
+
+// Code returns a number for the kernel code at an ip of a recording, which is the same for the same code in all of
+// them, and not the number of other code. It returns ip if the code has no symbol.
+func (p *Pool) Code(s *Session, ip uint64) uint64 {
+	sym, off, module, why := s.Symbols.Kernel(ip)
+	if why != symbolize.Found {
+		return ip
+	}
+	name := p.name(&DSO{Name: kernelName})
+	if module != "" {
+		name = p.name(&DSO{Name: module})
+	}
+	own := p.symbol(p.kernelMap(name), sym)
+	p.code[own.Start+off] = &Frame{sym: own, off: off, label: module}
+	return own.Start + off
+}
+
+func (p *Pool) kernelMap(n *dsoName) *Map {
+	k := poolMap{dsoName: n}
+	m := p.maps[k]
+	if m == nil {
+		m = &Map{End: math.MaxInt64, DSO: &DSO{Name: n.name, Short: n.short}}
+		p.maps[k] = m
+	}
+	return m
+}
+
+// Symbol returns what Code was called for, in the form of tracepoint.Env.Symbol.
+func (p *Pool) Symbol(number uint64) (name string, offset uint64, module string, ok bool) {
+	f := p.code[number]
+	if f == nil {
+		return "", 0, "", false
+	}
+	return f.sym.Name, f.off, f.label, true
+}
+
+// Detached returns a frame with the same address and names, which keeps nothing of the session in memory. Its mapping
+// has the size that size returns.
+func (f *Frame) Detached(size func(*Frame) uint64) *Frame {
+	own := &Frame{ID: f.ID, IP: f.IP, Kernel: f.Kernel, label: f.label, pooled: &pooled{origin: f.Origin()}}
+	if f.Map != nil {
+		m := &Map{Start: f.Map.Start, Pgoff: f.Map.Pgoff, DSO: f.Map.DSO}
+		m.End = m.Start + size(f)
+		own.Map = m
+	}
+	sym, off, why := f.Sym(), f.Off(), f.Reason()
+	own.once.Do(func() { own.sym, own.off, own.why = sym, off, why })
+	return own
+}
+
+// Detached returns a thread with the same names, without its mappings.
+func (th *Thread) Detached() *Thread {
+	own := &Thread{PID: th.PID, TID: th.TID, Comm: th.Comm, Named: th.Named, FirstComm: th.FirstComm, parent: th.parent}
+	if leader := th.Leader(); leader != th {
+		own.leader = leader.Detached()
+	}
+	return own
+}

@@ -1,0 +1,225 @@
+package report
+
+import (
+	"errors"
+	"io"
+	"iter"
+
+	"gperf/format"
+	"gperf/internal/session"
+)
+
+// Merge reports several recordings as one. Its memory is bounded by the distinct stacks of all of them, and by the
+// recordings that are counted at the moment.
+//
+// Describe all recordings, Count each of them, and Add the results in the same order; then write the report.
+type Merge struct {
+	opts    Options
+	union   union
+	layouts *layouts
+	traces  *traces
+	pool    *session.Pool
+
+	total *counter
+	byKey map[mergedKey]*stack
+	lost  uint64
+	ranks map[string]int32
+	buf   []byte
+}
+
+// mergedKey distinguishes stacks of all recordings.
+type mergedKey struct {
+	event      int32
+	comm, raw  int32
+	tid, pid   int32
+	cpu, extra int32
+	level      byte
+	filtered   bool
+	leaf       *session.Frame
+	chain      session.ChainKey
+}
+
+// NewMerge prepares a report of several recordings.
+func NewMerge(opts Options) *Merge {
+	return &Merge{opts: opts, pool: session.NewPool(session.PoolOptions{}), byKey: map[mergedKey]*stack{},
+		ranks: map[string]int32{}}
+}
+
+// Describe adds a recording's events, and returns their numbers in the report, which Count needs. The error means that
+// the recording cannot be merged with those before it.
+func (m *Merge) Describe(f *format.File) (events []int, err error) { return m.union.add(f) }
+
+// SetMaxStack sets Options.MaxStack, before Begin.
+func (m *Merge) SetMaxStack(n int) { m.opts.MaxStack = n }
+
+// Begin ends the descriptions. Errors are those of Text.
+func (m *Merge) Begin() (err error) {
+	f := m.union.file
+	if m.layouts, err = m.opts.layoutsOf(f); err != nil {
+		return err
+	}
+	// Source lines are looked up in the recordings, before their files are closed.
+	uses := m.layouts.uses()
+	m.pool.Lines = m.opts.Inline && m.opts.wantsChains() || uses&(usesSrcline|usesSrcfile) != 0
+	m.pool.Functions = !m.pool.Lines && !m.opts.Verbose && uses&(usesAddress|usesPlace|usesBranch|usesData) == 0
+	m.traces = newTraces(f, nil, m.opts.RawTrace)
+	m.traces.env.Symbol = m.pool.Symbol
+	m.total = newCounter(f, nil, m.layouts, &m.opts, m.traces)
+	return nil
+}
+
+// Counted is the samples of one recording.
+type Counted struct {
+	*counter
+	lost uint64
+}
+
+// errChanged: a recording has other events than when it was described.
+var errChanged = errors.New("the file was changed while it was read")
+
+// Count counts the samples of a recording with these events. Several goroutines may count different recordings. The
+// result counts the skipped parts of the file.
+func (m *Merge) Count(s *session.Session, events []int) (*Counted, format.Skipped, error) {
+	if len(events) != len(s.File.Attrs) {
+		return nil, format.Skipped{}, errChanged
+	}
+	opts := m.opts
+	opts.Inline = false // Add looks up the inlined calls of new frames only
+	c := newCounter(s.File, events, m.layouts, &opts, m.traces)
+	skipped, err := c.walk(s)
+	if err != nil {
+		return nil, skipped, err
+	}
+	return &Counted{c, s.Lost.Samples}, skipped, nil
+}
+
+// Add adds a recording's samples. It uses the recording's session for the last time.
+func (m *Merge) Add(c *Counted) {
+	origin := c.session.Origin
+	m.pool.Begin(c.allFrames())
+	for _, st := range c.stacks {
+		m.add(c, st, &origin)
+	}
+	m.lost += c.lost
+	m.total.samples += c.samples
+	m.total.serial += c.serial
+	for event, n := range c.branched {
+		m.total.branched[event] += n
+	}
+}
+
+// allFrames yields the frames of stacks, some several times.
+func (c *counter) allFrames() iter.Seq[session.ChainFrame] {
+	return func(yield func(session.ChainFrame) bool) {
+		for _, st := range c.stacks {
+			if !yield(session.ChainFrame{Frame: st.leaf, Caller: st.frames.Called && st.level == 'k'}) {
+				return
+			}
+			for i := range st.frames.Len() {
+				if f, caller := st.frames.Frame(i); !yield(session.ChainFrame{Frame: f, Caller: caller}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (m *Merge) add(c *Counted, st *stack, origin *session.Origin) {
+	st.leaf = m.frame(session.ChainFrame{Frame: st.leaf, Caller: st.frames.Called && st.level == 'k'})
+	st.frames, st.thread, st.commID = m.pool.Chain(st.frames), m.pool.Thread(st.thread), m.total.comms.numberOf(st.comm)
+	for i := range st.frames.Len() {
+		f, _ := st.frames.Frame(i)
+		m.rank(f)
+	}
+	if st.raw != nil {
+		st.raw = m.withCode(c.session, st.event, st.raw)
+	}
+	if x := st.extra; x != nil {
+		x.from, x.to, x.data = m.frame(session.ChainFrame{Frame: x.from}), m.frame(session.ChainFrame{Frame: x.to}),
+			m.frame(session.ChainFrame{Frame: x.data})
+		x.origin = origin
+	}
+	k := m.key(st)
+	if same := m.byKey[k]; same != nil {
+		same.Stat.add(&st.Stat)
+		return
+	}
+	m.byKey[k] = st
+	m.total.stacks = append(m.total.stacks, st)
+}
+
+// frame returns the pool's frame, and ranks its DSO.
+func (m *Merge) frame(f session.ChainFrame) *session.Frame {
+	own := m.pool.Frame(f)
+	m.rank(own)
+	return own
+}
+
+func (m *Merge) rank(f *session.Frame) {
+	if f != nil && f.Map != nil && m.ranks[f.Map.DSO.Name] == 0 {
+		m.ranks[f.Map.DSO.Name] = int32(len(m.ranks) + 1)
+	}
+}
+
+// key returns the key of a stack with frames of the pool.
+func (m *Merge) key(st *stack) mergedKey {
+	l := m.layouts.byEvent[st.event]
+	k := mergedKey{event: int32(st.event), comm: st.commID, level: st.level, filtered: st.filtered, leaf: st.leaf,
+		chain: st.frames.Key()}
+	if l.uses&usesTID != 0 {
+		k.tid = st.thread.TID
+	}
+	if l.uses&(usesPID|usesTID) != 0 {
+		k.pid = st.thread.PID
+	}
+	if l.uses&usesCPU != 0 {
+		k.cpu = st.cpu
+	}
+	if l.uses&usesRaw != 0 {
+		if m.buf = l.appendRaw(m.buf[:0], st.event, st.raw, m.traces); len(m.buf) > 0 {
+			k.raw = m.total.raws.number(m.buf)
+		}
+	}
+	if l.uses&usesExtra != 0 {
+		m.buf = l.appendIdentity(m.buf[:0], st.extra, frameID)
+		k.extra = m.total.extras.number(m.buf)
+	}
+	return k
+}
+
+// withCode replaces the addresses of kernel code in a tracepoint's data by numbers that are the same for all boots.
+func (m *Merge) withCode(s *session.Session, event int, raw []byte) []byte {
+	t := m.traces.formats[event]
+	if t == nil {
+		return raw
+	}
+	order := m.traces.env.Order
+	for _, fd := range t.CodeFields() {
+		if fd.Size != 8 || fd.Dynamic || fd.Offset+8 > len(raw) {
+			continue
+		}
+		at := raw[fd.Offset:]
+		if ip := order.Uint64(at); ip != 0 {
+			order.PutUint64(at, m.pool.Code(s, ip))
+		}
+	}
+	return raw
+}
+
+// hists makes the histograms of all recordings.
+func (m *Merge) hists() []*Hist {
+	m.layouts.dropLatency(&m.opts, m.total.samples, m.total.serial)
+	rank := func(name string) int32 { return m.ranks[name] }
+	size := func(f *session.Frame) uint64 { return f.Map.End - f.Map.Start }
+	return newHists(m.union.file, m.layouts, &m.opts, m.traces, rank, size, m.total.stacks)
+}
+
+// Text writes the report, as the function Text does. Errors include ErrNoSamples.
+func (m *Merge) Text(w io.Writer) error {
+	hists := m.hists()
+	m.total.correctCounts(hists)
+	return write(w, m.layouts, &m.opts, hists, m.lost)
+}
+
+// CSV writes the table, as the function CSV does. The options are those of Options.ForCSV.
+func (m *Merge) CSV(w io.Writer) error { return writeCSV(w, m.hists(), &m.opts) }

@@ -1,0 +1,112 @@
+package stacks
+
+import (
+	"maps"
+
+	"gperf/internal/session"
+	"gperf/report/by"
+)
+
+// Merger adds up the Sets of several recordings, each of which counts one. Its memory is bounded by the distinct stacks
+// of all recordings.
+type Merger struct {
+	*Set
+	pool   *session.Pool
+	groups map[string]*by.Group // by ID
+}
+
+// NewMerger returns a Merger that adds to c, which is empty.
+func NewMerger(c *Set) *Merger {
+	c.init()
+	pool := session.NewPool(session.PoolOptions{Lines: true, Starts: true})
+	return &Merger{Set: c, pool: pool, groups: map[string]*by.Group{}}
+}
+
+// Part returns a Set for one recording.
+func (m *Merger) Part() *Set {
+	c := m.Set
+	return &Set{Processes: c.Processes, Threads: c.Threads, CPUs: c.CPUs, MaxStack: c.MaxStack, Weight: c.Weight,
+		NoInline: c.NoInline, By: c.By, Quantum: c.Quantum, Fields: c.Fields, Idle: c.Idle, Keep: c.Keep}
+}
+
+// Merge adds a part. It uses the session of the part's recording for the last time.
+func (m *Merger) Merge(part *Set) {
+	m.bases, m.files = append(m.bases, part.bases...), append(m.files, part.files...)
+	m.pool.Begin(part.allFrames())
+	events := make([]int32, len(part.events))
+	for i := range part.events {
+		e := &part.events[i]
+		events[i] = m.index(e)
+		m.events[events[i]].addTotals(e)
+	}
+	for i := range part.tallies {
+		m.add(&part.tallies[i], events)
+	}
+	m.dsos.base = append(m.dsos.base, part.dsos.base...)
+	if m.differs() {
+		m.dsos.others = append(m.dsos.others, part.dsos.others...)
+	}
+	for event, groups := range part.fieldGroups {
+		if m.fieldGroups[events[event]] == nil {
+			m.fieldGroups[events[event]] = map[string]bool{}
+		}
+		maps.Copy(m.fieldGroups[events[event]], groups)
+	}
+	for event, n := range part.unlabeled {
+		m.unlabeled[events[event]] += n
+	}
+	m.lasted += part.lasted
+	if !part.began.IsZero() {
+		m.begin(part.began)
+	}
+}
+
+// addTotals adds the samples of another recording's event.
+func (e *stackEvent) addTotals(of *stackEvent) {
+	e.samples += of.samples
+	e.total += of.total
+	e.weight += of.weight
+	e.base.samples += of.base.samples
+	e.base.total += of.base.total
+	e.base.weight += of.base.weight
+}
+
+func (m *Merger) add(t *tally, events []int32) {
+	t.event, t.chain = events[t.event], m.pool.Chain(t.chain)
+	t.leaf = m.pool.Frame(session.ChainFrame{Frame: t.leaf, Caller: t.chain.Called})
+	k := tallyKey{event: t.event, pid: t.pid, tid: t.tid, cpu: t.cpu, base: t.base, idle: t.idle, comm: t.comm,
+		group: m.group(t.values), chained: t.chained, leaf: t.leaf, chain: t.chain.Key()}
+	k.fields = m.group(t.fields)
+	if known := m.fieldGroups[t.event]; k.fields != nil && len(known) >= maxGroups && !known[k.fields.ID] {
+		m.unlabeled[t.event] += t.samples
+		k.fields, t.fields = nil, nil
+	}
+	if t.waker != nil {
+		t.waker = m.pool.Waker(t.waker)
+		k.waker = m.wakerKey(t.waker)
+	}
+	i, ok := m.byKey[k]
+	if !ok {
+		m.byKey[k] = int32(len(m.tallies))
+		m.tallies = append(m.tallies, *t)
+		return
+	}
+	same := &m.tallies[i]
+	same.samples += t.samples
+	same.zeroPeriods += t.zeroPeriods
+	same.period += t.period
+}
+
+// group returns the same pointer for equal values, nil for none.
+func (m *Merger) group(values []by.Value) *by.Group {
+	if len(values) == 0 {
+		return nil
+	}
+	g := by.GroupOf(values)
+	known := m.groups[g.ID]
+	if known == nil {
+		known = g
+		m.groups[g.ID] = g
+	}
+	return known
+}
