@@ -82,16 +82,17 @@ func TestLayouts(t *testing.T) {
 	if row != 0x56781234 {
 		t.Errorf("a row reads %#x", row)
 	}
-	if n := unsafe.Sizeof(unwindHead{}); n != HeadSize {
+	if n := unsafe.Sizeof(unwindHead{}); int(n) != HeadSize {
 		t.Errorf("a head has %d bytes in C", n)
 	}
 }
 
+// head returns the first words of a head, and zeros for the others.
 func head(words ...uint32) (b []byte) {
 	for _, w := range words {
 		b = binary.LittleEndian.AppendUint32(b, w)
 	}
-	return b
+	return append(b, make([]byte, HeadSize-len(b))...)
 }
 
 func TestParseHead(t *testing.T) {
@@ -102,11 +103,14 @@ func TestParseHead(t *testing.T) {
 		want Head
 		ok   bool
 	}{
-		{"frames", append(frames, make([]byte, 16)...), Head{EndEntry, 10, 3, 2, 0, false}, true},
-		{"padding after the frames", append(frames, make([]byte, 20)...), Head{EndEntry, 10, 3, 2, 0, false}, true},
-		{"no user stack", head(uint32(EndNoUser), 10, 3, 0, 0), Head{EndNoUser, 10, 3, 0, 0, false}, true},
-		{"copy", append(head(uint32(EndNoTable), 10, 3, 0, 8), make([]byte, CopyAhead+8)...), Head{EndNoTable, 10, 3, 0, 8, true}, true},
-		{"short head", frames[:19], Head{}, false},
+		{"frames", append(frames, make([]byte, 16)...), Head{EndEntry, 10, 3, 2, 0, 0, false}, true},
+		{"padding after the frames", append(frames, make([]byte, 20)...), Head{EndEntry, 10, 3, 2, 0, 0, false}, true},
+		{"interpreted frames", append(head(uint32(EndEntry), 10, 3, 2, 0, 1), make([]byte, 32)...),
+			Head{EndEntry, 10, 3, 2, 0, 1, false}, true},
+		{"interpreted frames missing", append(head(uint32(EndEntry), 10, 3, 2, 0, 1), make([]byte, 31)...), Head{}, false},
+		{"no user stack", head(uint32(EndNoUser), 10, 3, 0, 0), Head{EndNoUser, 10, 3, 0, 0, 0, false}, true},
+		{"copy", append(head(uint32(EndNoTable), 10, 3, 0, 8), make([]byte, CopyAhead+8)...), Head{EndNoTable, 10, 3, 0, 8, 0, true}, true},
+		{"short head", frames[:HeadSize-1], Head{}, false},
 		{"frames missing", append(frames, make([]byte, 15)...), Head{}, false},
 		{"too many frames to count in bytes", head(uint32(EndEntry), 1, 1, 1<<29+1, 0), Head{}, false},
 		{"stack missing", append(head(uint32(EndNoTable), 1, 1, 0, 8), make([]byte, CopyAhead)...), Head{}, false},
@@ -170,7 +174,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := u.SetProcess(1, 2, m); err != nil {
+	if err := u.SetProcess(1, 2, m, 0); err != nil {
 		t.Error(err)
 	}
 	var p unwindProcess

@@ -37,6 +37,22 @@ static inline_always int wakes(struct copy_room *c)
 	return 1;
 }
 
+/* The interval between two wake-ups for names of functions, in ns: a function may be gone soon. */
+#define NAMES_INTERVAL 5000000
+
+/* may_wake reports whether a stack with a function that is new on this CPU wakes the recorder, to read its name. */
+static inline_always int may_wake(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct copy_room *c = bpf_map_lookup_elem(&copies, &cpu);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!c || now - c->woken < NAMES_INTERVAL)
+		return 0;
+	c->woken = now;
+	return 1;
+}
+
 /*
  * copy_chunk copies the next page of the stack, and returns whether there is more to copy. Pages that are not mapped
  * yet are read as zeros: those of a stack that has just grown, and of a frame's unused space, such as the reserve that
@@ -155,7 +171,7 @@ static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struc
 
 	__builtin_memcpy(w->out.stack.head.regs, w->regs, sizeof(w->regs));
 	w->out.stack.head.at = w->returned ? w->ip - 1 : w->ip;
-	w->out.head.frames = 0;
+	w->out.head.frames = w->out.head.interpreted = 0;
 	w->out.head.stack = copy_stack(w, slot, task);
 	if (RETURN_AT_ENTRY && w->out.head.stack)
 		restore_returns(slot);

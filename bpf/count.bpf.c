@@ -133,7 +133,7 @@ static inline_always void count_event(void *ctx, __u32 slot, __u64 weight, __u64
 	if (place) {
 		s->frames[0] = place;
 		s->kernel = 1;
-		s->user = 0;
+		s->user = s->interpreted = 0;
 	} else {
 		kernel_frames(ctx, s, ip ? 0 : kernel_bytes);
 	}

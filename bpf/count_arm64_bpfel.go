@@ -47,6 +47,7 @@ const (
 	countMapNoPrograms       = "no_programs"
 	countMapPages            = "pages"
 	countMapProcesses        = "processes"
+	countMapPythons          = "pythons"
 	countMapQuiet            = "quiet"
 	countMapRecent           = "recent"
 	countMapRows             = "rows"
@@ -135,6 +136,7 @@ type countMapSpecs struct {
 	NoPrograms *ebpf.MapSpec `ebpf:"no_programs"`
 	Pages      *ebpf.MapSpec `ebpf:"pages"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
+	Pythons    *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
 	Recent     *ebpf.MapSpec `ebpf:"recent"`
 	Rows       *ebpf.MapSpec `ebpf:"rows"`
@@ -193,6 +195,7 @@ type countMaps struct {
 	NoPrograms *ebpf.Map `ebpf:"no_programs"`
 	Pages      *ebpf.Map `ebpf:"pages"`
 	Processes  *ebpf.Map `ebpf:"processes"`
+	Pythons    *ebpf.Map `ebpf:"pythons"`
 	Quiet      *ebpf.Map `ebpf:"quiet"`
 	Recent     *ebpf.Map `ebpf:"recent"`
 	Rows       *ebpf.Map `ebpf:"rows"`
@@ -220,6 +223,7 @@ func (m *countMaps) Close() error {
 		m.NoPrograms,
 		m.Pages,
 		m.Processes,
+		m.Pythons,
 		m.Quiet,
 		m.Recent,
 		m.Rows,

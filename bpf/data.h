@@ -71,6 +71,7 @@ struct process {
 	__u32 exec;     /* exec count that the mappings belong to */
 	__u32 first, n; /* mappings, by address */
 	__u32 copies;   /* copies left to send for addresses outside all mappings */
+	__u32 python;   /* index in pythons; 0: it runs no Python */
 };
 
 struct {
@@ -85,7 +86,23 @@ struct code_heap { /* hotspot.Heap */
 	__u8 shift, blob, used, size, complete, code, end, complete_bits, code_bits, zero[7];
 };
 
+/* The interpreter of a process: offsets in its objects, in bytes. Package internal/runtimes has the same layout. */
+struct python {
+	__u64 head;                        /* address of the pointer to the newest interpreter's state */
+	__u32 threads, next_interpreter;   /* in an interpreter's state */
+	__u16 next_thread, thread_id, status, top; /* in a thread's state; top: the frame, or */
+	__u16 top_frame;                   /* in what top points to */
+	__u16 thread_size;
+	__u16 back, code, instr, owner, copy_index, frame_size; /* in a frame */
+	__u16 code_at, code_size;          /* the part of a code object that is read, and in it: */
+	__u16 code_first_line, code_file, code_name, code_lines;
+	__u16 code_instrs, code_copies;    /* in a code object */
+	__u16 string_hash;                 /* in a string */
+	__u8 entry, instr_bits, instr_unit, zero;
+};
+
 ARRAY(mappings, struct mapping);
+ARRAY(pythons, struct python);
 ARRAY(code_heaps, struct code_heap);
 ARRAY(tables, struct table);
 ARRAY(pages, struct page);

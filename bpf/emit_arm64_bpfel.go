@@ -31,6 +31,7 @@ const (
 	emitMapPages        = "pages"
 	emitMapPaused       = "paused"
 	emitMapProcesses    = "processes"
+	emitMapPythons      = "pythons"
 	emitMapQuiet        = "quiet"
 	emitMapRows         = "rows"
 	emitMapRules        = "rules"
@@ -149,6 +150,7 @@ type emitMapSpecs struct {
 	Pages      *ebpf.MapSpec `ebpf:"pages"`
 	Paused     *ebpf.MapSpec `ebpf:"paused"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
+	Pythons    *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
 	Rows       *ebpf.MapSpec `ebpf:"rows"`
 	Rules      *ebpf.MapSpec `ebpf:"rules"`
@@ -225,6 +227,7 @@ type emitMaps struct {
 	Pages      *ebpf.Map `ebpf:"pages"`
 	Paused     *ebpf.Map `ebpf:"paused"`
 	Processes  *ebpf.Map `ebpf:"processes"`
+	Pythons    *ebpf.Map `ebpf:"pythons"`
 	Quiet      *ebpf.Map `ebpf:"quiet"`
 	Rows       *ebpf.Map `ebpf:"rows"`
 	Rules      *ebpf.Map `ebpf:"rules"`
@@ -253,6 +256,7 @@ func (m *emitMaps) Close() error {
 		m.Pages,
 		m.Paused,
 		m.Processes,
+		m.Pythons,
 		m.Quiet,
 		m.Rows,
 		m.Rules,

@@ -215,10 +215,11 @@ func waitOf(raw *offcpuWait) Wait {
 type Stack struct {
 	Hash         uint64
 	Kernel, User []byte // ips, 8 bytes each
+	Interpreted  []byte // two words for each interpreted frame, for runtimes.NewInterpreted
 }
 
 // stackHead is the size of a Stack's data before its frames.
-const stackHead = 16
+const stackHead = 24
 
 // ParseStack parses the data of PERF_SAMPLE_RAW. The result refers to b.
 func ParseStack(b []byte) (s Stack, ok bool) {
@@ -227,11 +228,13 @@ func ParseStack(b []byte) (s Stack, ok bool) {
 	}
 	le := binary.LittleEndian
 	kernel, user := uint64(le.Uint32(b[8:]))*8, uint64(le.Uint32(b[12:]))*8
+	interpreted := uint64(le.Uint32(b[16:])) * 16
 	s.Hash = le.Uint64(b)
-	if b = b[stackHead:]; kernel+user > uint64(len(b)) {
+	if b = b[stackHead:]; kernel+user+interpreted > uint64(len(b)) {
 		return s, false
 	}
-	s.Kernel, s.User = b[:kernel], b[kernel:kernel+user]
+	s.Kernel, b = b[:kernel], b[kernel:]
+	s.User, s.Interpreted = b[:user], b[user:][:interpreted]
 	return s, true
 }
 

@@ -68,6 +68,7 @@ const (
 	offcpuMapMappings   = "mappings"
 	offcpuMapPages      = "pages"
 	offcpuMapProcesses  = "processes"
+	offcpuMapPythons    = "pythons"
 	offcpuMapQuiet      = "quiet"
 	offcpuMapRows       = "rows"
 	offcpuMapRules      = "rules"
@@ -154,6 +155,7 @@ type offcpuMapSpecs struct {
 	Mappings   *ebpf.MapSpec `ebpf:"mappings"`
 	Pages      *ebpf.MapSpec `ebpf:"pages"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
+	Pythons    *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
 	Rows       *ebpf.MapSpec `ebpf:"rows"`
 	Rules      *ebpf.MapSpec `ebpf:"rules"`
@@ -212,6 +214,7 @@ type offcpuMaps struct {
 	Mappings   *ebpf.Map `ebpf:"mappings"`
 	Pages      *ebpf.Map `ebpf:"pages"`
 	Processes  *ebpf.Map `ebpf:"processes"`
+	Pythons    *ebpf.Map `ebpf:"pythons"`
 	Quiet      *ebpf.Map `ebpf:"quiet"`
 	Rows       *ebpf.Map `ebpf:"rows"`
 	Rules      *ebpf.Map `ebpf:"rules"`
@@ -239,6 +242,7 @@ func (m *offcpuMaps) Close() error {
 		m.Mappings,
 		m.Pages,
 		m.Processes,
+		m.Pythons,
 		m.Quiet,
 		m.Rows,
 		m.Rules,

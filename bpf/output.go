@@ -55,12 +55,15 @@ type Head struct {
 	// Stack is the number of bytes of stack that follow after CopyAhead bytes.
 	// Frames is then 0.
 	Stack uint32
-	Copy  bool // a copy follows, even if no stack could be read
+	// Interpreted is the number of interpreted frames after Frames: two words each, for
+	// runtimes.NewInterpreted.
+	Interpreted uint32
+	Copy        bool // a copy follows, even if no stack could be read
 }
 
 // HeadSize is the size of a Head in the record: the data after it is aligned to 8 bytes if
 // the Head begins 4 bytes after an aligned position, as in a ring.
-const HeadSize = 20
+const HeadSize = int(unsafe.Sizeof(unwindHead{}))
 
 // ParseHead reads a Head, and checks that the data it describes is complete.
 func ParseHead(b []byte) (h Head, ok bool) {
@@ -69,8 +72,8 @@ func ParseHead(b []byte) (h Head, ok bool) {
 	}
 	le := binary.LittleEndian
 	h = Head{End: End(le.Uint32(b)), TGID: le.Uint32(b[4:]), Exec: le.Uint32(b[8:]), Frames: le.Uint32(b[12:]),
-		Stack: le.Uint32(b[16:])}
-	n := uint64(h.Frames) * 8
+		Stack: le.Uint32(b[16:]), Interpreted: le.Uint32(b[20:])}
+	n := uint64(h.Frames)*8 + uint64(h.Interpreted)*16
 	if h.Copy = h.Frames == 0 && h.End != EndNoUser; h.Copy {
 		n = uint64(CopyAhead) + uint64(h.Stack)
 	}

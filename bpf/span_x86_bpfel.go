@@ -32,6 +32,7 @@ const (
 	spanMapPairs             = "pairs"
 	spanMapPaused            = "paused"
 	spanMapProcesses         = "processes"
+	spanMapPythons           = "pythons"
 	spanMapQuiet             = "quiet"
 	spanMapRows              = "rows"
 	spanMapRules             = "rules"
@@ -154,6 +155,7 @@ type spanMapSpecs struct {
 	Pairs       *ebpf.MapSpec `ebpf:"pairs"`
 	Paused      *ebpf.MapSpec `ebpf:"paused"`
 	Processes   *ebpf.MapSpec `ebpf:"processes"`
+	Pythons     *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet       *ebpf.MapSpec `ebpf:"quiet"`
 	Rows        *ebpf.MapSpec `ebpf:"rows"`
 	Rules       *ebpf.MapSpec `ebpf:"rules"`
@@ -230,6 +232,7 @@ type spanMaps struct {
 	Pairs       *ebpf.Map `ebpf:"pairs"`
 	Paused      *ebpf.Map `ebpf:"paused"`
 	Processes   *ebpf.Map `ebpf:"processes"`
+	Pythons     *ebpf.Map `ebpf:"pythons"`
 	Quiet       *ebpf.Map `ebpf:"quiet"`
 	Rows        *ebpf.Map `ebpf:"rows"`
 	Rules       *ebpf.Map `ebpf:"rules"`
@@ -260,6 +263,7 @@ func (m *spanMaps) Close() error {
 		m.Pairs,
 		m.Paused,
 		m.Processes,
+		m.Pythons,
 		m.Quiet,
 		m.Rows,
 		m.Rules,

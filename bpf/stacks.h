@@ -13,12 +13,15 @@ const volatile __u32 user_stacks = 0; /* how user stacks are found: */
 enum { USER_NONE, USER_BY_TABLES, USER_BY_FP };
 
 #define MAX_KERNEL 128
+#define MAX_STACK_WORDS (MAX_KERNEL + MAX_FRAMES + 2 * MAX_INTERPRETED)
 #define ALL_KERNEL (MAX_KERNEL * sizeof(__u64)) /* bytes */
 
 struct stack { /* package bpf's Stack */
 	__u64 hash;
 	__u32 kernel, user; /* numbers of frames */
-	__u64 frames[MAX_KERNEL + MAX_FRAMES];
+	__u32 interpreted;  /* number of interpreted frames, of two words each, after them */
+	__u32 zero;
+	__u64 frames[MAX_STACK_WORDS];
 };
 
 /* By slot, as walks. */
@@ -61,9 +64,11 @@ __attribute__((noinline)) int hash_stack(__u32 slot)
 
 	if (!s)
 		return 0;
-	n = s->kernel + s->user;
+	n = s->kernel + s->user + 2 * s->interpreted;
 	h = s->kernel;
-	for (int i = 0; i < MAX_KERNEL + MAX_FRAMES; i++) {
+	if (s->interpreted) /* the code objects are those of this process */
+		h ^= bpf_get_current_pid_tgid() & ~0xffffffffULL;
+	for (int i = 0; i < MAX_STACK_WORDS; i++) {
 		if (i >= n)
 			break;
 		h = (h ^ s->frames[i]) * 0x9e3779b97f4a7c15;
@@ -76,7 +81,7 @@ __attribute__((noinline)) int hash_stack(__u32 slot)
 /* send_stack sends a stack to the recorder, unless that has it. */
 static inline_always void send_stack(void *ctx, struct stack *s)
 {
-	__u64 size = s->kernel + s->user;
+	__u64 size = s->kernel + s->user + 2 * s->interpreted;
 	__u8 one = 1;
 
 	if (bpf_map_lookup_elem(&sent, &s->hash))
@@ -100,7 +105,7 @@ static inline_always void kernel_frames(void *ctx, struct stack *s, __u32 size)
 	if (n == few && size > few)
 		n = bpf_get_stack(ctx, s->frames, size, 0);
 	s->kernel = n > 0 ? n / sizeof(__u64) : 0;
-	s->user = 0;
+	s->user = s->interpreted = 0;
 }
 
 /*
@@ -124,13 +129,16 @@ static inline_always int user_frames(void *ctx, struct stack *s, __u32 slot, int
 		return 0;
 	}
 	copy = collect(w, slot, in_user);
+	if (!copy && w->python)
+		python(w, slot);
 	*end = w->out.head.end;
 	size = w->out.head.frames;
 	s->user = size;
-	size *= sizeof(__u64);
+	s->interpreted = w->out.head.interpreted;
+	size = (size + 2 * s->interpreted) * sizeof(__u64);
 	keep_whole(size);
-	if (size <= sizeof(w->out.frames))
-		bpf_probe_read_kernel(&s->frames[at], size, w->out.frames);
+	if (size <= sizeof(w->out.words))
+		bpf_probe_read_kernel(&s->frames[at], size, w->out.words);
 	return copy;
 }
 
@@ -139,7 +147,7 @@ static inline_always void copy_frames(void *ctx, struct stack *s, __u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 
-	s->user = 0;
+	s->user = s->interpreted = 0;
 	if (w)
 		send_copy(ctx, w, slot, bpf_get_current_task());
 }

@@ -21,7 +21,18 @@ struct head {
 	__u32 exec;
 	__u32 frames; /* number of frames that follow */
 	__u32 stack;  /* bytes of stack that follow, after a copy_head */
+	__u32 interpreted; /* number of interpreted frames that follow the frames */
+	__u32 zero;
 };
+
+/*
+ * An interpreted frame is two words: the address of its code object, and the offset of its instruction, in bytes and
+ * even, with a hash of the object in the upper half. FIRST_OF_CALL means that a native frame of the interpreter's
+ * function belongs to this frame and to those before it that are no first ones.
+ */
+#define MAX_INTERPRETED 512
+#define FIRST_OF_CALL 1
+#define OFFSET_BITS 0x7ffffffe
 
 /* What precedes a copy of the stack. */
 struct copy_head {
@@ -41,6 +52,7 @@ struct out {
 	struct head head;
 	union {
 		__u64 frames[MAX_FRAMES];
+		__u64 words[MAX_FRAMES + 2 * MAX_INTERPRETED];
 		struct {
 			struct copy_head head;
 			__u8 bytes[MAX_STACK + CHUNK];
@@ -96,6 +108,19 @@ struct caller {
 	__u64 ip, ra_at, sp, fp;
 };
 
+/* Where states of threads were found: struct walk remembers the latest. */
+#define KNOWN_THREADS 128
+
+struct known_thread {
+	__u64 id;       /* tgid and thread id */
+	__u64 thread;   /* its state; 0: it has none */
+	__u64 searched; /* time of the last search, in ns */
+	__u64 only;     /* the interpreter, if there was only one */
+};
+
+#define OBJECT 256       /* bytes of an object of an interpreter */
+#define KNOWN_CODES 2048 /* code objects that were seen last */
+
 struct walk {
 	__s64 users;           /* uprobe programs that hold this slot, or try to */
 	__u64 regs[NUM_REGS];  /* of the innermost frame */
@@ -122,6 +147,16 @@ struct walk {
 	__u32 framed;          /* code without CFI that has made its frame: FRAMED or FRAMED_ANYWHERE */
 	__u8 window[WINDOW];
 	struct blob blob; /* of the previous frame */
+	__u32 python;     /* the process's in pythons; 0: none */
+	__u32 new_code;   /* a stack had a code object that is not in codes; the recorder is not woken yet */
+	__u64 tls;        /* address of the thread's own data */
+	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame */
+	__u64 code_object;
+	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
+	__u32 check;      /* a hash of it */
+	__u64 object[OBJECT / 8 + 1];
+	struct known_thread threads[KNOWN_THREADS];
+	__u64 codes[KNOWN_CODES];
 	__u8 head[BLOCK_HEAD + 8];
 	__u8 code[CODE_BYTES];
 	struct out out;

@@ -75,12 +75,14 @@ const (
 )
 
 type unwindHead struct {
-	_      structs.HostLayout
-	End    unwindEnd
-	Tgid   uint32
-	Exec   uint32
-	Frames uint32
-	Stack  uint32
+	_           structs.HostLayout
+	End         unwindEnd
+	Tgid        uint32
+	Exec        uint32
+	Frames      uint32
+	Stack       uint32
+	Interpreted uint32
+	Zero        uint32
 }
 
 type unwindMapping struct {
@@ -104,6 +106,40 @@ type unwindProcess struct {
 	First  uint32
 	N      uint32
 	Copies uint32
+	Python uint32
+}
+
+type unwindPython struct {
+	_               structs.HostLayout
+	Head            uint64
+	Threads         uint32
+	NextInterpreter uint32
+	NextThread      uint16
+	ThreadId        uint16
+	Status          uint16
+	Top             uint16
+	TopFrame        uint16
+	ThreadSize      uint16
+	Back            uint16
+	Code            uint16
+	Instr           uint16
+	Owner           uint16
+	CopyIndex       uint16
+	FrameSize       uint16
+	CodeAt          uint16
+	CodeSize        uint16
+	CodeFirstLine   uint16
+	CodeFile        uint16
+	CodeName        uint16
+	CodeLines       uint16
+	CodeInstrs      uint16
+	CodeCopies      uint16
+	StringHash      uint16
+	Entry           uint8
+	InstrBits       uint8
+	InstrUnit       uint8
+	Zero            uint8
+	_               [2]byte
 }
 
 type unwindRowPair struct {
@@ -180,9 +216,27 @@ type unwindWalk struct {
 		Complete  int32
 		Frameless uint64
 	}
-	Head [136]uint8
-	Code [40]uint8
-	Out  struct {
+	Python      uint32
+	NewCode     uint32
+	Tls         uint64
+	Thread      uint64
+	Interpreter uint64
+	Frame       uint64
+	CodeObject  uint64
+	Place       uint32
+	Check       uint32
+	Object      [33]uint64
+	Threads     [128]struct {
+		_        structs.HostLayout
+		Id       uint64
+		Thread   uint64
+		Searched uint64
+		Only     uint64
+	}
+	Codes [2048]uint64
+	Head  [136]uint8
+	Code  [40]uint8
+	Out   struct {
 		_      structs.HostLayout
 		Zero   uint32
 		Head   unwindHead
@@ -207,6 +261,7 @@ const (
 	unwindMapNoPrograms    = "no_programs"
 	unwindMapPages         = "pages"
 	unwindMapProcesses     = "processes"
+	unwindMapPythons       = "pythons"
 	unwindMapQuiet         = "quiet"
 	unwindMapRows          = "rows"
 	unwindMapRules         = "rules"
@@ -281,6 +336,7 @@ type unwindMapSpecs struct {
 	NoPrograms *ebpf.MapSpec `ebpf:"no_programs"`
 	Pages      *ebpf.MapSpec `ebpf:"pages"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
+	Pythons    *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
 	Rows       *ebpf.MapSpec `ebpf:"rows"`
 	Rules      *ebpf.MapSpec `ebpf:"rules"`
@@ -325,6 +381,7 @@ type unwindMaps struct {
 	NoPrograms *ebpf.Map `ebpf:"no_programs"`
 	Pages      *ebpf.Map `ebpf:"pages"`
 	Processes  *ebpf.Map `ebpf:"processes"`
+	Pythons    *ebpf.Map `ebpf:"pythons"`
 	Quiet      *ebpf.Map `ebpf:"quiet"`
 	Rows       *ebpf.Map `ebpf:"rows"`
 	Rules      *ebpf.Map `ebpf:"rules"`
@@ -342,6 +399,7 @@ func (m *unwindMaps) Close() error {
 		m.NoPrograms,
 		m.Pages,
 		m.Processes,
+		m.Pythons,
 		m.Quiet,
 		m.Rows,
 		m.Rules,

@@ -32,6 +32,7 @@ const (
 	verdictMapPassages         = "passages"
 	verdictMapPaused           = "paused"
 	verdictMapProcesses        = "processes"
+	verdictMapPythons          = "pythons"
 	verdictMapQuiet            = "quiet"
 	verdictMapRows             = "rows"
 	verdictMapRules            = "rules"
@@ -189,6 +190,7 @@ type verdictMapSpecs struct {
 	Passages      *ebpf.MapSpec `ebpf:"passages"`
 	Paused        *ebpf.MapSpec `ebpf:"paused"`
 	Processes     *ebpf.MapSpec `ebpf:"processes"`
+	Pythons       *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet         *ebpf.MapSpec `ebpf:"quiet"`
 	Rows          *ebpf.MapSpec `ebpf:"rows"`
 	Rules         *ebpf.MapSpec `ebpf:"rules"`
@@ -292,6 +294,7 @@ type verdictMaps struct {
 	Passages      *ebpf.Map `ebpf:"passages"`
 	Paused        *ebpf.Map `ebpf:"paused"`
 	Processes     *ebpf.Map `ebpf:"processes"`
+	Pythons       *ebpf.Map `ebpf:"pythons"`
 	Quiet         *ebpf.Map `ebpf:"quiet"`
 	Rows          *ebpf.Map `ebpf:"rows"`
 	Rules         *ebpf.Map `ebpf:"rules"`
@@ -326,6 +329,7 @@ func (m *verdictMaps) Close() error {
 		m.Passages,
 		m.Paused,
 		m.Processes,
+		m.Pythons,
 		m.Quiet,
 		m.Rows,
 		m.Rules,

@@ -9,6 +9,7 @@
 #include "code.h"
 #include "copy.h"
 #include "hotspot.h"
+#include "python.h"
 #include "table.h"
 
 /* signal_frame goes to the function that a signal interrupted. */
@@ -189,11 +190,16 @@ static inline_always void send_frames(void *ctx, struct walk *w)
 	__u64 size = w->out.head.frames;
 
 	w->out.head.stack = 0;
-	size = sizeof(struct head) + size * sizeof(__u64);
+	size = sizeof(struct head) + (size + 2 * w->out.head.interpreted) * sizeof(__u64);
 	keep_whole(size);
-	if (size > sizeof(struct head) + sizeof(w->out.frames))
+	if (size > sizeof(struct head) + sizeof(w->out.words))
 		return;
-	bpf_perf_event_output(ctx, &quiet, BPF_F_CURRENT_CPU, &w->out.head, size);
+	if (w->new_code && may_wake()) {
+		w->new_code = 0;
+		bpf_perf_event_output(ctx, &waking, BPF_F_CURRENT_CPU, &w->out.head, size);
+	} else {
+		bpf_perf_event_output(ctx, &quiet, BPF_F_CURRENT_CPU, &w->out.head, size);
+	}
 }
 
 /* in_execve reports whether the task is executing execve. */
@@ -226,10 +232,12 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 	w->start = w->end = 0;
 	w->seen = 0;
 	w->blob.size = 0;
+	w->python = 0;
 	p = bpf_map_lookup_elem(&processes, &w->out.head.tgid);
 	if (p && p->exec == w->out.head.exec) {
 		w->first = p->first;
 		w->num_maps = p->n;
+		w->python = p->python;
 		end = END_DEPTH;
 		for (int i = 0; i < MAX_FRAMES + 64; i++) {
 			end = step(slot);
@@ -282,7 +290,8 @@ static inline_always int collect(struct walk *w, __u32 slot, int in_user)
 	w->out.head.tgid = bpf_get_current_pid_tgid() >> 32;
 	w->out.head.exec = read_field(task, self_exec_id);
 	w->out.head.end = END_NO_USER;
-	w->out.head.frames = 0;
+	w->out.head.frames = w->out.head.interpreted = 0;
+	w->python = 0;
 	if (!in_user) {
 		if (read_field(task, flags) & PF_KTHREAD || !read_field(task, mm))
 			return 0;
@@ -302,10 +311,13 @@ static inline_always int collect(struct walk *w, __u32 slot, int in_user)
 /* start writes the current task's user stack to the CPU's ring. */
 static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_user)
 {
-	if (collect(w, slot, in_user))
+	if (collect(w, slot, in_user)) {
 		send_copy(ctx, w, slot, bpf_get_current_task());
-	else
-		send_frames(ctx, w);
+		return 1;
+	}
+	if (w->python)
+		python(w, slot);
+	send_frames(ctx, w);
 	return 1;
 }
 

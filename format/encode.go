@@ -180,6 +180,18 @@ func (k *KSymbol) Append(b []byte, idSize int) []byte {
 	})
 }
 
+// Append appends the bytes as a PERF_RECORD_TEXT_POKE of user space, which perf ignores.
+func (t *TextPoke) Append(b []byte, idSize int) []byte {
+	le := binary.LittleEndian
+	return appendRecord(b, TypeTextPoke, MiscUser, idSize, func(b []byte) []byte {
+		b = le.AppendUint64(b, t.Addr)
+		b = le.AppendUint16(b, uint16(len(t.Old)))
+		b = le.AppendUint16(b, uint16(len(t.New)))
+		b = append(append(b, t.Old...), t.New...)
+		return append(b, make([]byte, -(len(t.Old)+len(t.New)+4)&7)...)
+	})
+}
+
 // AppendMark appends a record without a body: TypeFinishedRound or TypeFinishedInit.
 func AppendMark(b []byte, t Type) []byte {
 	return appendRecord(b, t, 0, 0, func(b []byte) []byte { return b })

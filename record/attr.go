@@ -95,6 +95,10 @@ type Options struct {
 	NoBuffering bool // wake the recorder up for each sample
 	NoBPFEvent  bool
 	NoBuildID   bool // write no table of build IDs
+	// NoBuildIDCache leaves perf's build-ID cache as it is: the recording contains the names of
+	// functions of interpreters, for gperf alone.
+	NoBuildIDCache bool
+	NoRuntimes     bool // record no functions of interpreters
 	// NoBuildIDMmap leaves build IDs out of the mapping records: the file gets a table of
 	// them instead.
 	NoBuildIDMmap bool

@@ -22,6 +22,7 @@ type bpfPrograms struct {
 	offcpu  *offcpu.Recorder // nil: waits are not recorded
 	counts  *count.Recorder  // nil: events are sampled, not counted
 	mergers []*stacks.Merger // by ring; nil without programs
+	unsaved bool             // the functions of interpreters could not be stored, which was reported
 }
 
 // loadWalker loads the programs that walk user stacks.
@@ -30,7 +31,8 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 		return err
 	}
 	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
-		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords}, set.Events, set.Attrs)
+		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, NoRuntimes: o.NoRuntimes,
+		NoCache: o.NoBuildIDCache, Pipe: o.pipe()}, set.Events, set.Attrs)
 	if err == nil && !o.Count {
 		set.Opened = p.walker.Opened
 	}
@@ -239,6 +241,20 @@ func (p *bpfPrograms) keepSamples() bool {
 func (p *bpfPrograms) newFile() {
 	if p.offcpu != nil {
 		p.offcpu.NewFile()
+	}
+	if p.walker != nil {
+		p.walker.NewFile()
+	}
+}
+
+// saveFunctions stores the functions of interpreters that the recording has. It reports only the first failure.
+func (p *bpfPrograms) saveFunctions(notice func(error)) {
+	if p.walker == nil {
+		return
+	}
+	if err := p.walker.SaveFunctions(); err != nil && !p.unsaved {
+		p.unsaved = true
+		notice(err)
 	}
 }
 

@@ -501,6 +501,7 @@ func (r *recorder) end(cause error) error {
 		if err == nil {
 			err = e
 		}
+		r.programs.saveFunctions(r.opts.notice)
 		if r.sum.Dumped = name; name != "" {
 			r.file.out.DropOldest(name)
 		}

@@ -117,6 +117,9 @@ func New(opts Options) *Symbolizer {
 	if opts.Locator == nil {
 		opts.Locator = new(dso.Locator)
 	}
+	if opts.Locator.Carried == nil {
+		opts.Locator.Carried = new(dso.Carried)
+	}
 	user, kernel := newUserSymbols(opts), newKernelSymbols(opts, newKernelFiles())
 	return &Symbolizer{user, kernel, newSourceLines(opts, user, kernel, newLinesByDSO()),
 		newCodeReader(opts, user, kernel), newFunctionStarts(opts), opts.Locator}

@@ -96,8 +96,9 @@ var house = []struct{ question, packages string }{
 		record/running
 		record/synth
 	`},
-	{"Which events? Whose address was it?", `
+	{"Which events? Whose address was it? Which address has a function without machine code?", `
 		record/event
+		record/functions
 		internal/session
 	`},
 	{"Which places are probed? Which programs run in the kernel? What is at the address?", `
@@ -109,9 +110,10 @@ var house = []struct{ question, packages string }{
 		record/probe/program
 		record/probe/kernel
 	`},
-	{"What does a probe read? Where is a virtual machine's code?", `
+	{"What does a probe read? Where is a virtual machine's code? Which function does an interpreter run?", `
 		record/probe/args
 		internal/hotspot
+		internal/runtimes
 	`},
 	{"Who called? Which line is it?", `
 		unwind

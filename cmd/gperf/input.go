@@ -37,6 +37,7 @@ type inputFlags struct {
 	times      string
 	guests     bool
 	noIdle     bool
+	noNative   bool
 	weight     string
 	strict     bool
 	verbose    bool
@@ -81,6 +82,7 @@ func (in *inputFlags) addFilters(s *pflag.FlagSet) {
 	s.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
 	s.BoolVar(&in.guests, "guest", false, "show samples of virtual machines, too, without symbols")
 	in.addNoIdle(s)
+	s.BoolVar(&in.noNative, "no-native", false, "of Python code, show only Python functions, and the kernel")
 	s.StringVar(&in.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
 	in.addWeight(s)
 }
@@ -175,7 +177,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 	if r.origin.File == "" {
 		r.origin = new(session.Origins).Of(f, r.Path)
 	}
-	opts := session.Options{File: f, Symbols: in.symbolizer(r), Keep: keep, NoIdle: in.noIdle,
+	opts := session.Options{File: f, Symbols: in.symbolizer(r), Keep: keep, NoIdle: in.noIdle, NoNative: in.noNative,
 		KeepExited: in.keepExited, Written: r.Written, Origin: r.origin}
 	if in.many == nil {
 		opts.Progress = func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.Path), n, of) }

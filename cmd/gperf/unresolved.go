@@ -29,7 +29,7 @@ func (l *findings) warnUnresolved(stderr io.Writer) {
 	few := 0
 	for _, u := range l.unresolved {
 		switch {
-		case !session.IsFile(u.Path) && u.Path != dso.VDSO: // warn reports the kernel
+		case !session.IsFile(u.Path) && u.Path != dso.VDSO && !dso.IsFunctions(u.Path): // warn reports the kernel
 		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // most addresses have a symbol
 		case l.shares[session.DSOFile{Path: u.Path, ID: u.ID}] < minUnresolved*float64(l.Samples):
 			few++

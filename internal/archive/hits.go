@@ -335,7 +335,7 @@ func (f *hitFile) pack(p *Packer) (debug, err error) {
 			return nil, err
 		}
 		return nil, nil
-	case session.IsFile(path) || path == dso.VDSO:
+	case session.IsFile(path) || path == dso.VDSO || dso.IsFunctions(path):
 		debug, err := p.AddDSO(f.DSO)
 		if strings.HasPrefix(path, "/memfd:") && errors.Is(err, dso.ErrNoFile) {
 			return nil, nil // most memfds are not programs

@@ -45,7 +45,7 @@ func (w *PerfWriter) AddDSO(d DSO) (err error) {
 		switch {
 		case name == dso.VDSO:
 			base = "vdso"
-		case strings.HasPrefix(name, "["): // a module
+		case strings.HasPrefix(name, "[") && !dso.IsFunctions(name): // a module
 			name = im.Path
 		}
 		if err := w.image(name, d.ID, base, im); err != nil {

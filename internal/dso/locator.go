@@ -30,6 +30,9 @@ type Locator struct {
 	// FetchCode makes Candidates fetch the file with a DSO's code, too, if there is none.
 	FetchCode bool
 
+	// Carried, if set, are files that the recording itself contains.
+	Carried *Carried
+
 	trees func() []string // of other mount namespaces; replaced by tests
 }
 
@@ -57,6 +60,9 @@ func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		if id.IsZero() {
 			id = l.OwnID(path)
+		}
+		if im := l.Carried.open(id); im != nil && !yield(im, nil) {
+			return
 		}
 		if l.Sysroot != "" {
 			for im, err := range (&Tree{Root: l.Sysroot}).candidates(path, id) {

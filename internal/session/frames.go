@@ -33,6 +33,9 @@ type frames struct {
 	counted     int       // number of calls of count
 	resolved    int       // number of resolved samples
 
+	// interpreted are parts of callchains without the frames of machine code, with WalkOptions.KeepChains.
+	interpreted map[ChainKey][]*Frame
+
 	guestMaps maps  // always empty
 	lastMaps  *maps // of the last user frame
 	lastMap   *Map
@@ -40,7 +43,7 @@ type frames struct {
 
 func newFrames(m *machine, opts *WalkOptions) *frames {
 	return &frames{machine: m, symbols: m.symbols, names: opts.Names, keepChains: opts.KeepChains,
-		loading: map[*DSO]bool{}}
+		loading: map[*DSO]bool{}, interpreted: map[ChainKey][]*Frame{}}
 }
 
 // kernel returns the frame of a kernel address.

@@ -112,6 +112,8 @@ func (m *machine) apply(rec format.Record) {
 		m.thread(r.PID, r.TID).namespaces = r.NS
 	case *format.Cgroup:
 		m.cgroups[r.CgroupID] = newCgroup(r.Path)
+	case *format.TextPoke:
+		m.symbols.Locator().Carried.Add(m, r.Addr, r.New)
 	}
 }
 

@@ -27,6 +27,8 @@ type Options struct {
 	Keep func(*Sample) bool
 	// NoIdle drops the samples for which Session.Idle is true.
 	NoIdle bool
+	// NoNative leaves out the frames of machine code from samples with functions that an interpreter runs.
+	NoNative bool
 	// KeepExited keeps a thread's name for samples that follow its EXIT, as perf 6.1
 	// and perf report do. In perf 7.3's script, such a sample has only the thread's
 	// number. Recordings with AUX data keep all threads.

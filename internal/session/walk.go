@@ -183,6 +183,11 @@ func (w *walk) finish() error {
 		return nil
 	}
 	w.unwind(b.Samples)
+	if w.session.NoNative {
+		for i := range b.Samples {
+			w.hideNative(&b.Samples[i])
+		}
+	}
 	return w.use(b)
 }
 

@@ -75,6 +75,7 @@ type Recorder struct {
 	events      []stacks.Event
 
 	stacks  map[uint64]bpf.Stack    // by hash: the distinct stacks so far
+	fresh   []fresh                 // of these, those whose interpreted frames have no names yet
 	written map[bpf.CountKey]uint64 // weights in the file
 	last    uint64                  // CLOCK_MONOTONIC when the counts were read, in ns
 	counts  []count                 // not yet in the file
@@ -218,7 +219,7 @@ func (r *Recorder) OpenOutput(n *stacks.Merger) error {
 		take    func(stacks.Output)
 	}{
 		{0, func(o stacks.Output) { r.takeCount(o, last) }},
-		{0, func(o stacks.Output) { r.addStack(o.Raw) }},
+		{0, r.addStack},
 		{0, last.take},
 		{1, last.take}, // a table may be missing
 	} {
@@ -265,13 +266,24 @@ func (r *Recorder) takeCount(o stacks.Output, last *copied) {
 	r.counts = append(r.counts, one)
 }
 
+// fresh is a stack that was read since the last call of Late.
+type fresh struct {
+	out  stacks.Output
+	hash uint64
+}
+
 // addStack keeps a stack that the programs have sent.
-func (r *Recorder) addStack(raw []byte) {
-	if s, ok := bpf.ParseStack(raw); ok {
+func (r *Recorder) addStack(o stacks.Output) {
+	if s, ok := bpf.ParseStack(o.Raw); ok {
 		if len(s.Kernel) > 0 && binary.LittleEndian.Uint64(s.Kernel) == format.ContextKernel {
 			s.Kernel = s.Kernel[8:] // a mark, in the callchains of samples
 		}
-		r.stacks[s.Hash] = bpf.Stack{Hash: s.Hash, Kernel: bytes.Clone(s.Kernel), User: bytes.Clone(s.User)}
+		r.stacks[s.Hash] = bpf.Stack{Hash: s.Hash, Kernel: bytes.Clone(s.Kernel), User: bytes.Clone(s.User),
+			Interpreted: bytes.Clone(s.Interpreted)}
+		if len(s.Interpreted) > 0 {
+			o.Raw = nil
+			r.fresh = append(r.fresh, fresh{o, s.Hash})
+		}
 	}
 }
 
@@ -303,6 +315,12 @@ func (r *Recorder) Finish() error {
 
 // Late adds the samples of the counts that have been read to the merged records.
 func (r *Recorder) Late(j *stacks.Merged) {
+	for _, f := range r.fresh {
+		s := r.stacks[f.hash]
+		s.User, s.Interpreted = j.Interpret(f.out, &s), nil
+		r.stacks[f.hash] = s
+	}
+	r.fresh = nil
 	if len(r.counts) == 0 {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/record/stacks"
 )
 
 // Tracepoints are counted without samples of the kernel, software events at each occurrence, clocks as the user says.
@@ -47,11 +48,11 @@ func TestTakeStack(t *testing.T) {
 	for hash, frames := range map[uint64][]uint64{1: {kernelContext, 0x10, 0x20}, 2: {0x10, 0x20}} {
 		raw := binary.LittleEndian.AppendUint64(nil, hash)
 		raw = binary.LittleEndian.AppendUint32(raw, uint32(len(frames)))
-		raw = binary.LittleEndian.AppendUint32(raw, 0)
+		raw = append(raw, make([]byte, 12)...) // no frames of the user's, and none of an interpreter
 		for _, ip := range frames {
 			raw = binary.LittleEndian.AppendUint64(raw, ip)
 		}
-		r.addStack(raw)
+		r.addStack(stacks.Output{Raw: raw})
 		stack := r.stacks[hash]
 		rec := r.sample(&count{Count: bpf.Count{Weight: 3}}, &stack, 0)
 		if ip := binary.LittleEndian.Uint64(rec[16:]); len(stack.Kernel) != 16 || ip != 0x10 {

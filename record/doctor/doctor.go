@@ -52,6 +52,8 @@ type Machine struct {
 	loadBPF    func() error
 	loadWalker func() error
 	manyProbes func() error
+	// interpreters returns the files of this machine that may have interpreters.
+	interpreters func() []string
 }
 
 // This returns the machine that the program runs on.
@@ -63,6 +65,8 @@ func This() *Machine {
 		loadBPF:    bpf.Try,
 		loadWalker: loadWalker,
 		manyProbes: bpf.TryKprobeMulti,
+
+		interpreters: interpreters,
 	}
 }
 
@@ -111,6 +115,7 @@ var checks = []struct {
 	{"BPF", checkBPF},
 	{"BTF", checkBTF},
 	{"whole stacks", checkWholeStacks},
+	{"runtimes", checkRuntimes},
 	{"kernel symbols", checkKernelSymbols},
 	{"build IDs", checkBuildIDs},
 	{"lost samples", checkLostSamples},

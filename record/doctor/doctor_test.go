@@ -47,6 +47,7 @@ func fake(t *testing.T, files map[string]string, ns map[string]string) *Machine 
 		open:       func(format.Attr, bool) error { return nil },
 		openCgroup: func(string) error { return nil },
 		loadBPF:    fine, loadWalker: fine, manyProbes: fine,
+		interpreters: func() []string { return nil },
 	}
 }
 

@@ -58,6 +58,7 @@ type Recorder struct {
 	outputs stacks.Outputs // except those of Counters
 
 	stacks  map[uint64]callers // by hash: the distinct stacks so far
+	fresh   []fresh            // stacks whose interpreted frames have no names yet
 	copies  copies
 	waits   []wait            // not yet in the file
 	newest  uint64            // time of the newest output
@@ -68,6 +69,12 @@ type Recorder struct {
 
 // callers is a stack: ips, 8 bytes each.
 type callers struct{ kernel, user []byte }
+
+// fresh is a stack that was read since the last call of Late.
+type fresh struct {
+	out   stacks.Output
+	stack bpf.Stack
+}
 
 // wait is a wait that has ended.
 type wait struct {
@@ -182,8 +189,15 @@ func (r *Recorder) takeWait(o stacks.Output, cpu uint32) {
 }
 
 func (r *Recorder) takeStack(o stacks.Output) {
-	if s, ok := bpf.ParseStack(o.Raw); ok {
-		r.stacks[s.Hash] = callers{bytes.Clone(s.Kernel), bytes.Clone(s.User)}
+	s, ok := bpf.ParseStack(o.Raw)
+	if !ok {
+		return
+	}
+	s.Kernel, s.User = bytes.Clone(s.Kernel), bytes.Clone(s.User)
+	r.stacks[s.Hash] = callers{s.Kernel, s.User}
+	if len(s.Interpreted) > 0 {
+		s.Interpreted, o.Raw = bytes.Clone(s.Interpreted), nil
+		r.fresh = append(r.fresh, fresh{o, s})
 	}
 }
 
@@ -203,6 +217,10 @@ func (r *Recorder) Late(j *stacks.Merged) {
 		j.Request(c.pid, c.time, c.head, c.data)
 	}
 	r.copies.fresh = nil
+	for _, f := range r.fresh {
+		r.stacks[f.stack.Hash] = callers{f.stack.Kernel, j.Interpret(f.out, &f.stack)}
+	}
+	r.fresh = nil
 	r.waits = slices.DeleteFunc(r.waits, func(w wait) bool { return r.join(j, &w) })
 	for i := range r.waits {
 		r.waits[i].tried = true

@@ -12,6 +12,7 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/internal/dso"
+	"gperf/internal/runtimes"
 	"gperf/unwind"
 )
 
@@ -49,13 +50,15 @@ type mappedFile struct {
 	jit *jitDump
 
 	// Set when ready.
-	im     *dso.Image // closed: its headers
-	table  *unwind.Table
-	object *unwind.Object
-	entry  uint64 // vaddr
-	inBPF  bpf.Table
-	loaded bool // BPF has the table, as inBPF
-	vm     *vm  // the virtual machine whose generated code this is; nil for other code
+	im       *dso.Image // closed: its headers
+	table    *unwind.Table
+	object   *unwind.Object
+	entry    uint64 // vaddr
+	inBPF    bpf.Table
+	loaded   bool             // BPF has the table, as inBPF
+	python   *runtimes.Python // the interpreter in the file; nil if there is none
+	noPython error            // why there is none, although the file has one
+	vm       *vm              // the virtual machine whose generated code this is; nil for other code
 }
 
 func newMappedFile(m *format.Mmap) *mappedFile {
@@ -200,6 +203,7 @@ func (f *mappedFile) build(cache *unwind.Cache, lean bool) (unsaved bool, err er
 		return false, err
 	}
 	f.im, f.table = im, table
+	f.readPython()
 	if h, err := im.Bytes(entryOff, 8); err == nil {
 		f.entry = binary.LittleEndian.Uint64(h)
 	}

@@ -147,6 +147,9 @@ type procMem int32
 
 // ReadAt implements io.ReaderAt for the addresses of the process.
 func (pid procMem) ReadAt(b []byte, addr int64) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
 	local := unix.Iovec{Base: &b[0]}
 	local.SetLen(len(b))
 	n, err := unix.ProcessVMReadv(int(pid), []unix.Iovec{local},

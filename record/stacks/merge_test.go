@@ -43,7 +43,7 @@ func stackRecord(tid uint64, end bpf.End, frames ...uint64) []byte {
 		frames = make([]uint64, bpf.CopyAhead/8+1)
 	}
 	raw := le.AppendUint32(nil, uint32(bpf.HeadSize+8*len(frames)))
-	for _, w := range []uint32{uint32(end), uint32(tid), 1, n, stack} {
+	for _, w := range []uint32{uint32(end), uint32(tid), 1, n, stack, 0, 0} {
 		raw = le.AppendUint32(raw, w)
 	}
 	for _, f := range frames {

@@ -34,6 +34,7 @@ type Merged struct {
 	single     uint64              // samples without a stack from BPF
 	unused     uint64              // stacks from BPF without a sample
 	cut        uint64              // stacks that did not fit into a record
+	names      *interpreted        // nil: stacks have no functions of interpreters
 	late       func(*Merged)       // adds further samples; may be nil
 	lostAt     uint64              // time of the last LOST record, whose merged record has no time; 0: unknown
 }
@@ -54,6 +55,9 @@ func (j *Merged) Join(e *Event, rec []byte, head bpf.Head, data []byte) {
 	if chain < 0 {
 		j.Records = append(j.Records, rec...)
 		return
+	}
+	if j.names != nil && !head.Copy {
+		j.names.need(int32(e.word(rec, e.TID)), e.word(rec, e.Time), data)
 	}
 	j.join(&bpfStack{head: head, data: data}, rec, e.word(rec, e.TID), e.word(rec, e.Time), chain, e.max)
 }
@@ -118,6 +122,9 @@ func (j *Merged) join(f *bpfStack, rec []byte, tid, time uint64, chain, most int
 	}
 	frames := f.data[:8*f.head.Frames]
 	j.ended(f.head, int32(tid), time, frames)
+	if f.head.Interpreted > 0 && j.names != nil {
+		frames = j.names.insert(int32(tid), time, &f.head, f.data)
+	}
 	j.add(rec, chain, most, frames)
 }
 

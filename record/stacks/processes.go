@@ -34,16 +34,19 @@ type process struct {
 	space   *addrSpace
 	touched bool // it is one of the tracker's touched ones
 	exited  bool // its EXIT has come
+	// mapped are the numbers of the files with functions whose mappings the recording has.
+	mapped map[int]bool
 	bpfProcess
 }
 
 // addrSpace is the mappings of a process, and of its forked children that have not mapped
 // anything since.
 type addrSpace struct {
-	maps addrspace.Space[mapping]
-	vm   *mappedFile // the generated code of a Java virtual machine; nil without
-	refs int
-	jit  *jitDump // nil if the process has none
+	maps   addrspace.Space[mapping]
+	vm     *mappedFile // the generated code of a Java virtual machine; nil without
+	refs   int
+	jit    *jitDump     // nil if the process has none
+	python *interpreter // nil if it has none, or BPF has not got it yet
 	bpfMappings
 }
 

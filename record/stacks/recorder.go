@@ -8,12 +8,19 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/record/event"
+	"gperf/record/functions"
 	"gperf/record/perfevent"
 	"gperf/record/tracefs"
 )
 
 // Options define how user stacks are walked.
 type Options struct {
+	// NoRuntimes leaves out the functions of interpreters.
+	NoRuntimes bool
+	// NoCache leaves perf's build-ID cache as it is: the recording contains the names of functions of interpreters.
+	NoCache bool
+	// Pipe means that the recording is read while it is made.
+	Pipe    bool
 	PerTask bool // threads are recorded, rather than CPUs
 	Tracefs *tracefs.FS
 	// Verbose receives messages about programs and tables.
@@ -47,7 +54,8 @@ type Recorder struct {
 	procs    *registry
 	tables   tables
 	resolver resolver
-	heads    []uint64 // reused
+	names    *interpreted // nil: functions of interpreters are not recorded
+	heads    []uint64     // reused
 }
 
 // New loads the programs for the events.
@@ -82,6 +90,12 @@ func (r *Recorder) init(u *bpf.Unwinder) {
 	r.tables = tables{bpf: u, procs: r.procs, affords: r.opts.Affords}
 	r.resolver = resolver{merged: &r.merged, side: &r.side, procs: r.procs, tables: &r.tables,
 		incomplete: placeCounts{}}
+	if !r.opts.NoRuntimes {
+		r.procs.interpreters = true
+		r.names = &interpreted{procs: r.procs, set: functions.New(), carry: r.opts.Pipe || r.opts.NoCache,
+			noCache: r.opts.NoCache, missing: map[use]uint64{}}
+		r.merged.names = r.names
+	}
 	r.resolver.walker.MaxDepth = bpf.MaxFrames
 }
 

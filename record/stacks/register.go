@@ -32,6 +32,9 @@ type registry struct {
 	maps    []bpf.Mapping  // reused
 	verbose func(string)
 	exited  []Nameless // that have exited
+
+	interpreters  bool     // the functions of interpreters are recorded
+	unusedPythons []uint32 // interpreters without a process
 }
 
 func newRegistry(u *bpf.Unwinder, verbose func(string)) *registry {
@@ -140,6 +143,10 @@ func (g *registry) update() {
 		g.bpf.RemoveMappings(m)
 	}
 	g.unused = g.unused[:0]
+	for _, number := range g.unusedPythons {
+		g.bpf.RemovePython(number)
+	}
+	g.unusedPythons = g.unusedPythons[:0]
 	clear(g.touched)
 	g.touched = g.touched[:0]
 }
@@ -155,7 +162,7 @@ func (g *registry) publish(p *process) error {
 		}
 	}
 	p.inBPF = true
-	return g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids)
+	return g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids, p.space.pythonNumber())
 }
 
 // load passes the mappings of an address space to BPF.
@@ -169,6 +176,7 @@ func (g *registry) load(s *addrSpace) (err error) {
 		return err
 	}
 	s.loaded, s.stale = true, false
+	g.findPython(s)
 	return nil
 }
 
@@ -184,6 +192,7 @@ func (g *registry) withdraw(why error) {
 		if p.space.loaded {
 			g.bpf.RemoveMappings(p.space.ids)
 			p.space.loaded = false
+			g.dropPython(p.space)
 		}
 	}
 }
@@ -215,5 +224,6 @@ func (g *registry) release(s *addrSpace) {
 	if s.refs == 0 && s.loaded {
 		g.unused = append(g.unused, s.ids)
 		s.loaded = false
+		g.dropPython(s)
 	}
 }

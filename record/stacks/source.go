@@ -22,6 +22,9 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 	r.resolver.resolve()
 	r.resolver.retry(built)
 	r.tables.prune(time.Now(), r.resolver.deferred.queue)
+	if r.names != nil {
+		r.names.describe(&r.merged, r.like.SampleIDSize())
+	}
 	if err := r.merged.Write(r.mergers[0].tally, write); err != nil {
 		return 0, err
 	}

@@ -20,6 +20,8 @@ type Summary struct {
 	Incomplete []Incomplete
 	// Nameless is the sampled Java processes that wrote no names of their code.
 	Nameless []Nameless
+	// Interpreted counts the frames of interpreters.
+	Interpreted InterpretedCounts
 }
 
 // Summary returns the counts, when all samples are written.
@@ -28,6 +30,9 @@ func (r *Recorder) Summary() *Summary {
 	s := &Summary{Early: r.merged.ends, Missing: r.merged.single, Missed: st.Missed,
 		Tables: r.tables.made, Failed: r.tables.failed, Incomplete: r.resolver.incomplete.list(),
 		Nameless: r.procs.namelessJava()}
+	if r.names != nil {
+		s.Interpreted = r.names.counts()
+	}
 	s.Complete, s.Early[bpf.EndEntry] = s.Early[bpf.EndEntry], 0
 	s.None, s.Early[bpf.EndNoUser] = s.Early[bpf.EndNoUser], 0
 	for end, n := range r.resolver.copied {

@@ -52,6 +52,25 @@ func Lines(u *stacks.Summary) []string {
 	if len(u.Nameless) > 0 {
 		lines = append(lines, "  "+namelessText(u.Nameless))
 	}
+	return append(lines, functionLines(&u.Interpreted)...)
+}
+
+// functionLines returns lines about the functions of interpreters: why some have no names.
+func functionLines(c *stacks.InterpretedCounts) (lines []string) {
+	all := c.Named + c.Unnamed
+	if c.Unnamed*minCausePart > all {
+		why := "their processes exited or freed them before gperf read the names"
+		switch {
+		case c.Denied:
+			why = "their processes may not be read, which requires CAP_SYS_PTRACE (or kernel.yama.ptrace_scope=0)"
+		case c.Full:
+			why = "there are too many functions for one recording"
+		}
+		lines = append(lines, fmt.Sprintf("  %s of the Python frames have no name: %s", percent(c.Unnamed, all), why))
+	}
+	for _, why := range c.Unknown {
+		lines = append(lines, "  Python functions have no names: "+why)
+	}
 	return lines
 }
 

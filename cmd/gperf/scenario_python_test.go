@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gperf/internal/dso"
+)
+
+// pythonSource is a program with known functions.
+const pythonSource = "testdata/functions.py"
+
+// pythons returns the interpreters to test: Debian's, and those that GPERF_PYTHONS names.
+func pythons(t *testing.T) (l []string) {
+	for _, name := range append([]string{"/usr/bin/python3"}, strings.Fields(os.Getenv("GPERF_PYTHONS"))...) {
+		if path, err := exec.LookPath(name); err == nil {
+			l = append(l, path)
+		}
+	}
+	if len(l) == 0 {
+		t.Skip("no /usr/bin/python3 (Debian's python3); GPERF_PYTHONS may name others")
+	}
+	return l
+}
+
+// pythonProgram returns the absolute path of the program, and gives the test a build-ID cache of its own.
+func pythonProgram(t *testing.T) string {
+	needEvents(t)
+	path, err := filepath.Abs(pythonSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cache, err := os.UserCacheDir(); err == nil { // the cache of unwind tables stays
+		t.Setenv("XDG_CACHE_HOME", cache)
+	}
+	t.Setenv("HOME", t.TempDir())
+	return path
+}
+
+// pythonLine is what a line of the program says: its function, and those that it calls.
+type pythonLine struct {
+	function string
+	calls    []string
+}
+
+// pythonLines returns the lines of the program that have a comment.
+func pythonLines(t *testing.T) map[int]pythonLine {
+	text, err := os.ReadFile(pythonSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[int]pythonLine{}
+	for i, line := range strings.Split(string(text), "\n") {
+		if _, comment, ok := strings.Cut(line, "  # "); ok {
+			function, calls, _ := strings.Cut(comment, " > ")
+			lines[i+1] = pythonLine{function, strings.Fields(calls)}
+		}
+	}
+	return lines
+}
+
+// pythonCall is a Python function in a stack.
+type pythonCall struct {
+	function, file string
+	line           int
+}
+
+// pythonFrame matches the two lines of a frame, with its symbol and its source line.
+var pythonFrame = regexp.MustCompile(`(?m)^\s+4[0-9a-f]{12} (.*)\n\s+(.*):(\d+)$`)
+
+// pythonStacks returns the Python functions of all samples, the innermost first.
+func pythonStacks(t *testing.T, data string) (stacks [][]pythonCall) {
+	out, _ := gperf(t, "script", "-F", "ip,sym,srcline", "--full-source-path", "-i", data)
+	for _, block := range strings.Split(out, "\n\n") {
+		var stack []pythonCall
+		for _, m := range pythonFrame.FindAllStringSubmatch(block, -1) {
+			line, _ := strconv.Atoi(m[3])
+			name := m[1][strings.LastIndexByte(m[1], '.')+1:]
+			switch {
+			case strings.HasPrefix(name, "long_xxx") && len(name) == len("long_")+900:
+				name = "long"
+			case strings.HasPrefix(name, "made_") && strings.HasPrefix(filepath.Base(m[2]), name+".py"),
+				strings.HasPrefix(filepath.Base(m[2]), "made_") && name == "<module>":
+				name = "made"
+			}
+			stack = append(stack, pythonCall{name, m[2], line})
+		}
+		if len(stack) > 0 {
+			stacks = append(stacks, stack)
+		}
+	}
+	return stacks
+}
+
+// right reports whether each function of a stack is at a line of its own that calls the one before. known is false for
+// stacks of Python's own modules.
+func right(stack []pythonCall, lines map[int]pythonLine) (known, ok bool) {
+	called := ""
+	for _, c := range stack {
+		switch {
+		case c.function == "long" || c.function == "made":
+			if called != "" && called != "spin" {
+				return known, false
+			}
+			known = true
+		case filepath.Base(c.file) == filepath.Base(pythonSource):
+			l := lines[c.line]
+			if known = true; l.function != c.function || called != "" && !slices.Contains(l.calls, called) {
+				return true, false
+			}
+		case known && strings.HasSuffix(c.file, "threading.py"):
+			return true, true
+		default:
+			return known, false
+		}
+		called = c.function
+	}
+	return known, known
+}
+
+// Python's functions have their names and lines in gperf's and perf's output, whatever runs them: calls without a call
+// in C, recursion, generators, coroutines, threads, code that is made and freed again, and long and non-ASCII names.
+func TestScenarioPythonFunctions(t *testing.T) {
+	program := pythonProgram(t)
+	lines := pythonLines(t)
+	for _, python := range pythons(t) {
+		t.Run(filepath.Base(python), func(t *testing.T) {
+			dir := t.TempDir()
+			r := mustRecord(t, dir, "-o", "p.data", "-e", "cpu-clock", "-F", "499", "-g", "--", python, program, "2")
+			n, good := 0, 0
+			functions := map[string]bool{}
+			var wrong []pythonCall
+			for _, stack := range pythonStacks(t, filepath.Join(dir, "p.data")) {
+				known, ok := right(stack, lines)
+				if !known {
+					continue
+				}
+				if n++; !ok {
+					wrong = stack
+					continue
+				}
+				good++
+				for _, c := range stack {
+					functions[c.function] = true
+				}
+			}
+			if n < 100 || good*100 < n*95 {
+				t.Errorf("%d of %d stacks are right, not %+v\n%s", good, n, wrong, r.stderr)
+			}
+			for _, f := range []string{"spin", "deep", "berechne_größe_数", "values", "wait_for", "key", "long", "made",
+				"thread"} {
+				if !functions[f] {
+					t.Errorf("no sample of %s", f)
+				}
+			}
+		})
+	}
+}
+
+// Recordings with Python functions print the same names after each way: in an archive, through a pipe, without the
+// cache, and in perf.
+func TestScenarioPythonElsewhere(t *testing.T) {
+	program, elsewhere := pythonProgram(t), t.TempDir()
+	python := pythons(t)[0]
+	dir := t.TempDir()
+	data := filepath.Join(dir, "p.data")
+	mustRecord(t, dir, "-o", data, "-e", "cpu-clock", "-F", "499", "-g", "--", python, program, "1")
+	names := func(path string) string {
+		out, _ := gperf(t, "script", "-F", "ip,sym,srcline", "-i", path)
+		return out
+	}
+	here := names(data)
+	if !strings.Contains(here, "spin") {
+		t.Fatalf("no function spin:\n%.2000s", here)
+	}
+	if perf, err := exec.LookPath("perf"); err == nil {
+		out, err := exec.Command(perf, "script", "--force", "-F", "ip,sym", "-i", data).Output()
+		if err != nil || !bytes.Contains(out, []byte("deep")) || !bytes.Contains(out, []byte("berechne_größe_数")) {
+			t.Errorf("perf names no functions (%v):\n%.2000s", err, out)
+		}
+	}
+	packed := filepath.Join(dir, "p.zip")
+	gperf(t, "archive", "-i", data, "-o", packed)
+	t.Setenv("HOME", elsewhere)
+	if got := names(packed); got != here {
+		t.Errorf("the archive has other names:\n%.500s\nwant\n%.500s", got, here)
+	}
+	if got := names(data); strings.Contains(got, "deep") {
+		t.Errorf("names are known without the cache:\n%.500s", got)
+	}
+	mustRecord(t, dir, "-N", "-o", data, "-e", "cpu-clock", "-F", "499", "-g", "--", python, program, "1")
+	if got := names(data); !strings.Contains(got, "deep") {
+		t.Errorf("-N: no function deep:\n%.500s", got)
+	}
+	if kept, _ := filepath.Glob(filepath.Join(elsewhere, ".debug", dso.PythonName, "*")); len(kept) > 0 {
+		t.Errorf("-N stored %v", kept)
+	}
+	mustRecord(t, dir, "--no-runtimes", "-o", data, "-e", "cpu-clock", "-F", "499", "-g", "--",
+		python, program, "1")
+	if got := names(data); strings.Contains(got, "deep") {
+		t.Errorf("--no-runtimes: functions are named:\n%.500s", got)
+	}
+}
+
+// --no-native shows Python functions and the kernel alone.
+func TestScenarioPythonNoNative(t *testing.T) {
+	program := pythonProgram(t)
+	dir := t.TempDir()
+	data := filepath.Join(dir, "p.data")
+	mustRecord(t, dir, "-o", data, "-e", "cpu-clock", "-F", "499", "-g", "--", pythons(t)[0], program, "1")
+	report := func(flags ...string) string {
+		all := append([]string{"report", "--stdio", "--no-children", "-g", "none", "-i", data}, flags...)
+		out, _ := gperf(t, all...)
+		return out
+	}
+	first := func(text string) string {
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, "%") && !strings.HasPrefix(line, "#") {
+				return line
+			}
+		}
+		return ""
+	}
+	if got := first(report("--no-native")); !strings.Contains(got, "[python]") || !strings.Contains(got, "spin") {
+		t.Errorf("--no-native: the first entry is %q", got)
+	}
+	if got := first(report()); strings.Contains(got, "[python]") {
+		t.Errorf("without --no-native: the first entry is %q", got)
+	}
+	folded, _ := gperf(t, "report", "--format", "folded", "--no-native", "-i", data)
+	for line := range strings.Lines(folded) {
+		if strings.Contains(line, ";deep;") && strings.Contains(line, "_PyEval") {
+			t.Errorf("a native frame is shown: %s", line)
+			break
+		}
+	}
+}

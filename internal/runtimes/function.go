@@ -1,0 +1,73 @@
+package runtimes
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// Function is a function that an interpreter runs.
+type Function struct {
+	Name string
+	File string // as the program names it: it need not be a path
+	Size uint32 // of its code, in bytes
+	// Lines are the lines of the code, by Off; none may be at 0.
+	Lines []Line
+}
+
+// Line is the source line from an offset of a function's code on.
+type Line struct {
+	Off  uint32
+	Line int32 // 0: none
+}
+
+// Interpreted is an interpreted frame, as the BPF programs read it.
+type Interpreted struct {
+	Code  uint64 // address of the code object
+	Check uint32 // a hash of it
+	Off   uint32 // of the instruction, in bytes
+	// First means that the interpreter's native function has run this frame first, and since then the previous ones
+	// that are no first ones.
+	First bool
+}
+
+// NewInterpreted decodes the two words of a frame.
+func NewInterpreted(code, at uint64) Interpreted {
+	return Interpreted{Code: code, Check: uint32(at >> 32), Off: uint32(at) &^ 1, First: at&1 != 0}
+}
+
+// ErrChanged means that memory has other content than it had when BPF read it.
+var ErrChanged = errors.New("the code object has changed")
+
+const (
+	maxName = 1 << 12 // bytes of a name
+	maxCode = 1 << 24 // bytes of a function's code
+)
+
+// shown returns a name without control characters, which could be commands for a terminal, and of limited length.
+func shown(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, name)
+	if len(name) <= maxName {
+		return name
+	}
+	end := maxName
+	for end > 0 && !utf8.RuneStart(name[end]) {
+		end--
+	}
+	return name[:end]
+}
+
+// readAt reads n bytes at an address of a process.
+func readAt(mem io.ReaderAt, addr uint64, n int) ([]byte, error) {
+	b := make([]byte, n)
+	if _, err := mem.ReadAt(b, int64(addr)); err != nil {
+		return nil, err
+	}
+	return b, nil
+}

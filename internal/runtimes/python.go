@@ -1,0 +1,253 @@
+package runtimes
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"strings"
+
+	"gperf/internal/dso"
+)
+
+// Python is CPython's interpreter in a program or library.
+type Python struct {
+	Version [2]int // 3, 12
+	// Walk is where it keeps frames. Head is a vaddr.
+	Walk PythonWalk
+	// Eval are the vaddrs of the native function that runs Python functions, and of its rarely executed part.
+	Eval []Range
+
+	objects pythonObjects
+}
+
+// Range is a range of addresses.
+type Range struct{ Start, End uint64 }
+
+// Contains reports whether an address is in the range.
+func (r Range) Contains(addr uint64) bool { return addr >= r.Start && addr < r.End }
+
+// PythonWalk is where an interpreter keeps the frames of Python functions: offsets in its objects, in bytes. BPF's
+// struct python has the same layout, and describes the fields.
+type PythonWalk struct {
+	Head                                                    uint64
+	Threads, NextInterpreter                                uint32
+	NextThread, ThreadID, Status, Top, TopFrame, ThreadSize uint16
+	Back, Code, Instr, Owner, CopyIndex, FrameSize          uint16
+	CodeAt, CodeSize, FirstLine, File, Name, Lines          uint16
+	Instrs, Copies                                          uint16
+	StringHash                                              uint16
+	Entry, InstrBits, InstrUnit                             uint8
+	_                                                       [3]uint8
+}
+
+// noField is the offset of a field that a version does not have.
+const noField = math.MaxUint16
+
+// Values of PythonWalk.Entry: which frames a native call of the interpreter's function begins with.
+const (
+	entryEach = iota + 1
+	entryFlag
+	entryShim
+)
+
+// maxObject is the size of the part of an object that BPF reads, in bytes.
+const maxObject = 256
+
+// pythonObjects are offsets that are only needed to read names.
+type pythonObjects struct {
+	qualname   uint64 // in a code object; 0: none
+	bytecode   uint64 // in a code object: pointer to the code's bytes before 3.11; 0: they follow
+	codeUnits  uint64 // in a code object: number of its instructions
+	bytesSize  uint64 // in a bytes object
+	bytesData  uint64
+	length     uint64 // in a string
+	state      uint64
+	stateShift uint   // to the kind, in state
+	ascii      uint64 // to the characters of an ASCII string
+	compact    uint64 // to those of another one
+	lines      lineFormat
+}
+
+// ErrVersion means that the version of an interpreter is not known.
+var ErrVersion = errors.New("unknown version")
+
+// FindPython returns the interpreter in a file, or nil if the file has none.
+func FindPython(im *dso.Image) (*Python, error) {
+	base := path.Base(im.Path)
+	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
+		return nil, nil
+	}
+	s, err := pythonSymbols(im)
+	if err != nil || s.runtime == 0 || len(s.eval) == 0 {
+		return nil, nil
+	}
+	p := &Python{Eval: s.eval}
+	if p.Version, err = s.version(im); err == nil {
+		err = p.layout(im, s.runtime)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("Python in %s: %w", base, err)
+	}
+	return p, nil
+}
+
+// MayHavePython reports whether a file, by its name, may have an interpreter: libpython3.11.so.1.0, python3.
+func MayHavePython(name string) bool { return strings.Contains(path.Base(name), "python") }
+
+// pythonPlaces are the addresses of symbols.
+type pythonPlaces struct {
+	runtime, versionAt   uint64
+	has38, has39, has310 bool
+	eval                 []Range
+}
+
+// evalName is the function that runs Python functions.
+const evalName = "_PyEval_EvalFrameDefault"
+
+// pythonSymbols finds the symbols of an interpreter. Extension modules need them, so that stripped programs have them,
+// too: except the one of the part of the function that is rarely executed.
+func pythonSymbols(im *dso.Image) (p pythonPlaces, err error) {
+	for _, section := range []string{".dynsym", ".symtab"} {
+		symbols, e := im.Symbols(section)
+		if e != nil {
+			err = e
+			continue
+		}
+		for name, s := range symbols {
+			if s.Shndx == uint16(elf.SHN_UNDEF) {
+				continue
+			}
+			switch name {
+			case "_PyRuntime":
+				p.runtime = s.Value
+			case "Py_Version":
+				p.versionAt = s.Value
+			case "PyIter_Send":
+				p.has310 = true
+			case "PyFrame_GetCode":
+				p.has39 = true
+			case "PyCode_NewWithPosOnlyArgs":
+				p.has38 = true
+			case evalName, evalName + ".cold", evalName + ".cold.0", evalName + ".part.0":
+				p.addEval(Range{s.Value, s.Value + s.Size})
+			}
+		}
+	}
+	if p.runtime != 0 {
+		err = nil
+	}
+	return p, err
+}
+
+func (p *pythonPlaces) addEval(r Range) {
+	for _, have := range p.eval {
+		if have == r {
+			return
+		}
+	}
+	p.eval = append(p.eval, r)
+}
+
+// version returns the version: of 3.11 and later, the file has it; before, it has new functions with each version.
+func (p *pythonPlaces) version(im *dso.Image) ([2]int, error) {
+	if p.versionAt != 0 {
+		off, ok := im.OffOfVaddr(p.versionAt)
+		if !ok {
+			return [2]int{}, ErrVersion
+		}
+		b, err := im.Bytes(off, 4)
+		if err != nil {
+			return [2]int{}, err
+		}
+		v := binary.LittleEndian.Uint32(b)
+		return [2]int{int(v >> 24), int(v >> 16 & 0xff)}, nil
+	}
+	switch {
+	case p.has310:
+		return [2]int{3, 10}, nil
+	case p.has39:
+		return [2]int{3, 9}, nil
+	case p.has38:
+		return [2]int{3, 8}, nil
+	}
+	return [2]int{}, fmt.Errorf("%w before 3.8", ErrVersion)
+}
+
+// layout sets the offsets of the interpreter whose _PyRuntime is at a vaddr.
+func (p *Python) layout(im *dso.Image, runtime uint64) error {
+	switch v := p.Version; {
+	case v[0] != 3 || v[1] > 14:
+		return fmt.Errorf("%w %d.%d", ErrVersion, v[0], v[1])
+	case v[1] < 13:
+		t, ok := pythonLayouts[v[1]]
+		if !ok {
+			return fmt.Errorf("%w %d.%d", ErrVersion, v[0], v[1])
+		}
+		p.Walk, p.objects = t.walk, t.objects
+	default:
+		off, ok := im.OffOfVaddr(runtime)
+		if !ok {
+			return errors.New("_PyRuntime is not in the file")
+		}
+		b, err := im.Bytes(off, debugOffsetsSize)
+		if err != nil {
+			return err
+		}
+		if p.Walk, p.objects, err = debugOffsets(b, v); err != nil {
+			return err
+		}
+	}
+	p.Walk.Head += runtime
+	return nil
+}
+
+// pythonLayout is the layout of a version without _Py_DebugOffsets.
+type pythonLayout struct {
+	walk    PythonWalk
+	objects pythonObjects
+}
+
+// pythonLayouts are the layouts of 3.8 to 3.12, by the minor version. They are the same on all 64-bit machines.
+var pythonLayouts = map[int]pythonLayout{
+	8:  {frames38, objects38},
+	9:  {frames38, objects38},
+	10: {frames310(), objects310()},
+	11: {PythonWalk{Head: 40, Threads: 16, NextThread: 8, ThreadID: 152, Status: noField, Top: 56, TopFrame: 8,
+		ThreadSize: 168, Back: 48, Code: 32, Instr: 56, Owner: 68, CopyIndex: noField, FrameSize: 72,
+		CodeAt: 72, CodeSize: 72, FirstLine: 0, File: 40, Name: 48, Lines: 64, Instrs: 184, StringHash: 24,
+		Entry: entryFlag, InstrBits: 64, InstrUnit: 1},
+		pythonObjects{qualname: 128, codeUnits: 16, bytesSize: 16, bytesData: 32, length: 16, state: 32,
+			stateShift: 2, ascii: 48, compact: 72, lines: locationTable}},
+	12: {PythonWalk{Head: 40, Threads: 72, NextThread: 8, ThreadID: 136, Status: 24, Top: 56, TopFrame: 0,
+		ThreadSize: 152, Back: 8, Code: 0, Instr: 56, Owner: 70, CopyIndex: noField, FrameSize: 72,
+		CodeAt: 64, CodeSize: 80, FirstLine: 4, File: 48, Name: 56, Lines: 72, Instrs: 192, StringHash: 24,
+		Entry: entryShim, InstrBits: 64, InstrUnit: 1},
+		pythonObjects{qualname: 128, codeUnits: 16, bytesSize: 16, bytesData: 32, length: 16, state: 32,
+			stateShift: 2, ascii: 40, compact: 56, lines: locationTable}},
+}
+
+// frames38 are the frames of 3.8 and 3.9.
+var frames38 = PythonWalk{Head: 32, Threads: 8, NextThread: 8, ThreadID: 176, Status: noField, Top: 24,
+	TopFrame: noField, ThreadSize: 184, Back: 24, Code: 32, Instr: 104, CopyIndex: noField, FrameSize: 112,
+	CodeAt: 40, CodeSize: 88, FirstLine: 0, File: 64, Name: 72, Lines: 80, StringHash: 24,
+	Entry: entryEach, InstrBits: 32, InstrUnit: 1}
+
+// objects38 are the other objects of 3.8 and 3.9.
+var objects38 = pythonObjects{bytecode: 48, bytesSize: 16, bytesData: 32, length: 16, state: 32, stateShift: 2,
+	ascii: 48, compact: 72, lines: numberTable}
+
+// frames310 returns the frames of 3.10, whose offsets of instructions are in units of two bytes.
+func frames310() PythonWalk {
+	w := frames38
+	w.Instr, w.FrameSize, w.InstrUnit = 96, 104, 2
+	return w
+}
+
+func objects310() pythonObjects {
+	o := objects38
+	o.lines = lineTable
+	return o
+}

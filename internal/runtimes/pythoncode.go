@@ -1,0 +1,154 @@
+package runtimes
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Function reads the function of a code object from a process's memory.
+func (p *Python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
+	w := &p.Walk
+	b, err := readAt(mem, frame.Code+uint64(w.CodeAt), int(w.CodeSize))
+	if err != nil {
+		return nil, err
+	}
+	le := binary.LittleEndian
+	name, file, lines := le.Uint64(b[w.Name:]), le.Uint64(b[w.File:]), le.Uint64(b[w.Lines:])
+	first := le.Uint32(b[w.FirstLine:])
+	hash, err := readAt(mem, name+uint64(w.StringHash), 8)
+	if err != nil {
+		return nil, err
+	}
+	if pythonCheck(first, file, lines, le.Uint64(hash)) != frame.Check {
+		return nil, ErrChanged
+	}
+	f := &Function{}
+	if f.Name, err = p.objects.name(mem, frame.Code, name); err != nil {
+		return nil, fmt.Errorf("name: %w", err)
+	}
+	if f.File, err = p.objects.str(mem, file); err != nil {
+		return nil, fmt.Errorf("file name: %w", err)
+	}
+	if f.Size, err = p.objects.size(mem, frame.Code); err != nil {
+		return nil, err
+	}
+	table, err := p.objects.bytes(mem, lines, maxCode)
+	if err != nil {
+		return nil, fmt.Errorf("lines: %w", err)
+	}
+	f.Lines = p.objects.lines.decode(table, int32(first), f.Size)
+	return f, nil
+}
+
+// pythonCheck returns the hash that BPF makes of a code object: check_code in bpf/python.h.
+func pythonCheck(first uint32, file, lines, name uint64) uint32 {
+	h := mix(uint64(first), file)
+	h = mix(h, lines)
+	return uint32(mix(h, name)) | 1
+}
+
+func mix(h, v uint64) uint64 {
+	h = (h ^ v) * 0x9e3779b97f4a7c15
+	return h ^ h>>32
+}
+
+// name returns the qualified name of a code object, or its name before 3.11.
+func (o *pythonObjects) name(mem io.ReaderAt, code, name uint64) (string, error) {
+	if o.qualname != 0 {
+		b, err := readAt(mem, code+o.qualname, 8)
+		if err != nil {
+			return "", err
+		}
+		name = binary.LittleEndian.Uint64(b)
+	}
+	return o.str(mem, name)
+}
+
+// size returns the size of the bytecode of a code object, in bytes.
+func (o *pythonObjects) size(mem io.ReaderAt, code uint64) (uint32, error) {
+	at, unit := code+o.codeUnits, uint64(2)
+	if o.bytecode != 0 {
+		b, err := readAt(mem, code+o.bytecode, 8)
+		if err != nil {
+			return 0, err
+		}
+		at, unit = binary.LittleEndian.Uint64(b)+o.bytesSize, 1
+	}
+	b, err := readAt(mem, at, 8)
+	if err != nil {
+		return 0, err
+	}
+	n := binary.LittleEndian.Uint64(b)
+	if n == 0 || n > maxCode {
+		return 0, fmt.Errorf("code of %d bytes", n)
+	}
+	return uint32(n * unit), nil
+}
+
+// bytes reads a bytes object of at most limit bytes.
+func (o *pythonObjects) bytes(mem io.ReaderAt, addr uint64, limit uint64) ([]byte, error) {
+	b, err := readAt(mem, addr+o.bytesSize, 8)
+	if err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(b)
+	switch {
+	case n > limit:
+		return nil, fmt.Errorf("%d bytes", n)
+	case n == 0:
+		return nil, nil
+	}
+	return readAt(mem, addr+o.bytesData, int(n))
+}
+
+var errString = errors.New("not a string")
+
+// str reads a string, the first maxName characters of it.
+func (o *pythonObjects) str(mem io.ReaderAt, addr uint64) (string, error) {
+	head, err := readAt(mem, addr, int(max(o.length, o.state)+8))
+	if err != nil {
+		return "", err
+	}
+	n, state := binary.LittleEndian.Uint64(head[o.length:]), binary.LittleEndian.Uint32(head[o.state:])>>o.stateShift
+	width, compact, ascii := int(state&7), state>>3&1 != 0, state>>4&1 != 0
+	if !compact || n > 1<<40 || width != 1 && width != 2 && width != 4 {
+		return "", errString
+	}
+	n = min(n, maxName)
+	if n == 0 {
+		return "", nil
+	}
+	at := addr + o.compact
+	if ascii {
+		at = addr + o.ascii
+	}
+	b, err := readAt(mem, at, int(n)*width)
+	if err != nil {
+		return "", err
+	}
+	return shown(decode(b, width)), nil
+}
+
+// decode returns the text of characters of 1, 2 or 4 bytes.
+func decode(b []byte, width int) string {
+	le := binary.LittleEndian
+	text := make([]byte, 0, len(b))
+	for ; len(b) >= width; b = b[width:] {
+		r := rune(b[0])
+		switch width {
+		case 2:
+			r = rune(le.Uint16(b))
+		case 4:
+			r = rune(le.Uint32(b))
+		}
+		if utf16.IsSurrogate(r) || r < 0 {
+			r = utf8.RuneError
+		}
+		text = utf8.AppendRune(text, r)
+	}
+	return string(text)
+}

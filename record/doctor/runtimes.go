@@ -1,0 +1,91 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/internal/dso"
+	"gperf/internal/procfs"
+	"gperf/internal/runtimes"
+)
+
+// checkRuntimes reports which interpreters here run functions that can be named.
+func checkRuntimes(m *Machine) Check {
+	var named, unknown []string
+	for _, path := range m.interpreters() {
+		im, err := dso.Open(path)
+		if err != nil {
+			continue
+		}
+		p, err := runtimes.FindPython(im)
+		im.Close()
+		switch {
+		case err != nil:
+			unknown = append(unknown, fmt.Sprintf("%s: %v", path, err))
+		case p != nil:
+			named = append(named, fmt.Sprintf("%d.%d (%s)", p.Version[0], p.Version[1], path))
+		}
+	}
+	detail := "functions of CPython 3.8 to 3.14; there is none here"
+	if len(named) > 0 {
+		detail = "functions of CPython " + joinFirst(named, 6)
+	}
+	if err := m.loadWalker(); err != nil {
+		return no("no names of Python functions: user stacks are not walked in the kernel",
+			"see whole stacks")
+	}
+	remedy := ""
+	if r := m.rights(); !r.has(unix.CAP_SYS_PTRACE) {
+		remedy = "CAP_SYS_PTRACE reads other processes, too; kernel.yama.ptrace_scope=0 allows the same user"
+	}
+	switch {
+	case len(unknown) > 0:
+		return part(detail+"; not of "+joinFirst(unknown, 3), remedy)
+	case remedy != "":
+		return part(detail, remedy)
+	}
+	return ok(detail)
+}
+
+// joinFirst joins the first n elements of a list and counts the rest.
+func joinFirst(l []string, n int) string {
+	if len(l) <= n {
+		return strings.Join(l, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(l[:n], ", "), len(l)-n)
+}
+
+// interpreters returns the programs in PATH and the files of running processes that may have interpreters.
+func interpreters() []string {
+	found := map[string]bool{}
+	add := func(path string) {
+		if real, err := filepath.EvalSymlinks(path); err == nil && runtimes.MayHavePython(real) {
+			found[real] = true
+		}
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		programs, _ := filepath.Glob(filepath.Join(dir, "python3*"))
+		for _, p := range programs {
+			add(p)
+		}
+	}
+	pids, _ := procfs.Processes()
+	for _, pid := range pids {
+		list, err := procfs.Maps(pid)
+		if err != nil {
+			continue
+		}
+		for m := range list {
+			if m.Executable() && runtimes.MayHavePython(m.Path) {
+				add(m.Path)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}

@@ -1,0 +1,145 @@
+// Package functions answers "which address has a function that is no machine code?": it gives the functions of
+// interpreters addresses in a mapping that no process has, and makes ELF files with their names and lines, so that
+// every reader of recordings finds them in the way in which it finds those of programs.
+//
+// The build ID of a file is random: records refer to the file before it is complete. Files are stored in perf's
+// build-ID cache. A recording has one file, or, if it is read while it is made, several: a file that a record refers to
+// is complete by then, and the recording contains it, too.
+package functions
+
+import (
+	"crypto/rand"
+	"hash/maphash"
+
+	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/internal/runtimes"
+)
+
+const (
+	textOff = 0x1000
+	align   = 16
+	// maxText limits the addresses of a file, and maxFunctions the functions of a recording.
+	maxText      = 1 << 30
+	maxFunctions = 1 << 17
+	maxFiles     = 1 << 16
+)
+
+// Set is the functions of a recording.
+type Set struct {
+	files   []*file
+	byValue map[key]uint64
+	seed    maphash.Seed
+	saved   int // number of functions in the stored files
+}
+
+// file is an ELF file with functions.
+type file struct {
+	id    dso.BuildID
+	list  []function
+	next  uint64 // offset of the next function
+	saved int    // number of functions in the stored file
+}
+
+// function is a function with its place.
+type function struct {
+	*runtimes.Function
+	off uint64 // in the file, and vaddr
+}
+
+// key identifies a function, whichever process has it.
+type key struct {
+	name, file string
+	size       uint32
+	lines      uint64 // hash of them
+}
+
+// New returns an empty set.
+func New() *Set {
+	s := &Set{byValue: map[key]uint64{}, seed: maphash.MakeSeed()}
+	s.begin()
+	return s
+}
+
+// begin begins another file.
+func (s *Set) begin() {
+	var id [20]byte
+	rand.Read(id[:])
+	s.files = append(s.files, &file{id: dso.NewBuildID(id[:]), next: textOff})
+}
+
+// current returns the file that gets functions.
+func (s *Set) current() *file { return s.files[len(s.files)-1] }
+
+// Add returns the address of a function's first instruction. Functions with the same content have the same address.
+// ok is false if the set is full.
+func (s *Set) Add(f *runtimes.Function) (ip uint64, ok bool) {
+	k := s.key(f)
+	if ip, ok = s.byValue[k]; ok {
+		return ip, true
+	}
+	c := s.current()
+	size := (uint64(f.Size) + align) / align * align
+	if len(s.byValue) >= maxFunctions || c.next+size > maxText || len(s.files) > maxFiles {
+		return 0, false
+	}
+	ip = base(len(s.files)-1) + c.next
+	c.list = append(c.list, function{f, c.next})
+	s.byValue[k] = ip
+	c.next += size
+	return ip, true
+}
+
+func (s *Set) key(f *runtimes.Function) key {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for _, l := range f.Lines {
+		maphash.WriteComparable(&h, l)
+	}
+	return key{f.Name, f.File, f.Size, h.Sum64()}
+}
+
+// Len returns the number of functions.
+func (s *Set) Len() int { return len(s.byValue) }
+
+// base returns the address of a file's mapping.
+func base(number int) uint64 { return dso.FunctionsBase + uint64(number)*dso.FunctionsSize }
+
+// FileOf returns the number of the file that has the function at an address.
+func FileOf(ip uint64) int { return int((ip - dso.FunctionsBase) / dso.FunctionsSize) }
+
+// Mapping returns the record of a file's mapping, for a process.
+func (s *Set) Mapping(pid int32, number int) *format.Mmap {
+	const private = 2
+	return &format.Mmap{Misc: format.MiscUser, PID: pid, TID: pid, Start: base(number), Len: dso.FunctionsSize,
+		BuildID: s.files[number].id.Bytes(), Prot: format.ProtExec | 1, Flags: private, V2: true,
+		Filename: dso.PythonName}
+}
+
+// IP returns the address of an instruction at an offset of a function's code of size bytes that begins at ip. It is the
+// second byte of the instruction, because readers look up the byte before a return address.
+func IP(ip uint64, size, off uint32) uint64 {
+	if off >= size {
+		off = 0 // the function has not begun
+	}
+	return ip + uint64(off) + 1
+}
+
+// Complete ends the current file, if it has functions, and returns the records that contain it. Their addresses are
+// those of the mapping, as if the file's bytes had just been written there; the file's first bytes are the last record.
+func (s *Set) Complete() (records []*format.TextPoke) {
+	c := s.current()
+	if len(c.list) == 0 {
+		return nil
+	}
+	const most = 60000
+	at := base(len(s.files) - 1)
+	for _, p := range c.pieces() {
+		for off := 0; off < len(p.data); off += most {
+			data := p.data[off:min(off+most, len(p.data))]
+			records = append(records, &format.TextPoke{Addr: at + p.off + uint64(off), New: data})
+		}
+	}
+	s.begin()
+	return records
+}

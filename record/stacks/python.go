@@ -1,0 +1,345 @@
+package stacks
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"maps"
+	"math"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/internal/dso"
+	"gperf/internal/runtimes"
+	"gperf/record/functions"
+	"gperf/record/synth"
+)
+
+// interpreter is CPython's interpreter in an address space.
+type interpreter struct {
+	file   *mappedFile // the program or library that has it
+	bias   uint64
+	number uint32 // in BPF
+	codes  map[codeID]place
+}
+
+// codeID identifies a code object of an address space.
+type codeID struct {
+	addr  uint64
+	check uint32
+}
+
+// place is the place of a function in the mapping of functions; ip is 0 if the function could not be read.
+type place struct {
+	ip   uint64
+	size uint32
+}
+
+// maxCodes limits the known code objects of an address space. Programs that make functions all the time have more.
+const maxCodes = 1 << 16
+
+// readPython finds the interpreter in the file, if its name says that it may have one.
+func (f *mappedFile) readPython() {
+	if !runtimes.MayHavePython(f.name) {
+		return
+	}
+	f.python, f.noPython = runtimes.FindPython(f.im)
+}
+
+// findPython finds the interpreter of an address space, and passes it to BPF.
+func (g *registry) findPython(s *addrSpace) {
+	if !g.interpreters {
+		return
+	}
+	for r := range s.maps.All() {
+		m := &r.Value
+		if m.file.python == nil || m.file.state != fileReady {
+			continue
+		}
+		bias, ok := m.bias()
+		if !ok {
+			continue
+		}
+		if s.python != nil && s.python.file == m.file && s.python.bias == bias {
+			return
+		}
+		g.dropPython(s)
+		w := m.file.python.Walk
+		w.Head += bias
+		number, err := g.bpf.AddPython(&w)
+		if err != nil {
+			g.verbose(err.Error())
+			return
+		}
+		s.python = &interpreter{file: m.file, bias: bias, number: number, codes: map[codeID]place{}}
+		return
+	}
+	g.dropPython(s)
+}
+
+// dropPython removes the interpreter of an address space, as soon as BPF does not use it any more.
+func (g *registry) dropPython(s *addrSpace) {
+	if s.python != nil {
+		g.unusedPythons = append(g.unusedPythons, s.python.number)
+		s.python = nil
+	}
+}
+
+// python returns the number of the interpreter in BPF, 0 if the address space has none.
+func (s *addrSpace) pythonNumber() uint32 {
+	if s.python == nil {
+		return 0
+	}
+	return s.python.number
+}
+
+// interpreted puts the functions of interpreters into stacks.
+type interpreted struct {
+	procs   *registry
+	set     *functions.Set
+	count   InterpretedCounts
+	carry   bool // the recording contains the files with functions
+	noCache bool // Options.NoCache
+
+	missing map[use]uint64 // mappings that the recording lacks, with the times of their first samples
+
+	groups [][]runtimes.Interpreted // reused
+	list   []runtimes.Interpreted
+	words  []byte
+}
+
+// use is the use of a file with functions by a process.
+type use struct {
+	pid  int32
+	file int
+}
+
+// InterpretedCounts count the frames of interpreters.
+type InterpretedCounts struct {
+	Named     uint64
+	Unnamed   uint64 // the function could not be read, or changed before it was
+	Denied    bool   // the memory of a process may not be read
+	Full      bool   // more functions than a recording can have
+	Functions int
+	Unknown   []string // why sampled interpreters are not understood
+}
+
+// insert returns a stack's words with its interpreted frames in them: after each native frame of the interpreter's
+// function, those of the Python functions that it runs. The result is valid until the next call.
+func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte) []byte {
+	frames := data[:8*head.Frames]
+	p := n.procs.byPID[pid]
+	if p == nil || p.space.python == nil || p.execSeq != head.Exec {
+		n.count.Unnamed += uint64(head.Interpreted)
+		return frames
+	}
+	in := p.space.python
+	n.decode(data[8*head.Frames:][:16*head.Interpreted])
+	natives := in.calls(frames)
+	// The first native frame may be missing, if it has not told of its Python frame yet or is in the part of the
+	// function that no symbol names; the last ones, if the walk has ended early.
+	skip := len(n.groups) - natives
+	if head.End != bpf.EndEntry {
+		skip = 0
+	}
+	n.words = n.words[:0]
+	next := 0
+	add := func(until int) {
+		for ; next < min(until, len(n.groups)); next++ {
+			for _, f := range n.groups[next] {
+				n.add(p, in, f, time)
+			}
+		}
+	}
+	seen := 0
+	for i := 0; i < len(frames); i += 8 {
+		ip := binary.LittleEndian.Uint64(frames[i:])
+		is := in.runs(ip, i > 0)
+		if is && seen == 0 {
+			add(skip)
+		}
+		n.words = append(n.words, frames[i:i+8]...)
+		if is {
+			seen++
+			add(skip + seen)
+		}
+	}
+	add(len(n.groups))
+	return n.words
+}
+
+// Interpret returns the frames of a stack that a program has sent as output o, with its interpreted frames.
+func (j *Merged) Interpret(o Output, s *bpf.Stack) []byte {
+	pid := int32(o.TID)
+	if j.names == nil || len(s.Interpreted) == 0 {
+		return s.User
+	}
+	p := j.names.procs.byPID[pid]
+	if p == nil {
+		return s.User
+	}
+	head := bpf.Head{End: bpf.EndEntry, Exec: p.execSeq, Frames: uint32(len(s.User) / 8),
+		Interpreted: uint32(len(s.Interpreted) / 16)}
+	return bytes.Clone(j.names.insert(pid, o.Time, &head, slices.Concat(s.User, s.Interpreted)))
+}
+
+// need notes that a sample of a process needs the mappings of the functions in its frames.
+func (n *interpreted) need(pid int32, time uint64, frames []byte) {
+	p := n.procs.byPID[pid]
+	for ; p != nil && len(frames) >= 8; frames = frames[8:] {
+		if ip := binary.LittleEndian.Uint64(frames); ip-dso.FunctionsBase < dso.FunctionsBase {
+			n.note(p, ip, time)
+		}
+	}
+}
+
+// note notes that a sample of a process needs the mapping of a function.
+func (n *interpreted) note(p *process, ip, time uint64) {
+	file := functions.FileOf(ip)
+	if p.mapped[file] {
+		return
+	}
+	u := use{p.pid, file}
+	if first, ok := n.missing[u]; !ok || time < first {
+		n.missing[u] = time
+	}
+}
+
+// decode divides the interpreted frames of a stack into those of each native frame.
+func (n *interpreted) decode(b []byte) {
+	le := binary.LittleEndian
+	n.list, n.groups = n.list[:0], n.groups[:0]
+	for ; len(b) >= 16; b = b[16:] {
+		n.list = append(n.list, runtimes.NewInterpreted(le.Uint64(b), le.Uint64(b[8:])))
+	}
+	from := 0
+	for i, f := range n.list {
+		if f.First || i == len(n.list)-1 {
+			n.groups = append(n.groups, n.list[from:i+1])
+			from = i + 1
+		}
+	}
+}
+
+// calls returns the number of native frames that run Python functions.
+func (in *interpreter) calls(frames []byte) (calls int) {
+	for i := 0; i < len(frames); i += 8 {
+		if in.runs(binary.LittleEndian.Uint64(frames[i:]), i > 0) {
+			calls++
+		}
+	}
+	return calls
+}
+
+// runs reports whether an address is in the function that runs Python functions.
+func (in *interpreter) runs(ip uint64, returned bool) bool {
+	if returned {
+		ip--
+	}
+	return slices.ContainsFunc(in.file.python.Eval, func(r runtimes.Range) bool { return r.Contains(ip - in.bias) })
+}
+
+// add adds an interpreted frame to the words of a stack.
+func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, time uint64) {
+	at, ok := in.codes[codeID{f.Code, f.Check}]
+	if !ok {
+		at = n.read(p.pid, in, f)
+		if len(in.codes) >= maxCodes {
+			clear(in.codes)
+		}
+		in.codes[codeID{f.Code, f.Check}] = at
+	}
+	if at.ip == 0 {
+		n.count.Unnamed++
+		return
+	}
+	n.count.Named++
+	n.note(p, at.ip, time)
+	n.words = binary.LittleEndian.AppendUint64(n.words, functions.IP(at.ip, at.size, f.Off))
+}
+
+// read reads a function from the memory of a process.
+func (n *interpreted) read(pid int32, in *interpreter, f runtimes.Interpreted) (at place) {
+	fn, err := in.file.python.Function(procMem(pid), f)
+	if err != nil {
+		if errors.Is(err, unix.EPERM) || errors.Is(err, fs.ErrPermission) {
+			n.count.Denied = true
+		}
+		return place{}
+	}
+	ip, ok := n.set.Add(fn)
+	if !ok {
+		n.count.Full = true
+		return place{}
+	}
+	return place{ip, fn.Size}
+}
+
+// describe adds the mappings of functions that samples need and the recording lacks, with a time before those samples,
+// and the functions if the recording contains them.
+func (n *interpreted) describe(j *Merged, idSize int) {
+	if len(n.missing) == 0 {
+		return
+	}
+	at := uint64(math.MaxUint64)
+	for _, u := range slices.SortedFunc(maps.Keys(n.missing), func(a, b use) int {
+		return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.file, b.file))
+	}) {
+		first := n.missing[u] - 1
+		at = min(at, first)
+		one := len(j.Records)
+		j.Records = n.set.Mapping(u.pid, u.file).Append(j.Records, idSize)
+		synth.Stamp(j.Records[one:], idSize, first)
+		if p := n.procs.byPID[u.pid]; p != nil {
+			if p.mapped == nil {
+				p.mapped = map[int]bool{}
+			}
+			p.mapped[u.file] = true
+		}
+	}
+	clear(n.missing)
+	if !n.carry {
+		return
+	}
+	from := len(j.Records)
+	for _, r := range n.set.Complete() {
+		j.Records = r.Append(j.Records, idSize)
+	}
+	synth.Stamp(j.Records[from:], idSize, at)
+	if !n.noCache {
+		n.set.Save() // SaveFunctions tries again, and returns the error
+	}
+}
+
+// NewFile makes another file of the recording have the mappings of functions, too.
+func (r *Recorder) NewFile() {
+	for _, p := range r.procs.byPID {
+		p.mapped = nil
+	}
+}
+
+// SaveFunctions stores the names and lines of the functions of interpreters, so that readers find them.
+func (r *Recorder) SaveFunctions() error {
+	if r.names == nil || r.opts.NoCache {
+		return nil
+	}
+	return r.names.set.Save()
+}
+
+// counts returns the counts, with the interpreters of files that are not understood.
+func (n *interpreted) counts() InterpretedCounts {
+	c := n.count
+	c.Functions = n.set.Len()
+	for _, f := range n.procs.files {
+		if f.noPython != nil {
+			c.Unknown = append(c.Unknown, f.noPython.Error())
+		}
+	}
+	slices.Sort(c.Unknown)
+	c.Unknown = slices.Compact(c.Unknown)
+	return c
+}

@@ -1,0 +1,172 @@
+package stacks
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/internal/dso"
+	"gperf/internal/runtimes"
+	"gperf/record/functions"
+)
+
+// words encodes words.
+func words(l ...uint64) (b []byte) {
+	for _, w := range l {
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return b
+}
+
+// testInterpreted returns an interpreted with a process 1: its interpreter's function is at 0x1000 to 0x1fff, and the
+// code objects at these addresses are known.
+func testInterpreted(codes ...uint64) (*interpreted, *process) {
+	file := &mappedFile{python: &runtimes.Python{Eval: []runtimes.Range{{Start: 0x100, End: 0x1100}},
+		Walk: runtimes.PythonWalk{CodeSize: 8}}}
+	in := &interpreter{file: file, bias: 0xf00, codes: map[codeID]place{}}
+	n := &interpreted{procs: &registry{tracker: newTracker(func(*process) {})}, set: functions.New(),
+		missing: map[use]uint64{}}
+	for _, c := range codes {
+		ip, _ := n.set.Add(&runtimes.Function{Name: fmt.Sprintf("f%x", c), Size: 100})
+		in.codes[codeID{c, 9}] = place{ip, 100}
+	}
+	p := &process{pid: 1, space: &addrSpace{python: in}}
+	p.execSeq = 5
+	n.procs.byPID[1] = p
+	return n, p
+}
+
+// describe names the words of a stack: those in functions by their code objects.
+func (in *interpreter) describe(stack []byte) string {
+	var l []string
+	for ; len(stack) >= 8; stack = stack[8:] {
+		ip := binary.LittleEndian.Uint64(stack)
+		name := fmt.Sprintf("%x", ip)
+		for id, at := range in.codes {
+			if ip-at.ip < 100 {
+				name = fmt.Sprintf("f%x+%d", id.addr, ip-at.ip-1)
+			}
+		}
+		l = append(l, name)
+	}
+	return strings.Join(l, " ")
+}
+
+// TestInsert checks where functions are put into a stack: after the native frames that run them.
+func TestInsert(t *testing.T) {
+	const check = 9 << 32
+	first := func(code uint64) []uint64 { return []uint64{code, check | 20 | 1} }
+	inner := func(code uint64) []uint64 { return []uint64{code, check | 10} }
+	join := func(l ...[]uint64) (all []uint64) {
+		for _, w := range l {
+			all = append(all, w...)
+		}
+		return all
+	}
+	for _, c := range []struct {
+		name   string
+		frames []uint64
+		calls  []uint64
+		end    bpf.End
+		want   string
+	}{
+		{"one each", []uint64{0x1800, 0x5000, 0x1801, 0x6000}, join(first(1), first(2)), bpf.EndEntry,
+			"1800 f1+20 5000 1801 f2+20 6000"},
+		{"several", []uint64{0x4000, 0x1801, 0x6000}, join(inner(1), inner(2), first(3)), bpf.EndEntry,
+			"4000 1801 f1+10 f2+10 f3+20 6000"},
+		{"the innermost runs none yet", []uint64{0x1000, 0x5000, 0x1801, 0x6000}, first(2), bpf.EndEntry,
+			"1000 5000 1801 f2+20 6000"},
+		{"the innermost is not named", []uint64{0x5000, 0x1801, 0x6000}, join(first(1), first(2)), bpf.EndEntry,
+			"5000 f1+20 1801 f2+20 6000"},
+		{"an incomplete stack", []uint64{0x1800, 0x5000}, join(first(1), first(2)), bpf.EndUnreadable,
+			"1800 f1+20 5000 f2+20"},
+		{"a return address after the function", []uint64{0x5000, 0x2000, 0x2001}, first(1), bpf.EndEntry,
+			"5000 2000 f1+20 2001"},
+		{"no native frame", []uint64{0x5000}, join(inner(1), first(2)), bpf.EndEntry, "5000 f1+10 f2+20"},
+		{"the last without a native frame", []uint64{0x1800}, inner(1), bpf.EndEntry, "1800 f1+10"},
+		{"an unknown object", []uint64{0x1800}, join(first(0xdead0), first(2)), bpf.EndEntry, "1800 f2+20"},
+		{"none", []uint64{0x1800}, nil, bpf.EndEntry, "1800"},
+	} {
+		n, p := testInterpreted(1, 2, 3)
+		head := bpf.Head{End: c.end, Exec: 5, Frames: uint32(len(c.frames)), Interpreted: uint32(len(c.calls) / 2)}
+		got := p.space.python.describe(n.insert(1, 100, &head, words(append(c.frames, c.calls...)...)))
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestInsertOther checks that the functions of another program are not those of a process.
+func TestInsertOther(t *testing.T) {
+	n, _ := testInterpreted(1)
+	for _, c := range []struct {
+		pid  int32
+		exec uint32
+	}{{2, 5}, {1, 4}} {
+		head := bpf.Head{End: bpf.EndEntry, Exec: c.exec, Frames: 1, Interpreted: 1}
+		if got := n.insert(c.pid, 1, &head, words(0x1800, 1, 9<<32)); len(got) != 8 {
+			t.Errorf("process %d, exec %d: %x", c.pid, c.exec, got)
+		}
+	}
+	if n.count.Unnamed != 2 || n.count.Named != 0 {
+		t.Errorf("%+v", n.count)
+	}
+}
+
+// TestDescribe checks that the recording gets each mapping once, before the first sample that needs it.
+func TestDescribe(t *testing.T) {
+	n, p := testInterpreted(1)
+	insert := func(time uint64) {
+		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: 1, Interpreted: 1}
+		n.insert(1, time, &head, words(0x1800, 1, 9<<32|1))
+	}
+	insert(200)
+	insert(100)
+	var j Merged
+	const idSize = 24
+	n.describe(&j, idSize)
+	time := binary.LittleEndian.Uint64(j.Records[len(j.Records)-idSize+8:])
+	if start := binary.LittleEndian.Uint64(j.Records[16:]); time != 99 || start != dso.FunctionsBase {
+		t.Errorf("a mapping at %#x, time %d", start, time)
+	}
+	size := len(j.Records)
+	insert(300)
+	n.describe(&j, idSize)
+	if len(j.Records) != size {
+		t.Error("the mapping again")
+	}
+	p.mapped = nil // another file
+	insert(400)
+	n.describe(&j, idSize)
+	if len(j.Records) != 2*size {
+		t.Error("another file has no mapping")
+	}
+}
+
+// TestUnreadable reports the memory of a process that may not be read.
+func TestUnreadable(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("requires root, to become another user")
+	}
+	n, p := testInterpreted()
+	p.pid = 1 // init
+	got := make(chan place)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		unix.Syscall(unix.SYS_SETRESUID, 65534, 65534, 65534)
+		got <- n.read(1, p.space.python, runtimes.Interpreted{Code: 0x1000, Check: 9})
+	}()
+	if at := <-got; at.ip != 0 {
+		t.Errorf("%+v", at)
+	}
+	if errors.Is(unix.Kill(1, 0), unix.ESRCH) || !n.count.Denied {
+		t.Errorf("not reported as denied: %+v", n.count)
+	}
+}
