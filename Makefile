@@ -8,13 +8,13 @@ gperf:
 	CGO_ENABLED=0 go build -trimpath $(entry) -o $(PROGRAM) ./cmd/gperf
 PROGRAM = gperf
 
-# Install the program, its man pages and its completion. NAME=gperf-perf gives them another name: on Debian,
-# /usr/bin/gperf belongs to GNU gperf. DESTDIR is a directory to install into, for packages.
+# Install the program, its man pages, its completion and a unit for systemd, which is off. NAME=gperf-perf gives them
+# another name: on Debian, /usr/bin/gperf belongs to GNU gperf. DESTDIR is a directory to install into, for packages.
 PREFIX = /usr/local
 NAME = gperf
 install:
 	[ -x $(PROGRAM) ] || $(MAKE) gperf
-	PROGRAM=$(PROGRAM) testdata/install.sh "$(DESTDIR)$(PREFIX)" "$(NAME)"
+	PROGRAM=$(PROGRAM) testdata/install.sh "$(DESTDIR)$(PREFIX)" "$(NAME)" "$(PREFIX)"
 
 uninstall:
 	testdata/install.sh --uninstall "$(DESTDIR)$(PREFIX)" "$(NAME)"

@@ -22,7 +22,8 @@ type File struct {
 	Version int
 	// Pipe reports whether the file is in pipe mode: attrs and sections are records.
 	Pipe bool
-	// Complete reports whether the recording was finished: that data.size is set.
+	// Complete reports whether the recording was finished: that data.size is set and, if gperf wrote it, that it has
+	// the sections known at the end. After a Checkpoint it has not.
 	Complete bool
 	// Truncated is set when the file ends before its parts do, also when that
 	// happens while it is read.
@@ -252,6 +253,9 @@ func (f *File) readFeatures() {
 	if missing.Count > 0 {
 		f.warn(errorf(-1, missing.First, "%d of %d feature sections cannot be read, the first",
 			missing.Count, len(features)))
+	}
+	if !f.Has(FeatureSampleTime) && strings.HasPrefix(f.String(FeatureVersion), "gperf ") { // after a Checkpoint
+		f.Complete = false
 	}
 }
 

@@ -17,14 +17,15 @@ type Output interface {
 
 // Writer writes a perf.data file that is readable at any moment. NewWriter writes the
 // header, attrs and the sections known at the start; Write appends complete records. Close
-// appends the other sections and stores the size of the data, which is 0 until then, in
-// the header. On a pipe (NewPipeWriter), records replace the header's contents and the
+// appends the other sections and stores the size of the data, which is 0 until then or
+// until Checkpoint, in the header. On a pipe (NewPipeWriter), records replace the header's contents and the
 // sections.
 type Writer struct {
 	out      io.Writer
 	file     Output // equals out; nil for a pipe
 	hdr      fileHeader
 	size     int64 // bytes written
+	complete bool  // the header and the table describe all data, after Checkpoint
 	sections map[Feature]section
 }
 
@@ -88,6 +89,9 @@ func (s section) append(b []byte) []byte {
 
 // Write appends complete records.
 func (w *Writer) Write(records []byte) error {
+	if err := w.reopen(); err != nil {
+		return err
+	}
 	n, err := w.out.Write(records)
 	w.size += int64(n)
 	return err
@@ -113,6 +117,38 @@ func (w *Writer) Rewind(size int64) error {
 	return nil
 }
 
+// Checkpoint makes the records written so far readable by perf, which refuses a file without the
+// size of its data and without a table of sections after them. It does nothing on a pipe.
+func (w *Writer) Checkpoint() error {
+	if w.file == nil || w.complete {
+		return nil
+	}
+	if _, err := w.file.WriteAt(w.appendTable(nil), w.size); err != nil {
+		return fmt.Errorf("writing the table of sections: %w", err)
+	}
+	w.hdr.data.size = uint64(w.size) - w.hdr.data.off
+	w.complete = true
+	err := w.writeHeader()
+	w.hdr.data.size = 0
+	return err
+}
+
+// reopen marks the file as unfinished before its end changes.
+func (w *Writer) reopen() error {
+	if !w.complete {
+		return nil
+	}
+	w.complete = false
+	return w.writeHeader()
+}
+
+func (w *Writer) writeHeader() error {
+	if _, err := w.file.WriteAt(w.hdr.append(nil), 0); err != nil {
+		return fmt.Errorf("writing the file header: %w", err)
+	}
+	return nil
+}
+
 // Close finishes the file with the sections known at the end. If Close fails, the file
 // stays readable up to the end of its data, like an unfinished one. On a pipe, Close omits
 // these sections, since the reader would need them earlier.
@@ -120,7 +156,10 @@ func (w *Writer) Close(late []Section) error {
 	if w.file == nil {
 		return nil
 	}
-	w.hdr.data.size = uint64(w.size) - w.hdr.data.off
+	if err := w.reopen(); err != nil {
+		return err
+	}
+	data := uint64(w.size) - w.hdr.data.off
 	// The table follows the data, the sections follow the table.
 	features := w.hdr.features
 	for _, s := range late {
@@ -138,8 +177,6 @@ func (w *Writer) Close(late []Section) error {
 	if err := w.Write(b); err != nil {
 		return fmt.Errorf("writing the feature sections: %w", err)
 	}
-	if _, err := w.file.WriteAt(w.hdr.append(nil), 0); err != nil {
-		return fmt.Errorf("writing the file header: %w", err)
-	}
-	return nil
+	w.hdr.data.size = data
+	return w.writeHeader()
 }

@@ -43,7 +43,14 @@ type Options struct {
 	Compressed2 bool
 	// Timestamp appends the time to the file's name when it is finished.
 	Timestamp bool
-	Switch    Switch // implies Timestamp
+	Switch    Switch // implies Timestamp, unless NextFile is set
+	// NextFile, if set, returns the path of each file when it is created, in place of Output.
+	NextFile func() string
+	// Checkpoints makes the file readable by perf at least once a second, before it is finished.
+	Checkpoints bool
+	// MaxCPU is the share of one CPU that the recorder may use on average, such as 0.01; 0: no limit. To keep to it,
+	// the recorder takes fewer samples. Notice then gets a *ThrottledError.
+	MaxCPU float64
 
 	// Freq, in Hz, applies to tracepoints as well; 0 means 4000 for all other events.
 	Freq   uint64
@@ -117,6 +124,8 @@ type Options struct {
 	// instead says what is recorded if user stacks cannot be unwound in the kernel; nil: they
 	// can.
 	instead *UnwindError
+	// affords reports whether MaxCPU leaves CPU time for unwind tables; nil without MaxCPU.
+	affords func() bool
 	// following says how packets are followed; nil: they are not.
 	following *sampler.Following
 

@@ -42,6 +42,7 @@ func (f *file) init(o *Options, set *perfevent.Set, sum *Summary, wake func()) {
 	f.out = output.New(output.Options{Path: o.Output, To: o.To, Name: sum.Path,
 		Compress: o.Compress, Compressed2: o.Compressed2,
 		Timestamp: o.Timestamp || o.Switch.enabled(), MaxFiles: o.Switch.MaxFiles,
+		Next: o.NextFile, Checkpoints: o.Checkpoints,
 		Wake: wake, Notice: o.notice, Progress: o.progress})
 	f.tally.Layout = format.NewSampleLayout(&set.Attrs[0])
 	if offset, err := made.Offset(&set.Attrs[0]); err == nil { // otherwise the times of day are unknown

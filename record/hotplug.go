@@ -37,5 +37,6 @@ func (r *recorder) reopen(cpu int) error {
 	if err := r.poller.watch(first.FD, unix.EPOLLIN); err != nil {
 		return err
 	}
+	r.governor.apply()
 	return r.programs.reopen(cpu, len(r.set.Events))
 }

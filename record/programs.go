@@ -30,7 +30,7 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 		return err
 	}
 	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
-		Progress: o.progress, Hurry: o.Hurry}, set.Events, set.Attrs)
+		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords}, set.Events, set.Attrs)
 	if err == nil && !o.Count {
 		set.Opened = p.walker.Opened
 	}
@@ -246,6 +246,13 @@ func (p *bpfPrograms) newFile() {
 func (p *bpfPrograms) learn(b []byte, idSize int) error {
 	p.walker.Learn(b, idSize)
 	return nil
+}
+
+// forget makes the programs that walk user stacks forget the processes, whose side band was not recorded for a while.
+func (p *bpfPrograms) forget() {
+	if p.walker != nil {
+		p.walker.Forget()
+	}
 }
 
 // prepare prepares for the stacks of a program that will start. awaitPrepared ends it.

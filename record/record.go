@@ -114,6 +114,8 @@ type recorder struct {
 	enabler   enabler
 	control   controller
 	switcher  switcher
+	successor successor
+	governor  governor
 	trigger   trigger
 	poller    *poller
 	command   *command // nil without one
@@ -126,6 +128,10 @@ func newRecorder(o *Options) *recorder {
 	r := &recorder{opts: o, set: new(perfevent.Set), poller: newPoller()}
 	r.sum.Path = o.Output
 	r.probes.opts = o
+	r.governor.used = cpuTime()
+	if o.MaxCPU > 0 {
+		o.affords = r.governor.affords
+	}
 	return r
 }
 
@@ -298,17 +304,24 @@ func (r *recorder) begin() error {
 	r.file.init(o, r.set, &r.sum, signal)
 	r.describer = describer{opts: o, file: &r.file, command: r.command}
 	r.losses = losses{&r.file, &r.programs}
-	r.rereader = rereader{opts: o, file: &r.file, describe: &r.describer, losses: &r.losses, drain: r.drainAll}
+	r.rereader = rereader{opts: o, file: &r.file, describe: &r.describer, losses: &r.losses, drain: r.drainAll,
+		lostSideBand: r.successor.lost}
 	r.enabler = enabler{o, r.set, &r.programs, r.drainAll}
 	r.control = controller{o, &r.file, &r.enabler, make(chan request, 16), signal}
 	r.switcher.opts, r.switcher.signal = o, signal
+	r.successor = successor{opts: o, file: &r.file, describe: &r.describer, drain: r.drainAll}
+	r.governor = governor{opts: o, set: r.set, enabler: &r.enabler, used: r.governor.used, resumed: func() error {
+		r.programs.forget()
+		r.successor.lost()
+		return r.rereader.afterPause()
+	}}
 	if err := r.file.create(); err != nil {
 		return err
 	}
 	if r.programs.walker == nil {
-		return r.describer.start(nil)
+		return r.successor.first(nil)
 	}
-	return r.describer.start(r.programs.learn)
+	return r.successor.first(r.programs.learn)
 }
 
 // record starts the counters and the command, and moves records until the recording is to
@@ -326,6 +339,7 @@ func (r *recorder) record(ctx context.Context) error {
 	counts := snapshots{r.opts, &r.programs, &r.control, r.drainAll, r.flush}
 	counts.follow(loop)
 	defer r.switcher.start()()
+	r.governor.start()
 	for {
 		n, err := r.drain()
 		if err != nil {
@@ -354,8 +368,14 @@ func (r *recorder) record(ctx context.Context) error {
 			}
 		default:
 		}
+		if err := r.governor.check(); err != nil {
+			return err
+		}
 		if n > r.busy() {
 			continue // the rings fill as fast as they are drained
+		}
+		if err := r.file.out.Checkpoint(); err != nil {
+			return err
 		}
 		if exited, err := r.wait(); exited || err != nil {
 			if st := awaitExit(r.exited); st != nil {
@@ -419,9 +439,10 @@ func (r *recorder) busy() int { return r.rings[0].Size() / 16 }
 
 // drain moves the rings' records to the file.
 func (r *recorder) drain() (total int, err error) {
-	if total, err = r.source.Drain(r.file.write); err != nil {
+	if total, err = r.source.Drain(r.governor.weighing(r.file.write)); err != nil {
 		return total, err
 	}
+	r.successor.drained()
 	return total, r.file.drained(total > 0, r.source.Pending() > 0 || r.rereader.running || r.programs.keepSamples())
 }
 
@@ -441,18 +462,23 @@ func (r *recorder) flush() error {
 }
 
 // Interval in ms at which rings that are not half full are emptied, so that the file is never
-// far out of date; the reader of a pipe may be interactive.
+// far out of date; the reader of a pipe may be interactive. With checkpoints, not even the last
+// second may be missing if the recorder is killed.
 const (
-	idleFlush     = 1000
-	idleFlushPipe = 200
+	idleFlush            = 1000
+	idleFlushPipe        = 200
+	idleFlushCheckpoints = 500
 )
 
 // wait waits until there is something to do. It reports whether the last of the threads has
 // exited.
 func (r *recorder) wait() (exited bool, err error) {
 	idle := idleFlush
-	if r.opts.pipe() {
+	switch {
+	case r.opts.pipe():
 		idle = idleFlushPipe
+	case r.opts.Checkpoints:
+		idle = idleFlushCheckpoints
 	}
 	wakeups, err := r.poller.wait(idle, func(fd int, events uint32) bool {
 		return r.trigger.handle(fd, events, r.poller, &r.switcher)

@@ -18,6 +18,8 @@ type rereader struct {
 	describe *describer
 	losses   *losses
 	drain    func() error
+	// lostSideBand is called when side band was lost.
+	lostSideBand func()
 
 	lost    uint64    // lost records of all kinds at the last check
 	side    uint64    // lost records at the last check, of events that write side band
@@ -46,15 +48,20 @@ func (r *rereader) check(end bool) error {
 		return nil
 	}
 	r.side = side
+	r.lostSideBand()
 	start := time.Now()
-	at := t.LostAt
-	if at < r.file.closed[0] { // readers are past this time
-		at = r.file.closed[1]
-	}
-	err := r.read(at)
+	err := r.read(t.LostAt)
 	took := time.Since(start)
 	r.next = time.Now().Add(max(rereadTime, rereadShare*took))
 	return err
+}
+
+// afterPause writes the recorded processes again, with the time of the last sample: they may have changed unrecorded.
+func (r *rereader) afterPause() error {
+	if !r.possible() {
+		return nil
+	}
+	return r.read(r.file.tally.Last)
 }
 
 // possible reports whether records about processes can be inserted by their time, before the
@@ -66,6 +73,9 @@ func (r *rereader) possible() bool {
 
 // read writes synthesized records of the recorded processes, with a time.
 func (r *rereader) read(at uint64) error {
+	if at < r.file.closed[0] { // readers are past this time
+		at = r.file.closed[1]
+	}
 	pids, err := r.describe.running()
 	if err != nil {
 		return err

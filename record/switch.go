@@ -18,6 +18,7 @@ type Switch struct {
 	Events   []event.Event    // switch at each occurrence
 	Size     int64            // switch when the file has so many bytes; 0: never
 	Every    time.Duration    // switch at this interval; 0: never
+	Aligned  bool             // switch at multiples of Every: each minute, at full minutes
 	MaxFiles int              // number of files to keep; 0: all
 }
 
@@ -82,7 +83,7 @@ func (o *Options) warnSwitchSize(ring int) {
 func (w *switcher) start() (stop func()) {
 	s := &w.opts.Switch
 	if s.Every > 0 {
-		w.timer = time.AfterFunc(s.Every, w.request)
+		w.timer = time.AfterFunc(s.next(time.Now()), w.request)
 		return func() { w.timer.Stop() }
 	}
 	if s.Signal == nil {
@@ -102,6 +103,18 @@ func (w *switcher) start() (stop func()) {
 	return func() { close(done) }
 }
 
+// next returns the time until the next switch.
+func (s *Switch) next(now time.Time) time.Duration {
+	if !s.Aligned {
+		return s.Every
+	}
+	d := now.Truncate(s.Every).Add(s.Every).Sub(now)
+	if d < s.Every/10 { // the timer was early, or the recording has just begun
+		d += s.Every
+	}
+	return d
+}
+
 // request requests a switch at the next opportunity.
 func (w *switcher) request() {
 	w.due.Store(true)
@@ -111,21 +124,15 @@ func (w *switcher) request() {
 // switched starts the interval of the next switch.
 func (w *switcher) switched() {
 	if w.timer != nil {
-		w.timer.Reset(w.opts.Switch.Every)
+		w.timer.Reset(w.opts.Switch.next(time.Now()))
 	}
 }
 
-// switchOutput finishes the file, and begins another one: with synthesized records of the
-// processes that ran when the switch was requested, and the side band since. So the new file
-// includes all processes that started or exited during the switch.
+// switchOutput finishes the file, and begins another one, with synthesized records of the
+// processes that run.
 func (r *recorder) switchOutput() error {
-	var running, since []byte
-	if !r.opts.TailSynth {
-		r.file.tally.SideBand = &since
-		keep := func(b []byte) error { running = append(running, b...); return nil }
-		if err := r.describer.all(r.opts.Omit, keep, func(int, int) error { return r.drainAll() }); err != nil {
-			return err
-		}
+	if err := r.successor.prepare(); err != nil {
+		return err
 	}
 	if err := r.programs.snapshot(); err != nil {
 		return err
@@ -152,12 +159,11 @@ func (r *recorder) switchOutput() error {
 	r.sum.Wakeups = 0
 	r.file.out.DropOldest(name)
 	r.switcher.switched()
-	r.file.tally.SideBand = nil
 	r.programs.newFile()
 	if err := r.file.create(); err != nil {
 		return err
 	}
-	if err := r.file.write(append(running, since...)); err != nil {
+	if err := r.file.write(r.successor.begin()); err != nil {
 		return err
 	}
 	return r.file.finishInit()

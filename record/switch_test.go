@@ -5,6 +5,28 @@ import (
 	"time"
 )
 
+// TestNextSwitch: aligned files begin at full minutes, and none is very short.
+func TestNextSwitch(t *testing.T) {
+	for _, c := range []struct {
+		at      string
+		aligned bool
+		want    time.Duration
+	}{
+		{"10:00:20", false, time.Minute},
+		{"10:00:20", true, 40 * time.Second},
+		{"10:00:00", true, time.Minute},
+		{"10:00:59", true, 61 * time.Second},
+	} {
+		at, err := time.Parse(time.TimeOnly, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&Switch{Every: time.Minute, Aligned: c.aligned}).next(at); got != c.want {
+			t.Errorf("%s: %v, want %v", c.at, got, c.want)
+		}
+	}
+}
+
 func TestParseSwitch(t *testing.T) {
 	for _, c := range []struct {
 		in    string

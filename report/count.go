@@ -304,6 +304,8 @@ func (c *counter) newExtra(s *session.Sample) extra {
 		time:        s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, by.UsualQuantum),
 		cgroup:      s.Sample.Cgroup,
 		path:        s.Cgroup,
+		container:   by.Container(s),
+		pod:         by.Pod(s),
 		transaction: s.Transaction,
 		socket:      -1,
 		parallelism: uint64(s.Parallelism),

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"strconv"
 	"strings"
 
@@ -33,6 +34,8 @@ type extra struct {
 	level       byte             // of data
 	path        string           // of cgroup
 	origin      *session.Origin  // of the recording
+	container   string           // of cgroup, by.Missing without one
+	pod         string           // as container
 	namespace   format.Namespace // of cgroups
 }
 
@@ -123,6 +126,8 @@ var extraKeys = []*SortKey{
 	}.key(),
 	cgroupKey(),
 	cgroupIDKey(),
+	textKey("container", "Container", func(x *extra) string { return x.container }),
+	textKey("pod", "Pod", func(x *extra) string { return x.pod }),
 	ipcKey("ipc_null", "-      -"),
 	timeKey(),
 	pageSizeKey("code_page_size", "Code Page Size", 0, func(x *extra) uint64 { return x.codePage }),
@@ -207,6 +212,19 @@ func cgroupKey() *SortKey {
 	k.append = func(_ *Hist, b []byte, e *Entry, _ int) []byte { return append(b, text(e)...) }
 	return k
 }
+
+// textKey makes a key of a text that few samples have different ones of.
+func textKey(name, head string, text func(*extra) string) *SortKey {
+	k := &SortKey{Name: name, Head: head, uses: usesExtra}
+	k.value = func(x *extra) uint64 { return maphash.String(textSeed, text(x)) }
+	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(text(b.extra), text(a.extra)) }
+	k.width = func(_ *Hist, e *Entry) int { return len(text(e.extra)) }
+	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, text(e.extra), width) }
+	return k
+}
+
+// textSeed makes the identities of texts. Orders do not depend on them.
+var textSeed = maphash.MakeSeed()
 
 // cgroupIDKey shows the cgroup namespace by its device and inode, 32 bits each.
 func cgroupIDKey() *SortKey {

@@ -244,6 +244,28 @@ func TestCgroupsAndTimes(t *testing.T) {
 `)
 }
 
+// TestContainers: the cgroups of a container and those of a pod are one entry.
+func TestContainers(t *testing.T) {
+	var w world
+	at := func(cgroup uint64, container, pod string) *stack {
+		st := sampled(0, "prog", 1, nil, []*session.Frame{w.frame("/bin/prog:main", 0x100)})
+		st.extra = &extra{cgroup: cgroup, container: container, pod: pod}
+		return st
+	}
+	stacks := []*stack{at(1, "4f1dc80f9ae5", "8d8fd5cf"), at(2, "4f1dc80f9ae5", "8d8fd5cf"),
+		at(3, "b00000000000", "8d8fd5cf"), at(0, by.Missing, by.Missing)}
+	alike(t, text(t, Options{NoChildren: true, Sort: "container"}, stacks...), `# Overhead  Container
+# ........  ............
+#
+    50.00%  4f1dc80f9ae5
+    25.00%  N/A
+    25.00%  b00000000000
+`)
+	alike(t, text(t, Options{NoChildren: true, Sort: "pod"}, stacks...), `    75.00%  8d8fd5cf
+    25.00%  N/A
+`)
+}
+
 // TestParent: the first function that matches, from where the callchain begins.
 func TestParent(t *testing.T) {
 	var w world

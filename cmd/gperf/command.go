@@ -45,7 +45,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	}
 	root.AddCommand(recordCommand(), topCommand(), events.ProbeCommand(), events.ListCommand(), doctorCommand(),
 		reportCommand(), viewCommand(), scriptCommand(), diffCommand(), annotateCommand(),
-		evlistCommand(), buildIDCommand(), archiveCommand(),
+		evlistCommand(), buildIDCommand(), archiveCommand(), pushCommand(),
 		cacheCommand(), completionCommand(), versionCommand())
 	help := helpCommand()
 	root.SetHelpCommand(help)

@@ -66,12 +66,17 @@ var flagValues = map[string]map[string]values{
 		"format":     fixed(reportNames...),
 		"percentage": fixed("absolute", "relative"),
 		"pretty":     fixed("normal", "raw"),
+		"rows":       fixed(rowNames...),
 	},
 	"script": {
 		"fields": fixed(script.FieldNames()...),
 		"format": fixed(formatNames...),
 		"compat": fixed("7.3", "6.1"),
 		"sort":   fixed("time", "latency"),
+	},
+	"push": {
+		"rows":   fixed("minutes", "samples"),
+		"schema": fixed("clickhouse"),
 	},
 	"annotate": {
 		"disassembler-style": fixed("att", "intel"),

@@ -116,7 +116,8 @@ var crafted = []struct {
 }
 
 // craftedCommands are those that read in different ways.
-var craftedCommands = []string{"script", "script <", "script --format folded", "report --stdio"}
+var craftedCommands = []string{"script", "script <", "script --format folded", "report --stdio",
+	"report --format parquet --rows samples"}
 
 func craftedSet(*testing.T) hostileSet {
 	n := len(craftedCommands)

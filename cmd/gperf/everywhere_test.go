@@ -15,6 +15,7 @@ var analyses = map[string][]string{
 		"report --format flamegraph --sort syscall",
 		"report --format speedscope", "report --format json", "report --format firefox", "report --format perfetto",
 		"report --format svg", "report --format csv --sort syscall", "script --tree --min 5us", "script",
+		"report --format parquet", "report --format parquet --rows samples",
 		"top --stdio -d 0.1"},
 	"drops.data": {"report --format folded --by reason,location", "report --format flamegraph --sort reason",
 		"report --weight protocol -g none", "report --format json --no-idle", "top --stdio -s reason"},

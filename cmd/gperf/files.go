@@ -12,6 +12,7 @@ import (
 	"gperf/internal/archive"
 	"gperf/internal/dso"
 	"gperf/internal/dso/debuginfod"
+	"gperf/report/push"
 )
 
 // fileFlags holds the flags that choose where to look for ELF files.
@@ -36,9 +37,10 @@ type files struct {
 	servers *debuginfod.Client // nil: do not fetch files
 }
 
-// open returns the files that the flags name, or those of the archive packed if it is not
-// nil: gperf reads no other files of this machine then. bar shows the progress of downloads.
-func (f *fileFlags) open(packed *archive.Archive, bar *terminal.Progress) *files {
+// open returns the files that the flags name, or those of the archive packed if it is not nil: gperf reads no other
+// files of this machine then, except debug information in the store of an archive that gperf push wrote to path. bar
+// shows the progress of downloads.
+func (f *fileFlags) open(packed *archive.Archive, path string, bar *terminal.Progress) *files {
 	root, flat := strings.CutSuffix(f.symfs, ",flat")
 	l := &files{Locator: dso.Locator{Tree: dso.Tree{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}}}
 	if packed != nil && f.symfs == "" {
@@ -49,7 +51,9 @@ func (f *fileFlags) open(packed *archive.Archive, bar *terminal.Progress) *files
 	urls := f.debuginfod
 	switch {
 	case urls == "" && packed != nil:
-		return l
+		if urls = push.StoreOf(path); urls == "" {
+			return l
+		}
 	case urls == "":
 		urls = os.Getenv("DEBUGINFOD_URLS")
 	case urls == "no":
@@ -58,7 +62,7 @@ func (f *fileFlags) open(packed *archive.Archive, bar *terminal.Progress) *files
 	if l.servers = debuginfod.New(urls); l.servers == nil {
 		return l
 	}
-	l.Fetch = l.servers.Find
+	l.Fetch, l.FetchCode = l.servers.Find, packed != nil
 	l.servers.Progress = func(p debuginfod.Progress) {
 		const step = "asking debuginfod"
 		if p.Files == 0 {

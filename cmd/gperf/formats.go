@@ -17,6 +17,7 @@ import (
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/report/by"
+	"gperf/report/rows"
 	"gperf/report/stacks"
 	"gperf/report/timeline"
 )
@@ -32,6 +33,7 @@ type formatFlags struct {
 	by        string // keys of package by
 	byFlag    string // that named them, "" for --by
 	quantum   uint64 // of the key time, in ns; 0 for the default
+	rows      string // of parquet, see rowNames
 }
 
 // Names of --pid and --tid without a list, which are flags of stackcollapse-perf.pl.
@@ -51,7 +53,7 @@ var (
 	stackFormats = []string{"text", "folded", "pprof", "flamegraph", "svg"}
 	timeFormats  = []string{"speedscope", "firefox", "perfetto", "json", "pcapng"}
 	formatNames  = slices.Concat(stackFormats, timeFormats)
-	reportNames  = append(slices.Clone(formatNames), "csv") // those of report
+	reportNames  = slices.Concat(formatNames, []string{"csv", "parquet"}) // those of report
 )
 
 // notCSV lists flags for output that is no table.
@@ -80,13 +82,16 @@ func (o *formatFlags) add(s *pflag.FlagSet) {
 func (o *formatFlags) stacks() bool { return o.format != "text" && o.format != "csv" }
 
 // counts reports whether the format counts samples with equal stacks.
-func (o *formatFlags) counts() bool { return o.stacks() && !slices.Contains(timeFormats, o.format) }
+func (o *formatFlags) counts() bool { return o.stacks() && slices.Contains(stackFormats, o.format) }
 
 // check checks the combination of flags. names are the values of --format.
 func (o *formatFlags) check(s *pflag.FlagSet, names []string) (err error) {
 	if !slices.Contains(names, o.format) {
 		last := len(names) - 1
 		return cli.WrongUse("--format %s: use %s or %s", o.format, strings.Join(names[:last], ", "), names[last])
+	}
+	if o.format == "parquet" && !slices.Contains(rowNames, o.rows) {
+		return cli.WrongUse("--rows %s: use %s", o.rows, strings.Join(rowNames, " or "))
 	}
 	input := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(inputFlags).add(input)
@@ -114,13 +119,15 @@ func (o *formatFlags) unfit(flag string, input bool) error {
 		return cli.WrongUse("--by is for --format folded, pprof, flamegraph and svg; gperf report --sort sorts text")
 	case o.format == "csv" && slices.Contains(notCSV, flag):
 		return cli.WrongUse("--%s is for --format text", flag)
+	case o.format != "parquet" && flag == "rows":
+		return cli.WrongUse("--rows is for --format parquet")
 	case o.format == "text" && flag == "output":
 		return cli.WrongUse("--output requires --format; text goes to standard output")
 	case slices.Contains(byFlags, flag) && o.stacks() && !o.counts():
 		return cli.WrongUse("--%s is for --format text, folded, pprof, flamegraph and svg", flag)
 	case o.stacks() && !input && !slices.Contains(foldedOnly, flag) &&
 		!(o.counts() && slices.Contains(byFlags, flag)) &&
-		!slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio"}, flag):
+		!slices.Contains([]string{"format", "output", "max-stack", "no-inline", "stdio", "rows"}, flag):
 		return cli.WrongUse("--%s is for --format text", flag)
 	}
 	return nil
@@ -136,6 +143,10 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	paths, err := from.inputs()
 	if err != nil {
 		return err
+	}
+	if o.format == "parquet" {
+		return o.parquet(paths, from, rows.Options{Samples: o.rows == "samples", MaxStack: maxStack,
+			NoInline: o.noInline, Weight: from.weight}, stdout, stderr)
 	}
 	lists := slices.Contains(timeFormats, o.format)
 	if len(paths) > 1 {

@@ -243,7 +243,10 @@ func TestFormatWrongUse(t *testing.T) {
 		want string
 	}{
 		{"report --format png", exitUsage, "use text, folded, pprof, flamegraph, svg, speedscope, firefox, perfetto, json, " +
-			"pcapng or csv"},
+			"pcapng, csv or parquet"},
+		{"report --format parquet --rows hours", exitUsage, "--rows hours: use minutes or samples"},
+		{"report --format json --rows samples", exitUsage, "--rows is for --format parquet"},
+		{"report --format parquet --sort comm", exitUsage, "--sort is for --format text, folded, pprof"},
 		{"report --format pprof --percent-limit 1", exitUsage, "--percent-limit is for --format text"},
 		{"report --format pprof --sort cmom" + in, exitUsage, "did you mean comm?"},
 		{"script --min 1ms" + in, exitUsage, "are for --tree"},

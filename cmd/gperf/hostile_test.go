@@ -60,6 +60,7 @@ var hostileCommands = []string{
 	"report --format flamegraph",
 	"report --format firefox",
 	"report --format perfetto",
+	"report --format parquet --rows samples",
 	"report --stdio",
 	"script -D",
 	"report --stats --stdio",

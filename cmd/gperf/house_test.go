@@ -30,7 +30,9 @@ var house = []struct{ question, packages string }{
 	{"Which flags of perf have no effect?", `
 		cmd/gperf/ignored
 	`},
-	{"How does gperf view run? Which events are there?", `
+	{"How does gperf view run? What does gperf push send? Which events are there? How does gperf record stay?", `
+		cmd/gperf/continuous
+		cmd/gperf/deliver
 		cmd/gperf/events
 		cmd/gperf/web
 	`},
@@ -44,6 +46,7 @@ var house = []struct{ question, packages string }{
 	{"How is a terminal used? Which recordings are read? When is garbage collected?", `
 		cmd/gperf/browse
 		cmd/gperf/browser
+		cmd/gperf/findings
 		cmd/gperf/inputs
 		cmd/gperf/live
 		cmd/gperf/memory
@@ -52,13 +55,19 @@ var house = []struct{ question, packages string }{
 	`},
 	{"What changed? What happens now?", `
 		report/diff
+		report/push
 		report/top
 		report/view
+	`},
+	{"How do databases store recordings?", `
+		report/clickhouse
+		report/parquet
 	`},
 	{"What may be recorded here? What did the samples show?", `
 		record/doctor
 		report
 		report/annotate
+		report/rows
 		report/samples
 		report/spans
 		report/stacks
@@ -84,6 +93,7 @@ var house = []struct{ question, packages string }{
 	`},
 	{"How do records get from the kernel to this process? What was there before?", `
 		record/perfevent
+		record/running
 		record/synth
 	`},
 	{"Which events? Whose address was it?", `
@@ -125,10 +135,12 @@ var house = []struct{ question, packages string }{
 		format/rounds
 		format/tracepoint
 		format/syscalls
+		internal/spool
 		internal/addrspace
 		internal/archive/remote
 		internal/intern
 		internal/column
+		internal/container
 		internal/dwarf
 		internal/look
 		internal/packet
@@ -171,20 +183,24 @@ var rooms = strings.Fields("cmd record report script format bpf unwind symbolize
 
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
-	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli cmd/gperf/events cmd/gperf/web",
-	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli cmd/gperf/events cmd/gperf/web",
+	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli cmd/gperf/deliver cmd/gperf/events cmd/gperf/web",
+	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli cmd/gperf/deliver cmd/gperf/events cmd/gperf/web",
 	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
 	"github.com/aclements/go-moremath":   "report/diff",                                                         // Student's and the normal distribution
 	"github.com/gdamore/tcell/v2":        "cmd/gperf/browse",
 	"github.com/google/pprof":            "report/stacks report/view",
 	"github.com/gopacket/gopacket":       "script/packets cmd/gperf", // pcapng; tests encode packets
 	"github.com/ianlancetaylor/demangle": "symbolize/demangle",
-	"github.com/klauspost/compress":      "format cmd/gperf internal/archive",
+	"github.com/klauspost/compress":      "format cmd/gperf internal/archive report/push",
+	"github.com/parquet-go/parquet-go":   "report/parquet",
 	"github.com/ulikunitz/xz":            "internal/dso",
 	"golang.org/x/arch":                  "report/annotate/disasm",
 	"golang.org/x/net":                   "bpf internal/pcapfilter", // classic BPF and its VM
 	"golang.org/x/sys":                   "",
-	"google.golang.org/protobuf":         "report/timeline cmd/gperf", // Perfetto's traces; tests read them
+	"go.opentelemetry.io/proto/slim":     "report/stacks report/push cmd/gperf", // OpenTelemetry's profiles
+	"google.golang.org/genproto":         "report/push",                         // gRPC's details of errors
+	"google.golang.org/grpc":             "report/push",
+	"google.golang.org/protobuf":         "report/timeline report/stacks report/push cmd/gperf", // Perfetto's traces, OTLP
 }
 
 // oracles are the modules of others that only tests import, and the packages of these tests.

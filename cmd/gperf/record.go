@@ -31,19 +31,20 @@ import (
 // recordFlags holds the flags of gperf record in the groups of its help. Each group sets its
 // part of the options.
 type recordFlags struct {
-	opts     record.Options
-	events   eventFlags
-	packets  packetFlags
-	sampling samplingFlags
-	target   targetFlags
-	stacks   stackFlags
-	samples  sampleFlags
-	sideBand sideBandFlags
-	output   outputFlags
-	control  controlFlags
-	quiet    bool
-	verbose  bool
-	dryRun   bool
+	opts       record.Options
+	events     eventFlags
+	packets    packetFlags
+	sampling   samplingFlags
+	target     targetFlags
+	stacks     stackFlags
+	samples    sampleFlags
+	sideBand   sideBandFlags
+	output     outputFlags
+	control    controlFlags
+	continuous continuousFlags
+	quiet      bool
+	verbose    bool
+	dryRun     bool
 }
 
 func (f *recordFlags) add(c *cobra.Command) {
@@ -57,6 +58,7 @@ func (f *recordFlags) add(c *cobra.Command) {
 	cli.AddFlags(c, "Side-band records", func(s *pflag.FlagSet) { f.sideBand.add(s, o) })
 	cli.AddFlags(c, "Output", func(s *pflag.FlagSet) { f.output.add(s, o) })
 	cli.AddFlags(c, "Rings and control", func(s *pflag.FlagSet) { f.control.add(s, o) })
+	cli.AddFlags(c, "Continuous recording", f.continuous.add)
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		s.BoolVar(&f.dryRun, "dry-run", false, "check flags and events, then exit")
 		s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
@@ -74,6 +76,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) error {
 	o.Version = "gperf " + version()
 	o.Tracefs = new(tracefs.FS)
 	for _, apply := range []func() error{
+		func() error { return f.applyContinuous(s, o) },
 		func() error { return f.sampling.apply(s, o) },
 		func() error { return f.stacks.apply(o) },
 		func() error { return f.target.apply(s, o) },
@@ -91,8 +94,9 @@ func (f *recordFlags) options(s *pflag.FlagSet) error {
 	return nil
 }
 
-func recordCommand() *cobra.Command {
-	var f recordFlags
+func recordCommand() *cobra.Command { return new(recordFlags).command() }
+
+func (f *recordFlags) command() *cobra.Command {
 	c := cli.NewCommand(cli.GroupRecord, "record [FLAGS] [--] [COMMAND [ARGS]]",
 		"record events of a command, processes or all CPUs")
 	cli.StopAtOperand(c)
@@ -105,6 +109,12 @@ func recordCommand() *cobra.Command {
 func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	p := terminal.NewProgress("gperf record", stderr, f.quiet)
 	f.report(stderr, p)
+	if f.continuous.on && !f.dryRun {
+		memory.WhileStaying.Tune()
+		ctx, hurry, stop := interruptsBy(os.Interrupt, syscall.SIGTERM) // SIGHUP reads the configuration again
+		defer stop()
+		return f.runContinuous(ctx, hurry, stderr)
+	}
 	if err := f.options(s); err != nil {
 		return err
 	}
@@ -186,9 +196,14 @@ const (
 // channel that the second closes. If gperf still runs hurryTime later, for example because
 // it is blocked in a write, it exits: the file is readable at any moment.
 func interrupts() (ctx context.Context, hurry <-chan struct{}, stop func()) {
+	return interruptsBy(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+}
+
+// interruptsBy is interrupts for these signals.
+func interruptsBy(which ...os.Signal) (ctx context.Context, hurry <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals, second := make(chan os.Signal, 2), make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, which...)
 	go func() {
 		<-signals
 		cancel()

@@ -43,6 +43,8 @@ func (f argFunc) Type() string       { return "stringArray" } // completion prop
 type eventFlags struct {
 	args    []eventArg
 	cgroups int // names of -G so far
+	// continuous adds the events of a recording that stays.
+	continuous bool
 }
 
 func (f *eventFlags) add(s *pflag.FlagSet) {
@@ -128,6 +130,9 @@ func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 				return err
 			}
 		}
+	}
+	if f.continuous {
+		o.Events = append(o.Events, continuousEvents(o, at)...)
 	}
 	for _, list := range switchEvents {
 		l, err := event.Parse(list, at)

@@ -73,6 +73,7 @@ func (o *reportFlags) add(c *cobra.Command) {
 		o.view.addOther(s)
 	})
 	cli.AddFlags(c, "Formats for other tools", o.formats.add)
+	cli.AddFlags(c, "Formats for other tools", o.formats.addRows)
 	cli.AddFlags(c, cli.General, o.view.addGeneral)
 }
 

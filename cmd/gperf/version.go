@@ -48,6 +48,8 @@ var features = []struct{ name, does, module string }{
 	{"demangle", "names of C++ and Rust functions", "github.com/ianlancetaylor/demangle"},
 	{"disassembler", "gperf annotate on x86-64 and arm64", "golang.org/x/arch"},
 	{"pprof", "profiles for go tool pprof", "github.com/google/pprof"},
+	{"otlp", "OpenTelemetry profiles", "go.opentelemetry.io/proto/slim/otlp/profiles/v1development"},
+	{"grpc", "send profiles to OpenTelemetry collectors", "google.golang.org/grpc"},
 	{"pcapng", "packets for Wireshark", "github.com/gopacket/gopacket"},
 }
 

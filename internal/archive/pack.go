@@ -23,6 +23,9 @@ type Packer struct {
 	Locator *dso.Locator
 	NoDebug bool // omit debug information
 	Whole   bool // packs files as they are
+	// Apart, if set, receives the files that debuginfod servers can have by build ID: what is dso.CodeFile or
+	// dso.DebugFile. Those that it takes are not packed.
+	Apart func(id, what string, im *dso.Image) (taken bool, err error)
 }
 
 // DSO is a file to pack.
@@ -228,6 +231,14 @@ func places(file string, id dso.BuildID) []string {
 }
 
 func (p *Packer) file(name string, f part, hit []Range) error {
+	if taken, err := p.apart(name, f); taken || err != nil {
+		return err
+	}
+	return p.pack(name, f, hit)
+}
+
+// pack packs a file, or the parts of it that are used.
+func (p *Packer) pack(name string, f part, hit []Range) error {
 	if p.Whole {
 		f.use = forAll
 	}
@@ -235,6 +246,34 @@ func (p *Packer) file(name string, f part, hit []Range) error {
 		return &WriteError{err}
 	}
 	return nil
+}
+
+// apart passes a file to Apart, if servers can have the file with this name in an archive.
+func (p *Packer) apart(name string, f part) (taken bool, err error) {
+	id, what := served(name)
+	if p.Apart == nil || id == "" {
+		return false, nil
+	}
+	if taken, err = p.Apart(id, what, f.im); err != nil {
+		return false, &WriteError{err}
+	}
+	return taken, nil
+}
+
+// served returns the build ID and the kind under which servers have the file with this name in an archive, "" for none.
+func served(name string) (id, what string) {
+	_, rest, ok := strings.Cut(name, ".build-id/")
+	if !ok {
+		return "", ""
+	}
+	dir, kind := path.Split(strings.Replace(rest, ".debug", "/debug", 1))
+	switch id = strings.ReplaceAll(dir, "/", ""); kind {
+	case "elf":
+		return id, dso.CodeFile
+	case "debug":
+		return id, dso.DebugFile
+	}
+	return "", ""
 }
 
 // supplement packs the supplementary file of dwz, which several files share.
@@ -283,7 +322,20 @@ func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
 		err = nil
 	}
 	for i, f := range files {
-		if e := p.file(places("", id)[i], f, offsets(f.im, hit)); e != nil {
+		name := places("", id)[i]
+		if f.use&forDWARF != 0 { // servers are asked for the kernel's debug information, not for its code
+			taken, e := p.apart(places("", id)[1], f)
+			if e != nil {
+				return debug, e
+			}
+			if taken {
+				f.use &^= forDWARF
+			}
+		}
+		if f.use == 0 {
+			continue
+		}
+		if e := p.pack(name, f, offsets(f.im, hit)); e != nil {
 			return debug, e
 		}
 	}

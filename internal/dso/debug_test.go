@@ -144,6 +144,35 @@ func TestDebugFetched(t *testing.T) {
 	}
 }
 
+// A file with code is fetched only if that is wanted and there is no other one.
+func TestCodeFetched(t *testing.T) {
+	dir := t.TempDir()
+	id := NewBuildID([]byte(idA))
+	code := writeFile(t, dir+"/code", dwarfFile(idA))
+	var asked []string
+	f := &Locator{Tree: Tree{BuildIDDir: dir, DebugDir: dir}, trees: func() []string { return nil }}
+	f.Fetch = func(id BuildID, what string) (string, error) {
+		asked = append(asked, what)
+		return code, nil
+	}
+	count := func() (n int) {
+		for im, err := range f.Candidates("/no/such/file", id) {
+			if err == nil {
+				n++
+				im.Close()
+			}
+		}
+		return n
+	}
+	if n := count(); n != 0 || len(asked) > 0 {
+		t.Errorf("%d candidates, asked for %q", n, asked)
+	}
+	f.FetchCode = true
+	if n := count(); n != 1 || !slices.Equal(asked, []string{CodeFile}) {
+		t.Errorf("%d candidates, asked for %q", n, asked)
+	}
+}
+
 func TestVmlinux(t *testing.T) {
 	id := NewBuildID([]byte(idA))
 	root := t.TempDir()

@@ -27,6 +27,8 @@ type Locator struct {
 	// Fetch, if set, downloads the file that servers have for a build ID and returns its path. what is DebugFile or
 	// CodeFile. It is the last resort.
 	Fetch func(id BuildID, what string) (path string, err error)
+	// FetchCode makes Candidates fetch the file with a DSO's code, too, if there is none.
+	FetchCode bool
 
 	trees func() []string // of other mount namespaces; replaced by tests
 }
@@ -67,6 +69,12 @@ func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 		for im, err := range l.candidates(path, id) {
 			found = found || err == nil && im.HasCode()
 			if !yield(im, err) {
+				return
+			}
+		}
+		if !found && l.FetchCode {
+			im, err := l.fetch(id, CodeFile)
+			if found = im != nil || err != nil; found && !yield(im, err) {
 				return
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"gperf/format"
+	"gperf/internal/container"
 	"gperf/internal/dso"
 	"gperf/symbolize"
 )
@@ -22,7 +23,7 @@ type machine struct {
 	last    *Thread           // that was asked for last, nil if it exited
 	running int               // threads that run, as perf counts them
 	cpus    int               // 0 if unknown
-	cgroups map[uint64]string // paths by ID
+	cgroups map[uint64]cgroup // by ID
 	kernel  kernel
 	jit     jitDumps
 	// bpfLines returns the source lines of BPF programs. The first call reads them.
@@ -34,6 +35,20 @@ type machine struct {
 	dsos     map[DSO]*DSO
 	ranks    map[string]int32       // of DSOs by name, see Session.Rank
 	buildIDs map[string]dso.BuildID // of the BUILD_ID section, by file name
+}
+
+// cgroup is what samples of one cgroup have.
+type cgroup struct {
+	path      string
+	container *container.Container // nil if the path names none
+}
+
+func newCgroup(path string) cgroup {
+	c := container.Parse(path)
+	if c == (container.Container{}) {
+		return cgroup{path: path}
+	}
+	return cgroup{path, &c}
 }
 
 // hasSums reports whether samples of exited threads are at the end of the recording: the sums of
@@ -52,7 +67,7 @@ func newMachine(opts *Options, keepRecords bool) *machine {
 
 		threads:  map[int32]*Thread{},
 		running:  1, // the recorder, which runs before the first switch
-		cgroups:  map[uint64]string{},
+		cgroups:  map[uint64]cgroup{},
 		kernel:   listedKernel(f),
 		bpfLines: sync.OnceValue(f.BPFLines),
 		known:    map[mapKey]*Map{},
@@ -96,7 +111,7 @@ func (m *machine) apply(rec format.Record) {
 	case *format.Namespaces:
 		m.thread(r.PID, r.TID).namespaces = r.NS
 	case *format.Cgroup:
-		m.cgroups[r.CgroupID] = r.Path
+		m.cgroups[r.CgroupID] = newCgroup(r.Path)
 	}
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"gperf/format"
+	"gperf/internal/container"
 	"gperf/unwind"
 )
 
@@ -23,6 +24,8 @@ type Sample struct {
 	End     unwind.Reason
 
 	Cgroup string // path, "" if not recorded
+	// Container is what the path says about containers and pods, nil without one.
+	Container *container.Container
 	// Parallelism is the number of the recording's threads that ran at the sample's
 	// time, at least 1; context switches change it.
 	Parallelism int

@@ -259,7 +259,8 @@ func (w *walk) place() {
 	s.Comm, s.Named = s.Thread.Comm, s.Thread.Named
 	s.Namespaces, s.Parallelism = s.Thread.namespaces, m.parallelism()
 	if s.Sample.Cgroup != 0 {
-		s.Cgroup = m.cgroups[s.Sample.Cgroup]
+		cg := m.cgroups[s.Sample.Cgroup]
+		s.Cgroup, s.Container = cg.path, cg.container
 	}
 	a := &w.file.Attrs[s.Event]
 	if IsWait(a) {

@@ -71,7 +71,7 @@ type Recorder struct {
 	opts        Options
 	bpf         *bpf.Counter
 	tracepoints map[int]int // by index of the event: the counter with the program
-	outputs     []int       // BPF output events
+	outputs     stacks.Outputs
 	events      []stacks.Event
 
 	stacks  map[uint64]bpf.Stack    // by hash: the distinct stacks so far
@@ -233,8 +233,10 @@ func (r *Recorder) OpenOutput(n *stacks.Merger) error {
 			}
 		}})
 	}
-	r.outputs = append(r.outputs, fds...)
-	return r.bpf.SetOutput(n.Ring.CPU, bpf.CounterOutput{Counts: fds[0], Stacks: fds[1], Quiet: fds[2], Waking: fds[3]})
+	out := bpf.CounterOutput{Counts: fds[0], Stacks: fds[1], Quiet: fds[2], Waking: fds[3]}
+	err := r.bpf.SetOutput(n.Ring.CPU, out)
+	r.outputs.Replace(n.Ring.CPU, fds)
+	return err
 }
 
 // copied is the last copy of a user stack in a ring, whose count follows.
@@ -362,9 +364,7 @@ func (r *Recorder) Uncounted() (uint64, error) { return r.bpf.Uncounted() }
 // Close detaches the programs and closes their counters.
 func (r *Recorder) Close() {
 	r.bpf.Close()
-	for _, fd := range r.outputs {
-		unix.Close(fd)
-	}
+	r.outputs.Close()
 	for _, fd := range r.tracepoints {
 		unix.Close(fd)
 	}

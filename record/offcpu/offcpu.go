@@ -55,7 +55,7 @@ type Recorder struct {
 	event   stacks.Event
 	waker   stacks.Event // if there is Options.Waker
 	code    kernelCode
-	outputs []int // other BPF output events
+	outputs stacks.Outputs // except those of Counters
 
 	stacks  map[uint64]callers // by hash: the distinct stacks so far
 	copies  copies
@@ -166,7 +166,7 @@ func (r *Recorder) openOutput(n *stacks.Merger) (c perfevent.Counter, err error)
 			}
 		}})
 	}
-	r.outputs = append(r.outputs, fds[1:]...)
+	r.outputs.Replace(n.Ring.CPU, fds[1:])
 	c = perfevent.Counter{Event: r.opts.Event, CPU: n.Ring.CPU, TID: -1, FD: fds[0], ID: r.opts.Attr.IDs[0]}
 	out := bpf.OffCPUOutput{Waits: fds[0], Stacks: fds[1], Quiet: fds[2], Waking: fds[3]}
 	return c, r.bpf.SetOutput(n.Ring.CPU, out)
@@ -301,7 +301,5 @@ func (r *Recorder) Close() {
 	for _, c := range r.Counters {
 		unix.Close(c.FD)
 	}
-	for _, fd := range r.outputs {
-		unix.Close(fd)
-	}
+	r.outputs.Close()
 }

@@ -12,17 +12,18 @@ import (
 // of very many samples. When it is full, the recorder waits, and the kernel counts records
 // that do not fit into the rings as lost.
 type compressing struct {
-	c        *format.Compressor
-	w        *format.Writer
-	wake     func()        // wakes the recorder after an error
-	batch    []byte        // not yet in the queue
-	complete bool          // the batch ends at the end of a record
-	queue    chan batch    //
-	free     chan []byte   // batches' memory
-	done     chan struct{} // the goroutine closes it
-	size     atomic.Int64  // of the file
-	err      atomic.Value  // error: nothing is written after it
-	last     struct {      // owned by the goroutine until done is closed
+	c           *format.Compressor
+	w           *format.Writer
+	checkpoints bool          // make the file readable by perf whenever the queue is empty
+	wake        func()        // wakes the recorder after an error
+	batch       []byte        // not yet in the queue
+	complete    bool          // the batch ends at the end of a record
+	queue       chan batch    //
+	free        chan []byte   // batches' memory
+	done        chan struct{} // the goroutine closes it
+	size        atomic.Int64  // of the file
+	err         atomic.Value  // error: nothing is written after it
+	last        struct {      // owned by the goroutine until done is closed
 		size   int64  // of the file, up to the last flush
 		counts Counts // of the records up to there
 	}
@@ -42,13 +43,13 @@ const (
 	maxUnmarked = 1 << 20
 )
 
-func newCompressing(w *format.Writer, kind format.Type, level int, wake func()) (*compressing, error) {
-	c, err := format.NewCompressor(w, kind, level)
+func newCompressing(w *format.Writer, o *Options) (*compressing, error) {
+	c, err := format.NewCompressor(w, o.compressedType(), o.Compress)
 	if err != nil {
 		return nil, err
 	}
-	z := &compressing{c: c, w: w, wake: wake, complete: true, queue: make(chan batch, maxBatches),
-		free: make(chan []byte, maxBatches), done: make(chan struct{})}
+	z := &compressing{c: c, w: w, checkpoints: o.Checkpoints, wake: o.Wake, complete: true,
+		queue: make(chan batch, maxBatches), free: make(chan []byte, maxBatches), done: make(chan struct{})}
 	z.last.size = w.Size()
 	z.size.Store(w.Size())
 	go z.run()
@@ -119,6 +120,9 @@ func (z *compressing) compress(b batch) error {
 	}
 	z.size.Store(z.w.Size())
 	z.last.size, z.last.counts = z.w.Size(), *b.counts
+	if z.checkpoints && len(z.queue) == 0 {
+		return z.w.Checkpoint()
+	}
 	return nil
 }
 

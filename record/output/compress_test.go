@@ -43,7 +43,7 @@ func TestCompressingFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		woken := make(chan bool, 1)
-		z, err := newCompressing(w, format.TypeCompressed, 1, func() { woken <- true })
+		z, err := newCompressing(w, &Options{Compress: 1, Wake: func() { woken <- true }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func (e *MovedError) Error() string {
 // keepName keeps the recording accessible: it copies a deleted file to its name, unless
 // another file has that name now.
 func (o *Output) keepName() error {
-	path := o.opts.Path
+	path := o.path
 	own, err := o.file.Stat()
 	if err != nil || !own.Mode().IsRegular() {
 		return err

@@ -29,6 +29,10 @@ type Options struct {
 	Compressed2 bool
 	// Timestamp appends the time to Name when a file is finished.
 	Timestamp bool
+	// Next, if set, returns the path of each file when it is created, in place of Path and Timestamp.
+	Next func() string
+	// Checkpoints makes the file readable by perf at Checkpoint. Otherwise perf reads only finished files.
+	Checkpoints bool
 	// MaxFiles is the number of files to keep; 0: all.
 	MaxFiles int
 	// Wake is called after an error of writing in the background.
@@ -48,6 +52,7 @@ type Counts struct {
 // Output is a series of files, or a pipe, of which one at a time is open.
 type Output struct {
 	opts  Options
+	path  string         // of the open file
 	kept  []string       // finished files, the oldest first; nil if all are kept
 	files int            // number of finished ones
 	file  *os.File       // nil: a pipe
@@ -82,7 +87,7 @@ func (o *Output) fail(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{o.opts.Path, err}
+	return &Error{cmp.Or(o.path, o.opts.Path), err}
 }
 
 // IsPipe reports whether records go to a pipe.
@@ -107,13 +112,17 @@ func (o *Output) create(attrs []format.Attr, early []format.Section) (err error)
 	if o.IsPipe() {
 		w, err = format.NewPipeWriter(cmp.Or[io.Writer](o.opts.To, os.Stdout), attrs, early)
 	} else {
-		if o.file, err = createFile(o.opts.Path); err != nil {
+		o.path = o.opts.Path
+		if o.opts.Next != nil {
+			o.path = o.opts.Next()
+		}
+		if o.file, err = createFile(o.path); err != nil {
 			return err
 		}
 		w, err = format.NewWriter(o.file, attrs, early)
 	}
 	if err == nil && o.opts.Compress > 0 {
-		o.z, err = newCompressing(w, o.opts.compressedType(), o.opts.Compress, o.opts.Wake)
+		o.z, err = newCompressing(w, &o.opts)
 	}
 	if err != nil {
 		o.file.Close()
@@ -149,6 +158,15 @@ func (o *Output) Commit(c Counts) {
 	o.size, o.counts = o.w.Size(), c
 }
 
+// Checkpoint makes what is committed readable by perf until the next Write, if Options ask for that. With compression,
+// this happens in the background.
+func (o *Output) Checkpoint() error {
+	if o.z != nil || !o.opts.Checkpoints {
+		return nil
+	}
+	return o.fail(o.w.Checkpoint())
+}
+
 // Size returns the number of bytes written to the file; with compression, a little less.
 func (o *Output) Size() int64 {
 	if o.z != nil {
@@ -159,7 +177,7 @@ func (o *Output) Size() int64 {
 
 // Finished describes a finished file.
 type Finished struct {
-	Name   string // "" unless the name includes a time
+	Name   string // of Next, or with a time; "" for Path
 	Bytes  int64
 	Counts Counts
 	// Original is the number of bytes before compression, and Compressed after it; 0 without
@@ -188,7 +206,10 @@ func (o *Output) Finish(late func(Counts) []format.Section) (done Finished, err 
 			done.Bytes, done.Counts.Samples = 0, 0
 		}
 		keep(o.file.Close())
-		if o.opts.Timestamp {
+		switch {
+		case o.opts.Next != nil:
+			done.Name = o.path
+		case o.opts.Timestamp:
 			var e error
 			done.Name, e = timestamp(o.opts.Name)
 			keep(e)

@@ -473,6 +473,15 @@ func (s *Set) Enable(c *Counter, on bool) error {
 	return nil
 }
 
+// SetPeriod changes the counter's period, or its frequency if it has one. It fails for a CPU that is offline.
+func (c *Counter) SetPeriod(n uint64) error {
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(c.FD), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&n)))
+	if errno != 0 {
+		return fmt.Errorf("changing the period: %w", errno)
+	}
+	return nil
+}
+
 // Lost returns the number of lost records of a counter.
 func (s *Set) Lost(c *Counter) (uint64, error) {
 	n, err := c.Lost(&s.Attrs[c.Event], len(s.Events))

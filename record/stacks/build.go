@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +14,9 @@ import (
 type builder struct {
 	cache *unwind.Cache
 	wake  func() // called when take has tables
+	// lean makes the builder return memory to the kernel after large tables, and keep nothing but tables: the CFI of a
+	// compiler's library takes more than the recorder needs otherwise.
+	lean bool
 
 	mu      sync.Mutex
 	more    sync.Cond // there are jobs, or closed is set
@@ -21,6 +25,7 @@ type builder struct {
 	done    []built
 	since   time.Time // when the first of done was built
 	working int       // jobs that are being done
+	rows    int       // of the tables since memory was returned
 	closed  bool
 	running sync.WaitGroup
 }
@@ -30,11 +35,18 @@ type built struct {
 	err  error
 }
 
-func newBuilder(wake func()) *builder {
+// leanRows is the number of rows after which a lean builder returns memory.
+const leanRows = 200_000
+
+func newBuilder(wake func(), lean bool) *builder {
 	cache, _ := unwind.NewCache() // without a home directory there is no cache, and nil caches nothing
-	b := &builder{cache: cache, wake: wake}
+	b := &builder{cache: cache, wake: wake, lean: lean}
 	b.more.L = &b.mu
-	for range max(2, runtime.NumCPU()/2) {
+	workers := max(2, runtime.NumCPU()/2)
+	if lean {
+		workers = 1
+	}
+	for range workers {
 		b.running.Go(b.run)
 	}
 	return b
@@ -55,6 +67,11 @@ func (b *builder) run() {
 			b.mu.Unlock()
 			b.cache.Save(t)
 			b.mu.Lock()
+		case b.lean && b.rows >= leanRows:
+			b.rows = 0
+			b.mu.Unlock()
+			debug.FreeOSMemory()
+			b.mu.Lock()
 		case b.closed:
 			return
 		default:
@@ -69,13 +86,16 @@ func (b *builder) build() {
 	b.jobs = b.jobs[1:]
 	b.working++
 	b.mu.Unlock()
-	unsaved, err := f.build(b.cache)
+	unsaved, err := f.build(b.cache, b.lean)
 	b.mu.Lock()
 	b.working--
 	if len(b.done) == 0 {
 		b.since = time.Now()
 	}
 	b.done = append(b.done, built{f, err})
+	if f.table != nil {
+		b.rows += len(f.table.Rows)
+	}
 	if unsaved {
 		b.unsaved = append(b.unsaved, f.table)
 	}

@@ -79,11 +79,17 @@ func (l *deferred) before(t time.Time) bool { return len(l.queue) > 0 && l.queue
 // if wait is true.
 func (r *resolver) walkOrDefer(d *deferredSample, wait bool) {
 	f := r.walk(d, wait)
-	switch {
-	case f != nil:
+	for f != nil {
 		if r.tables.requestFile(f) {
 			r.requestSeen(&d.unresolvedSample)
 		}
+		if !f.postponed {
+			break
+		}
+		f = r.walk(d, wait)
+	}
+	switch {
+	case f != nil:
 		r.deferred.add(d, f)
 	case !d.since.IsZero():
 		space := d.space
@@ -110,6 +116,9 @@ func (r *resolver) retry(files []*mappedFile) {
 // requestSeen requests the tables of all files to whose code a stack has pointers: they are
 // probably return addresses, and the walk would miss one table after the other.
 func (r *resolver) requestSeen(u *unresolvedSample) {
+	if r.tables.affords != nil { // only tables that a walk certainly needs
+		return
+	}
 	for b := u.stack(); len(b) >= 8; b = b[8:] {
 		r.tables.request(u.space, binary.LittleEndian.Uint64(b))
 	}

@@ -50,6 +50,31 @@ func (d *deferrals) built(f *mappedFile) {
 	d.retry([]*mappedFile{f})
 }
 
+// TestPostponed: without CPU time for tables, samples do not wait, and the files' tables are requested later.
+func TestPostponed(t *testing.T) {
+	d := newDeferrals("/bin/a", "/lib/b")
+	a, b := d.files[0], d.files[1]
+	affords := false
+	d.tables.affords = func() bool { return affords }
+	d.sample(10, 0x1100, 0, 0x2200)
+	if a.state != fileFP || !a.postponed || d.deferred.n != 0 {
+		t.Errorf("state %d, postponed %v, %d samples wait", a.state, a.postponed, d.deferred.n)
+	}
+	d.tables.retryPostponed()
+	if a.state != fileFP {
+		t.Errorf("state %d while there is no time", a.state)
+	}
+	affords = true
+	d.tables.retryPostponed()
+	if a.state != fileUnknown || a.postponed || len(d.tables.postponed) != 0 {
+		t.Errorf("state %d, postponed %v when there is time", a.state, a.postponed)
+	}
+	d.sample(20, 0x1100, 0, 0x2200)
+	if a.state != filePending || b.state != fileUnknown || d.deferred.n != 1 {
+		t.Errorf("states %d and %d, %d samples wait: only the walk needs a table", a.state, b.state, d.deferred.n)
+	}
+}
+
 // TestDeferred checks that samples wait for the tables that they need, and no longer.
 func TestDeferred(t *testing.T) {
 	d := newDeferrals("/bin/a", "/lib/b", "/lib/c", "/lib/d")

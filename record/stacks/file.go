@@ -36,6 +36,8 @@ type mappedFile struct {
 	state fileState
 	pid   int32 // a process that has it mapped
 	at    mapping
+	// postponed means that there was no CPU time to make the table: the state is fileFP until there is.
+	postponed bool
 	// opened is the number of processes through which the file could not be opened.
 	opened int
 	// mapped is the last sweep in which a process had the file mapped.
@@ -179,8 +181,9 @@ func unavailable(err error) bool {
 
 // build makes the file's table. It runs in the background, in state filePending, and sets
 // only fields that are not read in this state. unsaved means that the cache does not contain
-// the table yet, but should.
-func (f *mappedFile) build(cache *unwind.Cache) (unsaved bool, err error) {
+// the table yet, but should. lean makes walks end where the table has no usable row: the complete
+// CFI of a large file takes much memory.
+func (f *mappedFile) build(cache *unwind.Cache, lean bool) (unsaved bool, err error) {
 	switch {
 	case f.vm != nil:
 		return false, f.readHeaps()
@@ -199,6 +202,10 @@ func (f *mappedFile) build(cache *unwind.Cache) (unsaved bool, err error) {
 	f.im, f.table = im, table
 	if h, err := im.Bytes(entryOff, 8); err == nil {
 		f.entry = binary.LittleEndian.Uint64(h)
+	}
+	if lean {
+		f.object = unwind.NewObject(table, nil)
+		return unsaved, nil
 	}
 	f.object = unwind.NewObject(table, func() (*unwind.CFI, error) {
 		im, err := f.open()

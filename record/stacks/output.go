@@ -34,6 +34,27 @@ func ParseOutput(rec []byte) (o Output, ok bool) {
 	return Output{le.Uint64(body[outputEvent.TID:]), le.Uint64(body[outputEvent.Time:]), body[at+4:]}, true
 }
 
+// Outputs are the counters of BPF output events, by CPU. The zero value has none.
+type Outputs struct{ byCPU map[int][]int }
+
+// Replace adds the counters of a CPU. It closes earlier ones, which the kernel removed when the CPU went offline.
+func (o *Outputs) Replace(cpu int, fds []int) {
+	if o.byCPU == nil {
+		o.byCPU = map[int][]int{}
+	}
+	for _, fd := range o.byCPU[cpu] {
+		unix.Close(fd)
+	}
+	o.byCPU[cpu] = fds
+}
+
+// Close closes all counters.
+func (o *Outputs) Close() {
+	for cpu := range o.byCPU {
+		o.Replace(cpu, nil)
+	}
+}
+
 // OpenOutput opens an event for the output of BPF programs, on a ring. The event uses the clock
 // of like. wakeups is 1 if each output wakes the recorder, 0 if it waits for the next drain.
 func OpenOutput(ring *perfevent.Ring, like *format.Attr, wakeups uint32) (fd int, id uint64, err error) {

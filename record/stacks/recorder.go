@@ -22,6 +22,9 @@ type Options struct {
 	Progress func(step string, n, of int)
 	// Hurry, when it is closed, ends waiting for unwind tables.
 	Hurry <-chan struct{}
+	// Affords, if set, saves CPU time: only samples request unwind tables, and no sample wakes the recorder. It reports
+	// whether there is CPU time to build a table. Otherwise walks follow frame pointers meanwhile.
+	Affords func() bool
 }
 
 // Recorder walks the user stacks of a recording's samples. As a source, it writes samples that
@@ -35,8 +38,8 @@ type Recorder struct {
 	bpf         *bpf.Unwinder
 	tracepoints map[uint64]int  // by config: the counter with the program
 	probes      map[uint64]bool // tracepoints that are kprobes and uprobes
-	outputs     []int           // counters of the BPF output events
-	like        format.Attr     // of the first event: the output events use its clock
+	outputs     Outputs
+	like        format.Attr // of the first event: the output events use its clock
 
 	mergers  []*Merger
 	merged   Merged
@@ -76,7 +79,7 @@ func (r *Recorder) init(u *bpf.Unwinder) {
 	r.bpf = u
 	r.side.types = map[uint64]format.SampleType{}
 	r.procs = newRegistry(u, r.opts.Verbose)
-	r.tables = tables{bpf: u, procs: r.procs}
+	r.tables = tables{bpf: u, procs: r.procs, affords: r.opts.Affords}
 	r.resolver = resolver{merged: &r.merged, side: &r.side, procs: r.procs, tables: &r.tables,
 		incomplete: placeCounts{}}
 	r.resolver.walker.MaxDepth = bpf.MaxFrames
@@ -151,7 +154,7 @@ func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool,
 		}
 		r.side.scanned = append(r.side.scanned, n.Ring.Read)
 	}
-	r.tables.builder = newBuilder(wake)
+	r.tables.builder = newBuilder(wake, r.opts.Affords != nil)
 	return nil
 }
 
@@ -162,19 +165,23 @@ const copyShare = 4
 
 // OpenOutput directs the stacks that BPF walks on the CPU of a ring to the ring.
 func (r *Recorder) OpenOutput(n *Merger) error {
-	var fds [2]int
-	for i, wakeups := range [2]uint32{0, 1} { // frames can wait; copies may mean that a table is missing
+	fds := make([]int, 2)
+	wakeups := [2]uint32{0, 1} // frames can wait; copies may mean that a table is missing
+	if r.opts.Affords != nil {
+		wakeups[1] = 0
+	}
+	for i, wakeups := range wakeups {
 		fd, id, err := OpenOutput(n.Ring, &r.like, wakeups)
 		if err != nil {
 			return err
 		}
-		r.outputs = append(r.outputs, fd)
 		n.Add(id, outputEvent)
 		fds[i] = fd
 	}
 	if err := r.bpf.SetOutput(n.Ring.CPU, fds[0], fds[1]); err != nil {
 		return err
 	}
+	r.outputs.Replace(n.Ring.CPU, fds)
 	r.allowCopies(n)
 	return nil
 }
@@ -191,14 +198,15 @@ func (r *Recorder) Enable(on bool) error { return r.bpf.Enable(on) }
 // Learn applies synthesized records, whose sample id has idSize bytes, to the processes.
 func (r *Recorder) Learn(b []byte, idSize int) { r.procs.learn(b, idSize) }
 
+// Forget makes the recorder read the mappings of processes again: their side band was not recorded for a while.
+func (r *Recorder) Forget() { r.procs.forget() }
+
 // Close frees the programs and closes their counters.
 func (r *Recorder) Close() {
 	if r.tables.builder != nil {
 		r.tables.builder.close()
 	}
-	for _, fd := range r.outputs {
-		unix.Close(fd)
-	}
+	r.outputs.Close()
 	for _, fd := range r.tracepoints {
 		unix.Close(fd)
 	}

@@ -24,6 +24,9 @@ type tables struct {
 	swept    time.Time     // when prune last checked all files
 	made     uint64
 	failed   uint64 // files without a usable table
+	// affords, if set, reports whether there is CPU time to build tables: see Options.
+	affords   func() bool
+	postponed []*mappedFile // until there is
 }
 
 // request starts building the table of the code at an address, as requestFile does.
@@ -40,12 +43,37 @@ func (t *tables) requestFile(f *mappedFile) bool {
 		if t.load(f); f.loaded {
 			t.procs.filesChanged(func(g *mappedFile) bool { return g == f })
 		}
+	case f.state == fileUnknown && t.affords != nil && !t.affords():
+		t.postpone(f)
 	case f.state == fileUnknown:
 		f.state = filePending
 		t.builder.request(f)
 		return true
 	}
 	return false
+}
+
+// postpone makes walks through a file follow frame pointers until there is CPU time for its table.
+func (t *tables) postpone(f *mappedFile) {
+	f.state, f.postponed = fileFP, true
+	t.postponed = append(t.postponed, f)
+	t.procs.filesChanged(func(g *mappedFile) bool { return g == f })
+}
+
+// retryPostponed makes the next samples in postponed files request their tables, if there is CPU time now.
+func (t *tables) retryPostponed() {
+	if len(t.postponed) == 0 || !t.affords() {
+		return
+	}
+	for _, f := range t.postponed {
+		f.state = fileUnknown
+	}
+	t.procs.filesChanged(func(f *mappedFile) bool { return f.postponed })
+	for _, f := range t.postponed {
+		f.postponed = false
+	}
+	clear(t.postponed)
+	t.postponed = t.postponed[:0]
 }
 
 // loadBuilt loads the tables that have been built since the last call, and returns their files.
@@ -208,6 +236,7 @@ func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 		return
 	}
 	t.swept = now
+	t.retryPostponed()
 	t.procs.sweep++
 	spaces := map[*addrSpace]bool{}
 	for _, p := range t.procs.byPID {

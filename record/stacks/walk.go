@@ -86,7 +86,7 @@ const maxEarly = 1 << 20
 // process may exit before the file is opened.
 func (r *resolver) apply(rec format.Record) {
 	r.procs.apply(rec)
-	if m, ok := rec.(*format.Mmap); ok && m.Len <= maxEarly {
+	if m, ok := rec.(*format.Mmap); ok && m.Len <= maxEarly && r.tables.affords == nil {
 		if p := r.procs.byPID[m.PID]; p != nil && p.registered {
 			r.tables.request(p.space, m.Start)
 		}

@@ -42,9 +42,12 @@ type Keys struct {
 
 // reader reads the value of one key.
 type reader struct {
+	Column // "" and false for keys that are no fields
 	// appendID appends bytes that are equal for equal values. The caller appends their length.
 	appendID func(b []byte, s *session.Sample) []byte
 	value    func(s *session.Sample) Value
+	number   func(s *session.Sample) int64 // of fields that are numbers, nil for others
+	known    map[string]Value              // see Keys.Values
 }
 
 // Missing is the text of keys that an event does not have.
@@ -57,10 +60,10 @@ const Syscall = "syscall"
 type Options struct {
 	Words []string // names of keys or of fields
 	// Few adds the fields of each event that have few values: texts, addresses of code, and
-	// numbers with names or of at most 16 bits.
-	Few     bool
-	Quantum uint64 // interval of the key time in ns, 0 for UsualQuantum
-	Origin  session.Origin
+	// numbers with names or of at most 16 bits. All adds all of its fields.
+	Few, All bool
+	Quantum  uint64 // interval of the key time in ns, 0 for UsualQuantum
+	Origin   session.Origin
 }
 
 // UsualQuantum is the default interval of the key time, in ns.
@@ -82,8 +85,8 @@ func New(f *format.File, sym *symbolize.Symbolizer, opts Options) (*Keys, error)
 		}
 	}
 	for i := range k.byEvent {
-		if opts.Few {
-			k.byEvent[i] = append(k.byEvent[i], p.few(i)...)
+		if opts.Few || opts.All {
+			k.byEvent[i] = append(k.byEvent[i], p.fields(i, opts.All)...)
 		}
 	}
 	return k, nil
@@ -228,8 +231,8 @@ func constant(key, text string) reader {
 	}
 }
 
-// few returns the readers of an event's fields with few values.
-func (p *parser) few(event int) (l []reader) {
+// fields returns the readers of an event's fields, of all or of those with few values.
+func (p *parser) fields(event int, all bool) (l []reader) {
 	if session.IsWait(&p.file.Attrs[event]) && session.HasWakers(p.file) {
 		return []reader{waker("waker_comm"), waker("waker_pid"), waker("waker_tid")}
 	}
@@ -241,7 +244,7 @@ func (p *parser) few(event int) (l []reader) {
 		l = append(l, p.syscall(t.Field("id")))
 	}
 	for i := range t.Fields {
-		if fd := &t.Fields[i]; !isCommon(fd.Name) && hasFewValues(t, fd) {
+		if fd := &t.Fields[i]; !isCommon(fd.Name) && (all || hasFewValues(t, fd)) {
 			l = append(l, p.field(t, fd))
 		}
 	}
@@ -268,12 +271,14 @@ func isNumber(fd *tracepoint.Field) bool {
 
 // field returns the reader of a tracepoint's field.
 func (p *parser) field(t *tracepoint.Format, fd *tracepoint.Field) reader {
-	r := reader{appendID: func(b []byte, s *session.Sample) []byte { return append(b, p.bytes(fd, s)...) }}
+	r := reader{Column: Column{Key: fd.Name},
+		appendID: func(b []byte, s *session.Sample) []byte { return append(b, p.bytes(fd, s)...) }}
 	symbols := t.Symbols(fd)
 	switch {
 	case fd.String:
 		r.value = func(s *session.Sample) Value { return Value{Key: fd.Name, Text: string(p.bytes(fd, s))} }
 	case isNumber(fd) && !fd.Pointer && symbols == nil && !isCode(t, fd):
+		r.Numeric, r.number = true, func(s *session.Sample) int64 { return p.int(fd, s) }
 		r.value = func(s *session.Sample) Value { return number(fd.Name, p.int(fd, s)) }
 	default:
 		r.value = func(s *session.Sample) Value { return Value{Key: fd.Name, Text: p.text(t, fd, symbols, s)} }
@@ -318,6 +323,7 @@ func HasBlanks(fd *tracepoint.Field) bool { return fd.String && fd.Dynamic && pa
 // syscall returns the reader of a system call's name.
 func (p *parser) syscall(id *tracepoint.Field) reader {
 	return reader{
+		Column:   Column{Key: Syscall},
 		appendID: func(b []byte, s *session.Sample) []byte { return append(b, p.bytes(id, s)...) },
 		value: func(s *session.Sample) Value {
 			return Value{Key: Syscall, Text: p.names.Name(p.int(id, s))}

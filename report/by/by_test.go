@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gperf/format"
+	"gperf/internal/container"
 	"gperf/internal/dso"
 	"gperf/internal/session"
 	"gperf/symbolize"
@@ -91,6 +92,23 @@ func TestOtherEvents(t *testing.T) {
 		!slices.Contains(got, "prev_prio=120/120 next_comm=rcu_preempt/0 ") ||
 		!slices.Contains(got, "prev_prio=N/A/0 next_comm=N/A/0 ") {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestContainer: the keys container and pod, of samples with both, with a pod alone, and without.
+func TestContainer(t *testing.T) {
+	for _, c := range []struct {
+		of             *container.Container
+		container, pod string
+	}{
+		{&container.Container{ID: strings.Repeat("0123456789abcdef", 4), Pod: "uid"}, "0123456789ab", "uid"},
+		{&container.Container{Pod: "uid"}, Missing, "uid"},
+		{nil, Missing, Missing},
+	} {
+		s := &session.Sample{Container: c.of}
+		if Container(s) != c.container || Pod(s) != c.pod {
+			t.Errorf("%+v: %q, %q", c.of, Container(s), Pod(s))
+		}
 	}
 }
 

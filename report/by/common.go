@@ -12,7 +12,7 @@ import (
 )
 
 // commonKeys are the keys of all samples, in the order in which an abbreviation finds them.
-var commonKeys = []string{"pid", "tid", "comm", "dso", "symbol", "cpu", "time", "cgroup"}
+var commonKeys = []string{"pid", "tid", "comm", "dso", "symbol", "cpu", "time", "cgroup", "container", "pod"}
 
 // wakerKeys are the keys of what ended the wait of a sample.
 var wakerKeys = []string{"waker_comm", "waker_pid", "waker_tid"}
@@ -31,6 +31,7 @@ func waker(key string) reader {
 		return Value{Key: key, Text: s.Waker.Comm}
 	}
 	return reader{
+		Column:   Column{Key: key, Numeric: key != "waker_comm"},
 		appendID: func(b []byte, s *session.Sample) []byte { return append(b, text(s).Text...) },
 		value:    text,
 	}
@@ -81,8 +82,28 @@ func (p *parser) commonReader(key string) reader {
 		r := count(func(s *session.Sample) int64 { return int64(s.Time - s.Time%p.quantum) })
 		r.value = func(s *session.Sample) Value { return p.time(s.Time) }
 		return r
+	case "container":
+		return text(Container)
+	case "pod":
+		return text(Pod)
 	}
 	return text(func(s *session.Sample) string { return cmp.Or(s.Cgroup, Missing) })
+}
+
+// Container returns the ID of a sample's container, shortened as in listings of containers, Missing without one.
+func Container(s *session.Sample) string {
+	if s.Container == nil {
+		return Missing
+	}
+	return cmp.Or(s.Container.Short(), Missing)
+}
+
+// Pod returns the UID of a sample's Kubernetes pod, Missing without one.
+func Pod(s *session.Sample) string {
+	if s.Container == nil {
+		return Missing
+	}
+	return cmp.Or(s.Container.Pod, Missing)
 }
 
 // cpu returns where the sample was taken, -1 if that was not recorded.

@@ -306,7 +306,7 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 		k.leaf = s.Leaf
 	}
 	if s.Waker != nil {
-		k.waker = in.wakerKey(s.Waker)
+		k.waker = wakerKeyOf(in.wakerKeys, s.Waker)
 	}
 	k.group, k.fields = in.by.Of(s), &noFields
 	if in.Fields {
@@ -331,16 +331,16 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	return &in.tallies[i]
 }
 
-// wakerKey returns the same pointer for equal keys.
-func (c *Set) wakerKey(w *session.Waker) *wakerKey {
+// wakerKeyOf returns the same pointer for equal keys.
+func wakerKeyOf(keys map[wakerKey]*wakerKey, w *session.Waker) *wakerKey {
 	k := wakerKey{comm: w.Comm, chain: w.Chain.Key()}
 	if w.Chain.Len() == 0 {
 		k.leaf = w.Leaf
 	}
-	known := c.wakerKeys[k]
+	known := keys[k]
 	if known == nil {
 		known = &k
-		c.wakerKeys[k] = known
+		keys[k] = known
 	}
 	return known
 }
@@ -396,3 +396,16 @@ func (c *Set) begin(at time.Time) {
 		c.began = at
 	}
 }
+
+// Types returns the names and units of the events with samples, which are the sample types of Pprof.
+func (c *Set) Types() (l [][2]string) {
+	for i := range c.events {
+		if e := &c.events[i]; e.samples+e.base.samples > 0 {
+			l = append(l, [2]string{e.name, e.unit})
+		}
+	}
+	return l
+}
+
+// Times returns when the recordings began, zero if unknown, and when they ended if they followed each other.
+func (c *Set) Times() (from, until time.Time) { return c.began, c.began.Add(c.lasted) }

@@ -34,14 +34,14 @@ for ARCH in amd64 arm64; do
 	build $ARCH "$work/$ARCH"
 
 	name=gperf-$VERSION-linux-$ARCH
-	PROGRAM=$work/$ARCH testdata/install.sh "$work/tar/$name" gperf
+	PROGRAM=$work/$ARCH testdata/install.sh "$work/tar/$name" gperf /usr/local
 	cp README.md CHANGELOG.md LICENSE "$work/tar/$name"
 	finish "$work/tar"
 	tar -C "$work/tar" --sort=name --owner=0 --group=0 --numeric-owner -c "$name" | gzip -9n >"$to/$name.tar.gz"
 	rm -r "$work/tar"
 
 	export STAGE=$work/deb
-	PROGRAM=$work/$ARCH testdata/install.sh "$STAGE/usr" gperf-perf
+	PROGRAM=$work/$ARCH testdata/install.sh "$STAGE/usr" gperf-perf /usr
 	[ ! -d "$STAGE/usr/share/man" ] || gzip -9nr "$STAGE/usr/share/man"
 	doc=$STAGE/usr/share/doc/gperf-perf
 	mkdir -p "$doc"

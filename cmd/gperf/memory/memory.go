@@ -21,6 +21,8 @@ var (
 	// The recorder shares the machine with its target. It allocates garbage in proportion to the
 	// number of processes that start.
 	WhileRecording = Garbage{16 << 20, 40}
+	// A recorder that stays uses the same memory for weeks.
+	WhileStaying = Garbage{4 << 20, 40}
 )
 
 // minHeap is the runtime's minimum heap, to which the GC percentage refers at first.

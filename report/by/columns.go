@@ -1,0 +1,48 @@
+package by
+
+import "gperf/internal/session"
+
+// Column is a key as a column of a table.
+type Column struct {
+	Key     string
+	Numeric bool // all values are numbers, or Missing
+}
+
+// Columns returns the keys of an event, in the order of Group.Values and of Values. event is an index in File.Attrs.
+func (k *Keys) Columns(event int) []Column {
+	l := make([]Column, len(k.byEvent[event]))
+	for i, r := range k.byEvent[event] {
+		l[i] = r.Column
+	}
+	return l
+}
+
+// Forget forgets the groups that Of returned: it returns others for equal values from now on. Callers use it to bound
+// the memory of keys with many values.
+func (k *Keys) Forget() { clear(k.groups) }
+
+// maxTexts is how many texts Values remembers of each key.
+const maxTexts = 4096
+
+// Values appends the values of a sample's keys to l. Unlike Of it keeps few of them, for keys with many values.
+// Numbers have no Text.
+func (k *Keys) Values(l []Value, s *session.Sample) []Value {
+	readers := k.byEvent[s.Event]
+	for i := range readers {
+		r := &readers[i]
+		if r.number != nil {
+			l = append(l, Value{Key: r.Key, Number: r.number(s), Numeric: true})
+			continue
+		}
+		k.buf = r.appendID(k.buf[:0], s)
+		v, ok := r.known[string(k.buf)]
+		if !ok {
+			if v = r.value(s); r.known == nil || len(r.known) >= maxTexts {
+				r.known = map[string]Value{}
+			}
+			r.known[string(k.buf)] = v
+		}
+		l = append(l, v)
+	}
+	return l
+}

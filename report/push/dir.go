@@ -1,0 +1,53 @@
+package push
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+)
+
+// dirSender writes files below a directory.
+type dirSender string
+
+func openDir(u *url.URL, _ *Options) (sender, error) {
+	dir, err := localDir(u)
+	return dirSender(dir), err
+}
+
+func (dirSender) close() {}
+
+func (dir dirSender) send(_ context.Context, r *openedRequest) error {
+	path := filepath.Join(string(dir), filepath.FromSlash(r.Path))
+	if st, err := os.Stat(path); r.Once && err == nil && st.Size() == r.size {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return &RefusedError{Err: err}
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".gperf-")
+	if err != nil {
+		return &RefusedError{Err: err}
+	}
+	defer os.Remove(f.Name()) // fails after the rename
+	defer f.Close()
+	if _, err := io.Copy(f, r.body()); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync() // the spool forgets the file after this
+}

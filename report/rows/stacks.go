@@ -1,0 +1,131 @@
+package rows
+
+import (
+	"encoding/binary"
+	"iter"
+	"regexp"
+
+	"gperf/internal/dso"
+	"gperf/internal/intern"
+	"gperf/internal/parallel"
+	"gperf/internal/session"
+)
+
+// stackTable finds the stacks of samples in Stacks. Stacks are equal if their frames are, whatever their addresses are.
+type stackTable struct {
+	*Stacks
+	options  Options
+	byKey    map[session.StackKey]int32
+	byFrames map[string]int32 // by their indexes in bytes
+	frames   map[Frame]int32
+	known    map[session.ChainFrame][]int32 // the functions of a frame, innermost first
+	stack    []int32                        // reused
+	id       []byte                         // reused
+}
+
+func newStackTable(s *Stacks, o Options) stackTable {
+	return stackTable{Stacks: s, options: o, byKey: map[session.StackKey]int32{}, byFrames: map[string]int32{},
+		frames: map[Frame]int32{}, known: map[session.ChainFrame][]int32{}}
+}
+
+// index returns the index of a sample's stack, whose frames lookUp has looked up.
+func (t *stackTable) index(s *session.Sample) int32 {
+	k := s.StackKey()
+	i, ok := t.byKey[k]
+	if ok {
+		return i
+	}
+	t.stack, t.id = t.stack[:0], t.id[:0]
+	for f := range t.framesOf(s) {
+		t.stack = append(t.stack, t.known[f]...)
+	}
+	for _, f := range t.stack {
+		t.id = binary.LittleEndian.AppendUint32(t.id, uint32(f))
+	}
+	if i, ok = t.byFrames[string(t.id)]; !ok {
+		i = int32(len(t.Stacks.Stacks))
+		t.Stacks.Stacks = append(t.Stacks.Stacks, append([]int32(nil), t.stack...))
+		t.byFrames[string(t.id)] = i
+	}
+	t.byKey[k] = i
+	return i
+}
+
+// framesOf yields the frames of a sample, innermost first: those of the callchain, or without one the sampled frame.
+func (t *stackTable) framesOf(s *session.Sample) iter.Seq[session.ChainFrame] {
+	return func(yield func(session.ChainFrame) bool) {
+		chain := s.Chain
+		if t.options.MaxStack > 0 {
+			chain = chain.Cut(t.options.MaxStack)
+		}
+		if chain.Len() == 0 && s.Leaf != nil {
+			yield(session.ChainFrame{Frame: s.Leaf, Caller: s.Called})
+			return
+		}
+		for i := range chain.Len() {
+			f, caller := chain.Frame(i)
+			if !yield(session.ChainFrame{Frame: f, Caller: caller}) {
+				return
+			}
+		}
+	}
+}
+
+// lookUp looks up the functions of new frames, on all CPUs.
+func (t *stackTable) lookUp(samples []session.Sample) {
+	type functions struct {
+		session.ChainFrame
+		list []session.Function
+	}
+	var found []functions
+	for i := range samples {
+		if _, ok := t.byKey[samples[i].StackKey()]; ok {
+			continue
+		}
+		for f := range t.framesOf(&samples[i]) {
+			if _, ok := t.known[f]; !ok {
+				t.known[f] = nil
+				found = append(found, functions{ChainFrame: f})
+			}
+		}
+	}
+	parallel.Do(len(found), func(i int) { found[i].list = found[i].Functions(!t.options.NoInline) })
+	for _, f := range found {
+		t.known[f.ChainFrame] = t.add(f.ChainFrame, f.list)
+	}
+}
+
+// add returns the indexes of a frame's functions, innermost first.
+func (t *stackTable) add(f session.ChainFrame, list []session.Function) (ids []int32) {
+	of := Frame{DSO: f.Frame.DSO(), Kind: kindOf(f.Frame)}
+	if m := f.Frame.Map; m != nil && !m.DSO.BuildID.IsZero() {
+		of.BuildID = m.DSO.BuildID.String()
+	}
+	if len(list) == 0 {
+		list = []session.Function{{Name: f.Label()}}
+	}
+	for _, fn := range list {
+		one := of
+		one.Function, one.File, one.Line = fn.Name, fn.File, int32(fn.Line)
+		if fn.Inlined {
+			one.Kind = Inlined
+		}
+		ids = append(ids, intern.Index(t.frames, &t.Frames, one))
+	}
+	return ids
+}
+
+// perfMap matches the names of DSOs with code of JITs.
+var perfMap = regexp.MustCompile(`^/tmp/perf-[0-9]+\.map$`)
+
+func kindOf(f *session.Frame) Kind {
+	switch {
+	case f.Kernel:
+		return Kernel
+	case f.Map == nil:
+		return Unknown
+	case f.Origin() == dso.OriginJIT || perfMap.MatchString(f.DSO()):
+		return JIT
+	}
+	return User
+}
