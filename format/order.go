@@ -2,7 +2,8 @@ package format
 
 import "encoding/binary"
 
-// Order is the byte order of a recording, a binary.ByteOrder and binary.AppendByteOrder whose reading methods the compiler inlines.
+// Order is the byte order of a recording, a binary.ByteOrder and binary.AppendByteOrder. The compiler inlines the
+// methods that read.
 type Order bool
 
 // The two byte orders.

@@ -12,14 +12,14 @@ import (
 )
 
 // governor keeps the recorder's own CPU time within a share of one CPU: it takes fewer samples, and at last none, while
-// the recorder uses more. Reading what runs at the start does not count.
+// the recorder uses more.
 type governor struct {
 	opts    *Options
 	set     *perfevent.Set
 	enabler *enabler
 	resumed func() error // after a pause, in which no side band was recorded
 
-	clocks map[uint64]int      // offset of the period in samples of clocks, by id
+	clocks map[uint64]clock    // by id
 	layout format.SampleLayout // ids have the same offset in all samples
 	buf    []byte
 
@@ -180,19 +180,26 @@ func (g *governor) weigh(b []byte, skip int) (rest int) {
 func (g *governor) weighSample(body []byte) {
 	le := binary.LittleEndian
 	if l := &g.layout; l.ID >= 0 && l.ID+8 <= len(body) {
-		if at := g.clocks[le.Uint64(body[l.ID:])]; at > 0 && at+8 <= len(body) {
-			le.PutUint64(body[at:], le.Uint64(body[at:])<<g.level)
+		c, ok := g.clocks[le.Uint64(body[l.ID:])]
+		if ok && c.period >= 0 && c.period+8 <= len(body) {
+			le.PutUint64(body[c.period:], fewer(c.attr, g.level))
 		}
 	}
 }
 
-// findClocks finds where samples of clocks have their period.
+// clock is an event that samples by time.
+type clock struct {
+	attr   *format.Attr
+	period int // offset in samples, -1 without
+}
+
+// findClocks finds the clocks, and where their samples have their period.
 func (g *governor) findClocks() {
-	g.clocks, g.layout = map[uint64]int{}, format.NewSampleLayout(&g.set.Attrs[0])
+	g.clocks, g.layout = map[uint64]clock{}, format.NewSampleLayout(&g.set.Attrs[0])
 	for i := range g.set.Attrs {
-		if a := &g.set.Attrs[i]; a.IsClock() && a.Flags&format.FlagFreq != 0 {
+		if a := &g.set.Attrs[i]; a.IsClock() {
 			for _, id := range a.IDs {
-				g.clocks[id] = format.NewSampleLayout(a).Period
+				g.clocks[id] = clock{a, format.NewSampleLayout(a).Period}
 			}
 		}
 	}
@@ -210,7 +217,7 @@ func (g *governor) pause(now time.Time) error {
 }
 
 func (g *governor) resume(now time.Time) error {
-	g.paused, g.raised = false, now
+	g.paused, g.raised, g.before = false, now, g.credit
 	if err := g.enabler.runPrograms(true); err != nil {
 		return err
 	}

@@ -45,12 +45,13 @@ func TestWeighing(t *testing.T) {
 		return b
 	}
 	g := governor{level: 2, set: &perfevent.Set{Events: make([]event.Event, 2), Attrs: []format.Attr{
-		{Type: format.TypeSoftware, Config: format.SWCPUClock, SampleType: st, SamplePeriod: 19, Flags: format.FlagFreq,
+		{Type: format.TypeSoftware, Config: format.SWCPUClock, SampleType: st, SamplePeriod: 20, Flags: format.FlagFreq,
 			IDs: []uint64{1, 2}},
 		{Type: format.TypeTracepoint, SampleType: st, SamplePeriod: 1, IDs: []uint64{3}}}}}
 	g.findClocks()
-	in := slices.Concat(sample(1, 100), sample(3, 1), format.AppendMark(nil, format.TypeFinishedRound), sample(2, 7))
-	want := slices.Concat(sample(1, 400), sample(3, 1), format.AppendMark(nil, format.TypeFinishedRound), sample(2, 28))
+	mark := format.AppendMark(nil, format.TypeFinishedRound)
+	in := slices.Concat(sample(1, 50e6), sample(3, 1), mark, sample(2, 50e6))
+	want := slices.Concat(sample(1, 200e6), sample(3, 1), mark, sample(2, 200e6))
 	for cut := 0; cut <= len(in); cut += 8 {
 		var out []byte
 		write := g.weighing(func(b []byte) error { out = append(out, b...); return nil })

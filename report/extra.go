@@ -33,9 +33,9 @@ type extra struct {
 	ins, stage  uint16           // latencies besides the weight
 	level       byte             // of data
 	path        string           // of cgroup
-	origin      *session.Origin  // of the recording
 	container   string           // of cgroup, by.Missing without one
 	pod         string           // as container
+	origin      *session.Origin  // of the recording
 	namespace   format.Namespace // of cgroups
 }
 

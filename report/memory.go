@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"gperf/format"
+	"gperf/format/memaccess"
 	"gperf/internal/column"
 	"gperf/internal/session"
 )
@@ -13,13 +13,13 @@ import (
 var memoryKeys = []*SortKey{
 	dataSymbolKey(),
 	dataDSOKey(),
-	memoryKey("locked", "Locked", 6, format.DataSource.Lock, format.DataSource.LockText),
-	memoryKey("tlb", "TLB access", 22, format.DataSource.TLB, format.DataSource.TLBText),
-	memoryKey("mem", "Memory access", 39, format.DataSource.Level, format.DataSource.LevelText),
-	memoryKey("snoop", "Snoop", 12, format.DataSource.Snoop, format.DataSource.SnoopText),
+	memoryKey("locked", "Locked", 6, memaccess.Source.Lock, memaccess.Source.LockText),
+	memoryKey("tlb", "TLB access", 22, memaccess.Source.TLB, memaccess.Source.TLBText),
+	memoryKey("mem", "Memory access", 39, memaccess.Source.Level, memaccess.Source.LevelText),
+	memoryKey("snoop", "Snoop", 12, memaccess.Source.Snoop, memaccess.Source.SnoopText),
 	physicalKey(),
 	inMemoryMode(pageSizeKey("data_page_size", "Data Page Size", 22, func(x *extra) uint64 { return x.dataPage })),
-	memoryKey("blocked", "Blocked", 10, format.DataSource.Block, format.DataSource.BlockText),
+	memoryKey("blocked", "Blocked", 10, memaccess.Source.Block, memaccess.Source.BlockText),
 }
 
 func inMemoryMode(k *SortKey) *SortKey {
@@ -29,14 +29,14 @@ func inMemoryMode(k *SortKey) *SortKey {
 
 // memoryKey is a key of some bits of the data source; perf shows the highest
 // first, or the lowest.
-func memoryKey(name, head string, min int, bits func(format.DataSource) uint64,
-	text func(format.DataSource) string) *SortKey {
+func memoryKey(name, head string, min int, bits func(memaccess.Source) uint64,
+	text func(memaccess.Source) string) *SortKey {
 	return inMemoryMode(numberKey{
 		name:  name,
 		head:  head,
 		min:   min,
-		value: func(x *extra) uint64 { return bits(format.DataSource(x.source)) },
-		text:  word(func(x *extra) string { return text(format.DataSource(x.source)) }),
+		value: func(x *extra) uint64 { return bits(memaccess.Source(x.source)) },
+		text:  word(func(x *extra) string { return text(memaccess.Source(x.source)) }),
 	}.key())
 }
 

@@ -472,7 +472,8 @@ const (
 
 // appendPart appends the lines of a part of a callchain, of at most n frames. number is the part's (Chain.UserPart).
 // caller says that the first address is a return address, as the others are. last means that no caller is shown.
-func (t *frameTexts) appendPart(b []byte, part []*session.Frame, n int, number int32, caller bool) (_ []byte, last bool) {
+func (t *frameTexts) appendPart(b []byte, part []*session.Frame, n int, number int32,
+	caller bool) (_ []byte, last bool) {
 	at := 2 * int(number)
 	if caller {
 		at++

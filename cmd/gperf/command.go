@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gperf/cmd/gperf/about"
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/events"
 	"gperf/cmd/gperf/hints"
@@ -46,7 +47,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.AddCommand(recordCommand(), topCommand(), events.ProbeCommand(), events.ListCommand(), doctorCommand(),
 		reportCommand(), viewCommand(), scriptCommand(), diffCommand(), annotateCommand(),
 		evlistCommand(), buildIDCommand(), archiveCommand(), pushCommand(),
-		cacheCommand(), completionCommand(), versionCommand())
+		about.CacheCommand(), completionCommand(), about.VersionCommand())
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	root.AddCommand(help)

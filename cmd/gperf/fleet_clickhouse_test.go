@@ -131,7 +131,7 @@ func (s clickhouseServer) insert(t *testing.T, recording hostRecording, o rows.O
 	if err := flags.Parse(recording.args()[1:]); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := in.open("this test", io.Discard)
+	opened, err := in.openPath(in.paths[0], io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func (s clickhouseServer) insert(t *testing.T, recording hostRecording, o rows.O
 // inserted twice and their tables merged.
 func TestFleetClickHouse(t *testing.T) {
 	server := startClickHouse(t)
-	list := fleet(t)
+	list := fleetFiles(t)
 	_, queries := fleetQueries(t)
 	want := fleetAnswers(t, list)
 	for _, kind := range rowNames {

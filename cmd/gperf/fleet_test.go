@@ -58,8 +58,8 @@ type hostRecording struct {
 // deployment is the time in docs/fleet.md.
 var deployment = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// fleet makes recordings of several hosts: copies of the project's with other names of hosts, times and build IDs.
-func fleet(t *testing.T) (list []hostRecording) {
+// fleetFiles makes recordings of several hosts: copies of the project's with other names of hosts, times and build IDs.
+func fleetFiles(t *testing.T) (list []hostRecording) {
 	t.Helper()
 	dir := t.TempDir()
 	for i, c := range []struct {
@@ -478,7 +478,7 @@ func duckdb(t *testing.T, dir string, statements []string) (results [][][]any) {
 // TestFleetDuckDB: DuckDB reads the files as they are, and answers the questions of docs/fleet.md as gperf report does.
 func TestFleetDuckDB(t *testing.T) {
 	duckdbFolder(t)
-	list := fleet(t)
+	list := fleetFiles(t)
 	view, queries := fleetQueries(t)
 	want := fleetAnswers(t, list)
 	for _, kind := range rowNames {

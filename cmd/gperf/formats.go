@@ -17,7 +17,6 @@ import (
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/report/by"
-	"gperf/report/rows"
 	"gperf/report/stacks"
 	"gperf/report/timeline"
 )
@@ -145,8 +144,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 		return err
 	}
 	if o.format == "parquet" {
-		return o.parquet(paths, from, rows.Options{Samples: o.rows == "samples", MaxStack: maxStack,
-			NoInline: o.noInline, Weight: from.weight}, stdout, stderr)
+		return o.parquet(paths, from, maxStack, stdout, stderr)
 	}
 	lists := slices.Contains(timeFormats, o.format)
 	if len(paths) > 1 {

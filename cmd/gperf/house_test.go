@@ -30,7 +30,8 @@ var house = []struct{ question, packages string }{
 	{"Which flags of perf have no effect?", `
 		cmd/gperf/ignored
 	`},
-	{"How does gperf view run? What does gperf push send? Which events are there? How does gperf record stay?", `
+	{"How do commands of their own run: view, push, list, probe, record --continuous, version, cache?", `
+		cmd/gperf/about
 		cmd/gperf/continuous
 		cmd/gperf/deliver
 		cmd/gperf/events
@@ -132,6 +133,7 @@ var house = []struct{ question, packages string }{
 		internal/pcapfilter
 	`},
 	{"The ground: formats and structures of others", `
+		format/memaccess
 		format/rounds
 		format/tracepoint
 		format/syscalls
@@ -181,10 +183,13 @@ func floorOf(pkg string) (int, bool) {
 // rooms are the folders at the top; not all need exist.
 var rooms = strings.Fields("cmd record report script format bpf unwind symbolize internal docs testdata")
 
+// commands are the packages with commands.
+const commands = "cmd/gperf cmd/gperf/about cmd/gperf/cli cmd/gperf/deliver cmd/gperf/events cmd/gperf/web"
+
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
-	"github.com/spf13/cobra":             "cmd/gperf cmd/gperf/cli cmd/gperf/deliver cmd/gperf/events cmd/gperf/web",
-	"github.com/spf13/pflag":             "cmd/gperf cmd/gperf/cli cmd/gperf/deliver cmd/gperf/events cmd/gperf/web",
+	"github.com/spf13/cobra":             commands,
+	"github.com/spf13/pflag":             commands,
 	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
 	"github.com/aclements/go-moremath":   "report/diff",                                                         // Student's and the normal distribution
 	"github.com/gdamore/tcell/v2":        "cmd/gperf/browse",

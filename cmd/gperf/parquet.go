@@ -18,24 +18,26 @@ func (o *formatFlags) addRows(s *pflag.FlagSet) {
 	s.StringVar(&o.rows, "rows", rowNames[0], "parquet: `kind` of rows, or samples")
 }
 
-// parquet writes the rows of all inputs.
-func (o *formatFlags) parquet(paths []string, from *inputFlags, opts rows.Options, stdout, stderr io.Writer) error {
-	var inputs []*input
-	var recordings []*rows.Recording
-	for _, path := range paths {
-		in, err := from.openPath(path, stderr)
-		if err != nil {
-			return err
+// parquet writes the rows of all recordings. All are open at the same time, as their fields are columns of one table.
+func (o *formatFlags) parquet(paths []string, from *inputFlags, maxStack int, stdout, stderr io.Writer) error {
+	inputs, incomplete := from.openMost(paths, stderr)
+	defer func() {
+		for _, in := range inputs {
+			in.Close() // not earlier: frames read their symbols from the input
 		}
-		defer in.Close()
-		inputs = append(inputs, in)
+	}()
+	if len(inputs) == 0 {
+		return incomplete
+	}
+	opts := rows.Options{Samples: o.rows == "samples", MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}
+	var recordings []*rows.Recording
+	for _, in := range inputs {
 		r, err := rows.New(in.session, opts)
 		if err != nil {
 			return in.Wrap(err)
 		}
 		recordings = append(recordings, r)
 	}
-	var incomplete error
 	err := o.write(stdout, func(w io.Writer) error {
 		out := parquet.NewWriter(w, recordings)
 		for i, in := range inputs {
@@ -52,4 +54,27 @@ func (o *formatFlags) parquet(paths []string, from *inputFlags, opts rows.Option
 		return out.Close()
 	})
 	return cmp.Or(err, incomplete)
+}
+
+// openMost opens the recordings. One that cannot be opened is reported, and left out.
+func (in *inputFlags) openMost(paths []string, stderr io.Writer) (opened []*input, failed error) {
+	for _, path := range paths {
+		r, err := in.openPath(path, stderr)
+		switch {
+		case err == nil:
+			opened = append(opened, r)
+		case len(paths) == 1 || in.strict:
+			for _, r := range opened {
+				r.Close()
+			}
+			return nil, err
+		default:
+			fmt.Fprintf(stderr, "gperf: %v: left out\n", err)
+			failed = errReported
+		}
+	}
+	if len(opened) == 0 {
+		failed = errNoneRead
+	}
+	return opened, failed
 }

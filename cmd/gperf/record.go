@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/bpf"
+	"gperf/cmd/gperf/about"
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/hints"
 	"gperf/cmd/gperf/ignored"
@@ -73,7 +74,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) error {
 	o := &f.opts
 	o.Target.Command = s.Args()
 	o.Cmdline = os.Args
-	o.Version = "gperf " + version()
+	o.Version = "gperf " + about.Version()
 	o.Tracefs = new(tracefs.FS)
 	for _, apply := range []func() error{
 		func() error { return f.applyContinuous(s, o) },

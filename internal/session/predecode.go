@@ -9,11 +9,12 @@ import (
 	"gperf/format"
 )
 
-// predecoded is what may be done for a batch before the walk, which handles the records one after the other: its samples
-// are decoded, and their callchains cut and hashed. Batches are decoded in any order, and walked in that of time.
+// predecoded is what may be done for a batch before the walk, which handles the records one after the other: its
+// samples are decoded, and their callchains cut and hashed. Batches are decoded in any order, and walked in that of
+// time.
 //
-// Who decodes a batch is whoever has time: the reader if it is far ahead of the walk, another goroutine if there are CPUs
-// for it, or the walk itself. Nobody waits while there is a batch to decode.
+// Who decodes a batch is whoever has time: the reader if it is far ahead of the walk, another goroutine if there are
+// CPUs for it, or the walk itself. Nobody waits while there is a batch to decode.
 type predecoded struct {
 	unclaimed atomic.Uint64 // the batch's ticket until somebody decodes it, then 0
 	done      sync.WaitGroup

@@ -102,8 +102,8 @@ func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
 	return w
 }
 
-// maxAhead is how many batches the reader may be ahead of the walk. It has to read a complete round of records before it
-// can pass any of them on: see rounds.Sorter.
+// maxAhead is how many batches the reader may be ahead of the walk. It has to read a complete round of records before
+// it can pass any of them on: see rounds.Sorter.
 const maxAhead = 64
 
 // readBatches sends batches of records.

@@ -62,10 +62,10 @@ func (c *Set) Folded(w io.Writer, opts FoldedOptions) error {
 			totals[string(b)] = sums
 		}
 	}
-	return c.writeFolded(w, totals)
+	return writeFolded(w, c.differs(), totals)
 }
 
-func (c *Set) writeFolded(w io.Writer, totals map[string][2]uint64) error {
+func writeFolded(w io.Writer, differs bool, totals map[string][2]uint64) error {
 	lines := make([]string, 0, len(totals))
 	for s := range totals {
 		lines = append(lines, s)
@@ -75,7 +75,7 @@ func (c *Set) writeFolded(w io.Writer, totals map[string][2]uint64) error {
 	var b []byte
 	for _, s := range lines {
 		b = append(append(b[:0], s...), ' ')
-		if c.differs() {
+		if differs {
 			b = append(strconv.AppendUint(b, totals[s][0], 10), ' ')
 		}
 		b = append(strconv.AppendUint(b, totals[s][1], 10), '\n')

@@ -17,20 +17,20 @@ func (c *Set) stackOf(t *tally) iter.Seq[session.ChainFrame] {
 			if by.Chain.Len() == 0 {
 				leaf = by.Leaf
 			}
-			if !c.frames(by.Chain, leaf, yield) || !yield(session.ChainFrame{Frame: c.wokenBy(by.Comm)}) {
+			if !frames(c.MaxStack, by.Chain, leaf, yield) || !yield(session.ChainFrame{Frame: c.wokenBy(by.Comm)}) {
 				return
 			}
 		}
-		c.frames(t.chain, t.leaf, yield)
+		frames(c.MaxStack, t.chain, t.leaf, yield)
 	}
 }
 
-// frames yields the frames of a callchain, or leaf if it is not nil. It returns false if yield did.
-func (c *Set) frames(chain session.Chain, leaf *session.Frame, yield func(session.ChainFrame) bool) bool {
+// frames yields the frames of a callchain, maxStack at most, or leaf if it is not nil. It returns false if yield did.
+func frames(maxStack int, chain session.Chain, leaf *session.Frame, yield func(session.ChainFrame) bool) bool {
 	if leaf != nil {
 		return yield(session.ChainFrame{Frame: leaf, Caller: chain.Called})
 	}
-	chain = chain.Cut(c.MaxStack)
+	chain = chain.Cut(maxStack)
 	for i := range chain.Len() {
 		f, caller := chain.Frame(i)
 		if !yield(session.ChainFrame{Frame: f, Caller: caller}) {

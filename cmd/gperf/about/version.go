@@ -1,4 +1,5 @@
-package main
+// Package about answers "what is this gperf, and what does it keep?": it has gperf version and gperf cache.
+package about
 
 import (
 	"fmt"
@@ -12,7 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func versionCommand() *cobra.Command {
+// VersionCommand returns `gperf version`.
+func VersionCommand() *cobra.Command {
 	verbose := false
 	c := cli.NewCommand(cli.GroupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
@@ -90,8 +92,8 @@ func setting(info *debug.BuildInfo, key string) string {
 	return ""
 }
 
-// version returns the version in one word, for the header of recordings.
-func version() string { return moduleVersion(buildInfo()) }
+// Version returns the version in one word, for the header of recordings.
+func Version() string { return moduleVersion(buildInfo()) }
 
 const develVersion = "0.1-devel"
 

@@ -1,4 +1,4 @@
-package main
+package about
 
 import (
 	"errors"
@@ -23,7 +23,8 @@ func (o *cacheFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&o.clear, "clear", false, "remove all files; gperf recreates them when needed")
 }
 
-func cacheCommand() *cobra.Command {
+// CacheCommand returns `gperf cache`.
+func CacheCommand() *cobra.Command {
 	var o cacheFlags
 	c := cli.NewCommand(cli.GroupOther, "cache [FLAGS]", "show or clear the cache of unwind tables and source lines")
 	cli.AddFlags(c, cli.General, o.add)
