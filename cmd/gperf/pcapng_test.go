@@ -159,7 +159,7 @@ func TestPcapngErrors(t *testing.T) {
 	}{
 		{"no field", []string{"-i", without.save(t)}, exitError, "record them with --snap=96"},
 		{"no bytes", []string{"-i", empty.save(t)}, exitError, "record them with --snap=96"},
-		{"two recordings", []string{"-i", without.save(t), "-i", empty.save(t)}, exitUsage, "of one recording"},
+		{"two recordings", []string{"-i", without.save(t), "-i", empty.save(t)}, exitUsage, "reads one recording"},
 		{"--tree", []string{"--tree"}, exitUsage, "--tree is for --format text"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
