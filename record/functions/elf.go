@@ -121,8 +121,8 @@ func (f *file) note() []byte {
 	return append(b, id...)
 }
 
-// symbolName returns the name of a function's symbol. Readers would decode some names, as if a compiler had encoded them:
-// "a" as "signed char", in perf 7.3. These get parentheses.
+// symbolName returns the name of a function's symbol. Readers would decode some names, as if a compiler had encoded
+// them: "a" as "signed char", in perf 7.3. These get parentheses.
 func symbolName(name string) string {
 	if demangle.Name(name) != name {
 		return name + "()"
