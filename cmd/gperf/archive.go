@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/findings"
 	"gperf/internal/archive"
 )
 
@@ -71,7 +72,7 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 		return fmt.Errorf("%s is a pipe and can be read only once: write it to a file first", in.Path)
 	}
 	hits, skipped, err := archive.Collect(in.session, o.mapped)
-	warnSkipped(stderr, in.Path, skipped)
+	findings.WarnSkipped(stderr, in.Path, skipped)
 	if err == nil && o.exclude != "" {
 		err = excludeFiles(hits, o.exclude)
 	}

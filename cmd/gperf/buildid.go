@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/findings"
 	"gperf/internal/dso"
 	"gperf/internal/inspect"
 )
@@ -52,6 +53,6 @@ func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	skipped, err := inspect.BuildIDs(bufio.NewWriter(stdout), in.session, o.hits)
-	warnSkipped(stderr, in.Path, skipped)
+	findings.WarnSkipped(stderr, in.Path, skipped)
 	return err
 }

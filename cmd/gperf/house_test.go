@@ -47,6 +47,7 @@ var house = []struct{ question, packages string }{
 	{"How is a terminal used? Which recordings are read? When is garbage collected?", `
 		cmd/gperf/browse
 		cmd/gperf/browser
+		cmd/gperf/findings
 		cmd/gperf/inputs
 		cmd/gperf/live
 		cmd/gperf/memory

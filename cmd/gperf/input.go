@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/findings"
 	"gperf/cmd/gperf/inputs"
 	"gperf/cmd/gperf/memory"
 	"gperf/cmd/gperf/terminal"
@@ -278,6 +279,24 @@ func (in *input) recordedDepth() int {
 		n = max(n, int(in.File.Attrs[i].SampleMaxStack))
 	}
 	return min(n, maxStack)
+}
+
+// warn prints the final warnings: lost, skipped and unknown records, and unresolved files.
+// It returns errReported if the file is truncated, as perf exits with an error then, or if
+// no part of it was usable.
+func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
+	l := findings.List{Lines: in.lines, Verbose: in.verbose, AsPerf: self == perfName}
+	l.Add(in.finding(skipped))
+	l.AddSymbols(in.session.Symbols)
+	if l.Print(stderr, in.files.warnServers) {
+		return errReported
+	}
+	return nil
+}
+
+func (in *input) finding(skipped format.Skipped) findings.Recording {
+	return findings.Recording{Path: in.Path, Packed: in.Packed != nil, Session: in.session, Weight: in.weight,
+		Skipped: skipped}
 }
 
 // filter returns the filter of the samples.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/findings"
 	"gperf/cmd/gperf/memory"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
@@ -23,7 +24,7 @@ type many struct {
 	stderr  io.Writer
 	bar     *terminal.Progress
 	sources []source
-	found   findings
+	found   findings.List
 	failed  int // number of recordings that could not be read
 	// needsAll makes an error of one recording end the reading.
 	needsAll bool
@@ -115,7 +116,7 @@ func (m *many) describe(r *input, origins *session.Origins, src *source,
 
 // fail reports a recording that cannot be read.
 func (m *many) fail(err error) {
-	if m.failed++; m.failed <= maxDamaged {
+	if m.failed++; m.failed <= findings.MaxDamaged {
 		fmt.Fprintf(m.stderr, "gperf: %v\n", err)
 	}
 }
@@ -138,6 +139,8 @@ func (m *many) open(src *source) (r *input, err error) {
 	}
 	return r, nil
 }
+
+var errNoneRead = errors.New("no recording could be read")
 
 // symbolizer returns the shared Symbolizer for a recorded kernel. opts has the files.
 func (m *many) symbolizer(opts symbolize.Options) *symbolize.Symbolizer {
@@ -174,16 +177,17 @@ func (m *many) close() error {
 		}
 	}
 	if m.symbols != nil {
-		m.found.addSymbols(m.symbols)
+		m.found.AddSymbols(m.symbols)
 		m.symbols.Close()
 	}
-	if m.found.recordings == 0 {
-		m.found.files = m.sharedFiles()
+	m.found.Verbose, m.found.AsPerf = m.flags.verbose, self == perfName
+	var err error
+	if m.found.Print(m.stderr, m.sharedFiles().warnServers) {
+		err = errReported
 	}
-	err := m.found.print(m.stderr)
 	if m.failed > 0 {
 		fmt.Fprintf(m.stderr, "gperf: left out %d of %d recordings, which could not be read\n", m.failed,
-			m.failed+m.found.recordings)
+			m.failed+m.found.Recordings)
 		return errReported
 	}
 	return err
@@ -225,9 +229,9 @@ func countMany[T any](m *many, count func(*input, *source) (T, format.Skipped, e
 			return nil
 		}
 		merge(r.in, r.value)
-		m.found.add(r.in, r.skipped)
+		m.found.Add(r.in.finding(r.skipped))
 		if !r.in.shared {
-			m.found.addSymbols(r.in.session.Symbols)
+			m.found.AddSymbols(r.in.session.Symbols)
 		}
 		return nil
 	}, drop)
@@ -244,9 +248,9 @@ func (m *many) each(use func(*input, *source) (format.Skipped, error)) error {
 		}
 		skipped, err := use(in, &m.sources[i])
 		if err == nil {
-			m.found.add(in, skipped)
+			m.found.Add(in.finding(skipped))
 			if !in.shared {
-				m.found.addSymbols(in.session.Symbols)
+				m.found.AddSymbols(in.session.Symbols)
 			}
 		}
 		in.Close()

@@ -1,13 +1,8 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-
-	"gperf/internal/session"
-	"gperf/symbolize"
 )
 
 // perfName is gperf's name when a link replaces perf by it. gperf then prints perf's
@@ -23,17 +18,4 @@ func programName(arg0 string) string {
 		return perfName
 	}
 	return "gperf"
-}
-
-// warnAsPerf lists the unresolved files with perf's messages.
-func (l *findings) warnAsPerf(stderr io.Writer) {
-	for _, u := range l.unresolved {
-		switch {
-		case !session.IsFile(u.Path):
-		case u.Reason != symbolize.NoSymbol:
-			fmt.Fprintf(stderr, "Failed to open %s, continuing without symbols\n", u.Path)
-		case 2*u.Missing > u.Asked:
-			fmt.Fprintf(stderr, "no symbols found in %s, maybe install a debug package?\n", u.Path)
-		}
-	}
 }

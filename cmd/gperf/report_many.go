@@ -52,7 +52,7 @@ func (o *reportFlags) runMany(paths []string, s *pflag.FlagSet, stdout, stderr i
 	if err := merge.Begin(); err != nil {
 		return err
 	}
-	m.found.lines = strings.Contains(o.Sort+o.Fields, "src")
+	m.found.Lines = strings.Contains(o.Sort+o.Fields, "src")
 	err = countMany(m, func(in *input, src *source) (*report.Counted, format.Skipped, error) {
 		return merge.Count(in.session, src.events)
 	}, func(_ *input, c *report.Counted) { merge.Add(c) })

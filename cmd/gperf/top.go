@@ -16,6 +16,7 @@ import (
 
 	"gperf/cmd/gperf/about"
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/findings"
 	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/live"
 	"gperf/cmd/gperf/memory"
@@ -268,7 +269,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *live.Source, stdo
 	}
 	skipped, err := top.Run(reading, in.session, top.Options{Options: f.table, Delay: f.interval,
 		Past: src == nil}, print)
-	warnSkipped(held, in.Path, skipped)
+	findings.WarnSkipped(held, in.Path, skipped)
 	return err
 }
 

@@ -32,7 +32,7 @@ func (m *Merger) Part() *Set {
 // Merge adds a part. It uses the session of the part's recording for the last time.
 func (m *Merger) Merge(part *Set) {
 	m.bases, m.files = append(m.bases, part.bases...), append(m.files, part.files...)
-	m.pool.Begin(part.allFrames())
+	m.pool.Begin(allFrames(part))
 	events := make([]int32, len(part.events))
 	for i := range part.events {
 		e := &part.events[i]
@@ -83,7 +83,7 @@ func (m *Merger) add(t *tally, events []int32) {
 	}
 	if t.waker != nil {
 		t.waker = m.pool.Waker(t.waker)
-		k.waker = m.wakerKey(t.waker)
+		k.waker = wakerKeyOf(m.wakerKeys, t.waker)
 	}
 	i, ok := m.byKey[k]
 	if !ok {

@@ -53,11 +53,11 @@ func (c *Set) wokenBy(comm string) *session.Frame {
 // lookAhead looks up the functions of all frames once, on all CPUs. Without it they
 // would be looked up on first use, one after the other.
 func (c *Set) lookAhead() {
-	session.LookUpCalls(c.allFrames())
+	session.LookUpCalls(allFrames(c))
 }
 
 // allFrames yields the frames of all stacks, some several times.
-func (c *Set) allFrames() iter.Seq[session.ChainFrame] {
+func allFrames(c *Set) iter.Seq[session.ChainFrame] {
 	return func(yield func(session.ChainFrame) bool) {
 		for i := range c.tallies {
 			for f := range c.stackOf(&c.tallies[i]) {

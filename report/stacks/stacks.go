@@ -306,7 +306,7 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 		k.leaf = s.Leaf
 	}
 	if s.Waker != nil {
-		k.waker = in.wakerKey(s.Waker)
+		k.waker = wakerKeyOf(in.wakerKeys, s.Waker)
 	}
 	k.group, k.fields = in.by.Of(s), &noFields
 	if in.Fields {
@@ -332,16 +332,16 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	return &in.tallies[i]
 }
 
-// wakerKey returns the same pointer for equal keys.
-func (c *Set) wakerKey(w *session.Waker) *wakerKey {
+// wakerKeyOf returns the same pointer for equal keys.
+func wakerKeyOf(keys map[wakerKey]*wakerKey, w *session.Waker) *wakerKey {
 	k := wakerKey{comm: w.Comm, chain: w.Chain.Key()}
 	if w.Chain.Len() == 0 {
 		k.leaf = w.Leaf
 	}
-	known := c.wakerKeys[k]
+	known := keys[k]
 	if known == nil {
 		known = &k
-		c.wakerKeys[k] = known
+		keys[k] = known
 	}
 	return known
 }

@@ -1,8 +1,9 @@
-package main
+// Package findings answers "what is to be reported after recordings were read?": what they lack, which parts were
+// skipped, and which files have no symbols.
+package findings
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,16 +13,17 @@ import (
 	"gperf/symbolize"
 )
 
-// findings are what is to be reported after recordings were read: what they lack, and which files have no symbols.
-type findings struct {
+// List is what is to be reported.
+type List struct {
 	session.Summary
-	recordings int
-	packed     int // number of those in archives
-	weight     *session.Weight
-	omitted    uint64 // samples without the field of weight
+	Recordings int
+	Lines      bool // the user asked for source lines
+	Verbose    bool // list all files
+	AsPerf     bool // print perf's messages about files without symbols
+	packed     int  // number of recordings in archives
+	field      string
+	omitted    uint64 // samples without field
 	noIdle     bool
-	lines      bool // the user asked for source lines
-	verbose    bool
 	skipped    []damage
 	incomplete bool    // a recording is truncated, or no part of it was usable
 	kernel     []error // why kernels have no symbols, each once
@@ -29,7 +31,6 @@ type findings struct {
 	unresolved []symbolize.Unresolved
 	lineless   []symbolize.Unresolved
 	debug      []error // of debug information
-	files      *files
 }
 
 // damage is the skipped parts of a recording.
@@ -38,34 +39,33 @@ type damage struct {
 	format.Skipped
 }
 
-// warn prints the final warnings: lost, skipped and unknown records, and unresolved files.
-// It returns errReported if the file is truncated, as perf exits with an error then, or if
-// no part of it was usable.
-func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
-	var l findings
-	l.add(in, skipped)
-	l.addSymbols(in.session.Symbols)
-	return l.print(stderr)
+// Recording is a recording that was read.
+type Recording struct {
+	Path    string
+	Packed  bool // in an archive
+	Session *session.Session
+	Weight  *session.Weight // nil for none
+	Skipped format.Skipped
 }
 
-// add adds a recording that was read.
-func (l *findings) add(in *input, skipped format.Skipped) {
-	s := in.session
+// Add adds a recording.
+func (l *List) Add(r Recording) {
+	s := r.Session
 	l.addSummary(&s.Summary)
-	l.recordings++
-	if in.Packed != nil {
+	l.Recordings++
+	if r.Packed {
 		l.packed++
 	}
-	if w := in.weight; w != nil {
-		l.weight = w
+	if w := r.Weight; w != nil {
+		l.field = w.Field
 		l.omitted += w.Omitted
 	}
-	l.noIdle, l.lines, l.verbose, l.files = s.NoIdle, l.lines || in.lines, in.verbose, cmp.Or(l.files, in.files)
-	if skipped.Count > 0 {
-		l.skipped = append(l.skipped, damage{in.Path, skipped})
+	l.noIdle = s.NoIdle
+	if r.Skipped.Count > 0 {
+		l.skipped = append(l.skipped, damage{r.Path, r.Skipped})
 	}
-	damaged := skipped.Count > 0 || len(in.File.Warnings) > 0 && in.File.Complete
-	l.incomplete = l.incomplete || in.File.Truncated || damaged && s.Walked() && s.Samples == 0
+	damaged := r.Skipped.Count > 0 || len(s.File.Warnings) > 0 && s.File.Complete
+	l.incomplete = l.incomplete || s.File.Truncated || damaged && s.Walked() && s.Samples == 0
 	if err := s.KernelProblem(); err != nil &&
 		!slices.ContainsFunc(l.kernel, func(e error) bool { return e.Error() == err.Error() }) {
 		l.kernel = append(l.kernel, err)
@@ -79,7 +79,7 @@ func (l *findings) add(in *input, skipped format.Skipped) {
 }
 
 // addSummary adds the counts of a recording.
-func (l *findings) addSummary(s *session.Summary) {
+func (l *List) addSummary(s *session.Summary) {
 	l.Samples += s.Samples
 	l.Unnamed += s.Unnamed
 	l.Late += s.Late
@@ -95,11 +95,11 @@ func (l *findings) addSummary(s *session.Summary) {
 	}
 }
 
-// addSymbols adds the files in which a symbolizer found no names.
-func (l *findings) addSymbols(s *symbolize.Symbolizer) {
+// AddSymbols adds the files in which a symbolizer found no names.
+func (l *List) AddSymbols(s *symbolize.Symbolizer) {
 	l.unresolved = mergeUnresolved(l.unresolved, s.Unresolved())
 	l.debug = append(l.debug, s.Damage()...)
-	if l.lines {
+	if l.Lines {
 		l.lineless = mergeUnresolved(l.lineless, s.Lineless())
 	}
 }
@@ -125,8 +125,9 @@ func mergeUnresolved(l, more []symbolize.Unresolved) []symbolize.Unresolved {
 	return l
 }
 
-// print prints the warnings. It returns errReported if a recording is incomplete.
-func (l *findings) print(stderr io.Writer) error {
+// Print prints the warnings; servers prints those about servers of symbols. It returns whether a recording is truncated
+// or has no usable part.
+func (l *List) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool) {
 	if lost := lostText(l.Lost); lost != "" {
 		fmt.Fprintf(stderr, "gperf: %s while recording: use a larger ring (gperf record -m) or fewer events\n", lost)
 	}
@@ -140,32 +141,29 @@ func (l *findings) print(stderr io.Writer) error {
 	if l.Late > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records arrived too late and may be out of order\n", l.Late)
 	}
-	if l.weight != nil && l.omitted > 0 {
-		fmt.Fprintf(stderr, "gperf: omitted %d samples, which have no field %s\n", l.omitted, l.weight.Field)
+	if l.omitted > 0 {
+		fmt.Fprintf(stderr, "gperf: omitted %d samples, which have no field %s\n", l.omitted, l.field)
 	}
 	if l.noIdle && l.Unnamed > 0 {
 		fmt.Fprintf(stderr, "gperf: --no-idle: %d samples of idle tasks remain, whose functions have no names: "+
 			"name the kernel's symbols with --kallsyms or -k\n", l.Unnamed)
 	}
-	for _, d := range l.skipped[:min(len(l.skipped), maxDamaged)] {
-		warnSkipped(stderr, d.path, d.Skipped)
+	for _, d := range l.skipped[:min(len(l.skipped), MaxDamaged)] {
+		WarnSkipped(stderr, d.path, d.Skipped)
 	}
-	if n := len(l.skipped) - maxDamaged; n > 0 {
+	if n := len(l.skipped) - MaxDamaged; n > 0 {
 		fmt.Fprintf(stderr, "gperf: parts of %d more recordings were skipped\n", n)
 	}
-	l.files.warnServers(stderr)
+	servers(stderr)
 	for _, err := range l.kernel[:min(len(l.kernel), maxUnresolved)] {
 		fmt.Fprintf(stderr, "gperf: no %v\n", err)
 	}
 	l.warnUnresolved(stderr)
-	if l.incomplete {
-		return errReported
-	}
-	return nil
+	return l.incomplete
 }
 
-// maxDamaged is how many damaged recordings are listed.
-const maxDamaged = 20
+// MaxDamaged is how many damaged recordings are listed.
+const MaxDamaged = 20
 
 // lostText describes the lost samples and records in the words of record's summary, or
 // returns "". LOST records count the same losses again, for all types of records.
@@ -185,7 +183,8 @@ func lostText(l session.Lost) string {
 	return ""
 }
 
-func warnSkipped(stderr io.Writer, path string, skipped format.Skipped) {
+// WarnSkipped reports the skipped parts of a recording.
+func WarnSkipped(stderr io.Writer, path string, skipped format.Skipped) {
 	switch skipped.Count {
 	case 0:
 	case 1:
@@ -195,5 +194,3 @@ func warnSkipped(stderr io.Writer, path string, skipped format.Skipped) {
 			skipped.First)
 	}
 }
-
-var errNoneRead = errors.New("no recording could be read")

@@ -1,4 +1,4 @@
-package main
+package findings
 
 import (
 	"fmt"
@@ -19,8 +19,8 @@ const (
 
 // warnUnresolved lists the files that gperf could not symbolize, with the reason and the
 // build ID. It only counts files with few samples.
-func (l *findings) warnUnresolved(stderr io.Writer) {
-	if self == perfName {
+func (l *List) warnUnresolved(stderr io.Writer) {
+	if l.AsPerf {
 		l.warnAsPerf(stderr)
 		return
 	}
@@ -56,7 +56,7 @@ func (l *findings) warnUnresolved(stderr io.Writer) {
 	for _, err := range l.debug {
 		fmt.Fprintf(stderr, "gperf: %v\n", err)
 	}
-	if l.lines {
+	if l.Lines {
 		l.listFiles(stderr, "addresses in %d %s have no source lines: "+debug,
 			slices.DeleteFunc(l.lineless, func(u symbolize.Unresolved) bool {
 				return slices.ContainsFunc(missing, func(m symbolize.Unresolved) bool { return m.Path == u.Path })
@@ -66,13 +66,13 @@ func (l *findings) warnUnresolved(stderr io.Writer) {
 
 // listFiles prints the line what, with the number of files and "file" or "files" filled in,
 // and lists the files.
-func (l *findings) listFiles(stderr io.Writer, what string, list []symbolize.Unresolved) {
+func (l *List) listFiles(stderr io.Writer, what string, list []symbolize.Unresolved) {
 	if len(list) == 0 {
 		return
 	}
 	fmt.Fprintf(stderr, "gperf: "+what+"\n", len(list), filesWord(len(list)))
 	shown := len(list)
-	if !l.verbose {
+	if !l.Verbose {
 		shown = min(shown, maxUnresolved)
 	}
 	for _, u := range list[:shown] {
@@ -96,4 +96,17 @@ func reasonText(u symbolize.Unresolved) string {
 		return fmt.Sprintf("%d of %d addresses are in no function of the symbol table", u.Missing, u.Asked)
 	}
 	return u.Reason.String()
+}
+
+// warnAsPerf lists the unresolved files with perf's messages.
+func (l *List) warnAsPerf(stderr io.Writer) {
+	for _, u := range l.unresolved {
+		switch {
+		case !session.IsFile(u.Path):
+		case u.Reason != symbolize.NoSymbol:
+			fmt.Fprintf(stderr, "Failed to open %s, continuing without symbols\n", u.Path)
+		case 2*u.Missing > u.Asked:
+			fmt.Fprintf(stderr, "no symbols found in %s, maybe install a debug package?\n", u.Path)
+		}
+	}
 }
