@@ -209,6 +209,35 @@ func TestScenarioPythonElsewhere(t *testing.T) {
 	}
 }
 
+// Waits have the Python functions that wait, in proportion to their time.
+func TestScenarioPythonWaits(t *testing.T) {
+	pythonProgram(t)
+	dir := t.TempDir()
+	program, data := filepath.Join(dir, "waits.py"), filepath.Join(dir, "p.data")
+	text := "import time\ndef short():\n    time.sleep(0.01)\ndef long():\n    time.sleep(0.03)\n" +
+		"for _ in range(25):\n    short()\n    long()\n"
+	if err := os.WriteFile(program, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := recordIn(t, dir, "--off-cpu", "-o", data, "-g", "--", pythons(t)[0], program); r.code != exitOK {
+		t.Skipf("waits cannot be recorded: %s", r.stderr)
+	}
+	folded, _ := gperf(t, "report", "--format", "folded", "--no-native", "-i", data)
+	weight := map[string]int{}
+	for line := range strings.Lines(folded) {
+		stack, count, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, _ := strconv.Atoi(count)
+		for _, f := range []string{"short", "long"} {
+			if strings.Contains(stack+";", ";<module>;"+f+";") {
+				weight[f] += n
+			}
+		}
+	}
+	if ratio := float64(weight["long"]) / float64(max(1, weight["short"])); ratio < 1.5 || ratio > 3.5 {
+		t.Errorf("waits of %v ns:\n%s", weight, folded)
+	}
+}
+
 // --no-native shows Python functions and the kernel alone.
 func TestScenarioPythonNoNative(t *testing.T) {
 	program := pythonProgram(t)

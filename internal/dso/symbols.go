@@ -6,7 +6,7 @@ import (
 	"iter"
 )
 
-// maxSymbols limits the size of a symbol table, and of its names, in bytes.
+// maxSymbols limits the size of a symbol table, and that of its names, in bytes.
 const maxSymbols = 64 << 20
 
 // Symbols returns the symbols of a section, ".dynsym" or ".symtab", with their names. The names share memory.

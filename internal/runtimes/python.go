@@ -76,7 +76,6 @@ var ErrVersion = errors.New("unknown version")
 
 // FindPython returns the interpreter in a file, or nil if the file has none.
 func FindPython(im *dso.Image) (*Python, error) {
-	base := path.Base(im.Path)
 	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
 		return nil, nil
 	}
@@ -89,7 +88,7 @@ func FindPython(im *dso.Image) (*Python, error) {
 		err = p.layout(im, s.runtime)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Python in %s: %w", base, err)
+		return nil, fmt.Errorf("Python in %s: %w", path.Base(im.Path), err)
 	}
 	return p, nil
 }

@@ -5,6 +5,8 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"runtime"
+
+	"gperf/symbolize/demangle"
 )
 
 // machine is the one that this program is compiled for: readers choose their disassembler by it.
@@ -119,16 +121,26 @@ func (f *file) note() []byte {
 	return append(b, id...)
 }
 
+// symbolName returns the name of a function's symbol. Readers would decode some names, as if a compiler had encoded
+// them: "a" as "signed char", in perf 7.3. These get parentheses.
+func symbolName(name string) string {
+	if demangle.Name(name) != name {
+		return name + "()"
+	}
+	return name
+}
+
 // symbols returns the symbol table and its names.
 func (f *file) symbols() (table, names []byte) {
 	table, names = make([]byte, symbolSize), []byte{0}
 	at := map[string]uint32{}
 	for _, fn := range f.list {
-		name, ok := at[fn.Name]
+		text := symbolName(fn.Name)
+		name, ok := at[text]
 		if !ok {
 			name = uint32(len(names))
-			at[fn.Name] = name
-			names = append(append(names, fn.Name...), 0)
+			at[text] = name
+			names = append(append(names, text...), 0)
 		}
 		table = binary.LittleEndian.AppendUint32(table, name)
 		table = append(table, elf.ST_INFO(elf.STB_GLOBAL, elf.STT_FUNC), 0)

@@ -11,6 +11,7 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/runtimes"
+	"gperf/symbolize/demangle"
 )
 
 // fn returns a function of 100 bytes with two lines.
@@ -122,6 +123,18 @@ func TestCarried(t *testing.T) {
 	}
 	if s.Complete() != nil {
 		t.Error("a file without functions")
+	}
+}
+
+// TestSymbolName checks that no reader decodes the name of a function as one of C++.
+func TestSymbolName(t *testing.T) {
+	for name, want := range map[string]string{"a": "a()", "Pf": "Pf()", "_Z1fv": "_Z1fv()", "spin": "spin",
+		"<module>":                     "<module>",
+		"Foo.method.<locals>.<lambda>": "Foo.method.<locals>.<lambda>", "größe": "größe"} {
+		got := symbolName(name)
+		if got != want || demangle.Name(got) != got {
+			t.Errorf("%s: symbol %s, which is read as %s, want %s", name, got, demangle.Name(got), want)
+		}
 	}
 }
 

@@ -84,29 +84,16 @@ func (f *mappedFile) readHeaps() error {
 	return nil
 }
 
-// maxSymbols limits the size of a symbol table, in bytes.
-const maxSymbols = 16 << 20
-
 // dynamicSymbols returns the vaddrs of a library's symbols for debuggers.
 func dynamicSymbols(im *dso.Image) (map[string]uint64, error) {
-	table := im.Section(".dynsym")
-	if table == nil || int(table.Link) >= len(im.Sections()) || table.FileSize > maxSymbols ||
-		im.Sections()[table.Link].FileSize > maxSymbols {
-		return nil, fmt.Errorf("%s: no usable .dynsym", im.Path)
-	}
-	b, err := im.Data(table)
+	list, err := im.Symbols(".dynsym")
 	if err != nil {
 		return nil, err
 	}
-	names, err := im.Data(im.Sections()[table.Link])
-	if err != nil {
-		return nil, err
-	}
-	order, text := im.ByteOrder(), string(names)
 	symbols := map[string]uint64{}
-	for ; len(b) >= elf.Sym64Size; b = b[elf.Sym64Size:] {
-		if name := dso.String(text, order.Uint32(b)); hotspot.IsSymbol(name) {
-			symbols[name] = order.Uint64(b[8:])
+	for name, s := range list {
+		if hotspot.IsSymbol(name) {
+			symbols[name] = s.Value
 		}
 	}
 	return symbols, nil
