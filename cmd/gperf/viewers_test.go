@@ -867,7 +867,7 @@ func TestViewersWrongUse(t *testing.T) {
 		{"report --format csv --tasks", "--tasks is for --format text"},
 		{"report --format csv --by comm", "--by is for"},
 		{"script --format csv", "use text, folded, pprof, flamegraph, svg, speedscope, firefox, perfetto, json or pcapng"},
-		{"report --format tsv", "json, pcapng or csv"},
+		{"report --format tsv", "json, pcapng, csv or parquet"},
 		{"report --format firefox --sort comm", "--sort is for"},
 	} {
 		args := append(strings.Fields(c.args), "-i", testRecording("drops.data"))
