@@ -29,7 +29,7 @@ left_out='^$' # -short leaves out what takes longest, and what others do as well
 flags='' kernels='' results=$cache/results
 while [ $# -gt 0 ]; do
 	case $1 in
-	-short) flags="$flags -test.short" left_out='Switch|DiskFull|robeCommand|ReaderGoes|StacksByEvent|ByGlob|RawTracepoint|TracepointArguments(Filter|Refused)|Archive|Inlined|Srcline|LostSideBand|JavaStacks|OffCPUElsewhere|CountSoftware|CountUprobe|DiffSlower|SuggestedEvents|NeededPaths|OwnDrainEnds|FollowRefused|ScenarioPacket(Plain|Arguments)|ScenarioView|ScenarioContinuous|Verdict(Replaced|IptablesReplaced|Arptables|Ebtables)' results=$cache/results/parts ;;
+	-short) flags="$flags -test.short" left_out='Switch|DiskFull|robeCommand|ReaderGoes|StacksByEvent|ByGlob|RawTracepoint|TracepointArguments(Filter|Refused)|Archive|Inlined|Srcline|LostSideBand|JavaStacks|OffCPUElsewhere|CountSoftware|CountUprobe|DiffSlower|SuggestedEvents|NeededPaths|OwnDrainEnds|FollowRefused|ScenarioPacket(Plain|Arguments)|ScenarioView|ScenarioContinuous|ScenarioPython(Elsewhere|NoNative)|Verdict(Replaced|IptablesReplaced|Arptables|Ebtables)' results=$cache/results/parts ;;
 	-run) which_tests() { echo "-test.run=$only"; }; only=$2 results=$cache/results/parts; shift ;;
 	-matrix) exec go run ./internal/testutil/kernels -matrix docs/kernels.md "$cache/results" ;;
 	all) kernels="5.10 6.1 6.12 6.18 7.2 7.3 arm64-6.1 arm64-6.12" ;;
