@@ -102,6 +102,24 @@ func (s *Sample) StackKey() StackKey {
 	return k
 }
 
+// Stack yields the sample's frames, innermost first: up to max frames of the callchain, or without any of them the
+// sampled frame.
+func (s *Sample) Stack(max int) iter.Seq[ChainFrame] {
+	return func(yield func(ChainFrame) bool) {
+		chain := s.Chain.Cut(max)
+		if chain.Len() == 0 && s.Leaf != nil {
+			yield(ChainFrame{Frame: s.Leaf, Caller: s.Called})
+			return
+		}
+		for i := range chain.Len() {
+			f, caller := chain.Frame(i)
+			if !yield(ChainFrame{Frame: f, Caller: caller}) {
+				return
+			}
+		}
+	}
+}
+
 // isCalled reports whether an event's chains are Called: those of tracepoints, except
 // of probes, which the kernel treats as tracepoints.
 func isCalled(f *format.File, event int) bool {

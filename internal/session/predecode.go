@@ -13,8 +13,8 @@ import (
 // samples are decoded, and their callchains cut and hashed. Batches are decoded in any order, and walked in that of
 // time.
 //
-// Who decodes a batch is whoever has time: the reader if it is far ahead of the walk, another goroutine if there are
-// CPUs for it, or the walk itself. Nobody waits while there is a batch to decode.
+// Who decodes a batch is whoever has time: the reader if maxWaiting batches wait for the walk, another goroutine if
+// there are CPUs for it, or the walk itself. Nobody waits while there is a batch to decode.
 type predecoded struct {
 	unclaimed atomic.Uint64 // the batch's ticket until somebody decodes it, then 0
 	done      sync.WaitGroup
@@ -57,7 +57,7 @@ type decoders struct {
 // newDecoders starts goroutines for the CPUs that the reader and the walk leave.
 func newDecoders(f *format.File) *decoders {
 	n := min(runtime.GOMAXPROCS(0)-2, maxDecoders)
-	d := &decoders{file: f, work: make(chan ticket, maxAhead)}
+	d := &decoders{file: f, work: make(chan ticket, maxWaiting)}
 	for range n {
 		d.running.Go(func() {
 			for t := range d.work {

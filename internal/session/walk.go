@@ -60,7 +60,7 @@ func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped
 		// The kernel lists its symbols slowly: read the recording meanwhile.
 		go s.Symbols.KernelProblem()
 	}
-	in := make(chan *Batch, maxAhead)
+	in := make(chan *Batch, maxWaiting)
 	quit := make(chan struct{})
 	reader := s.File.Records()
 	if opts.AsWritten {
@@ -102,9 +102,9 @@ func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
 	return w
 }
 
-// maxAhead is how many batches the reader may be ahead of the walk. It has to read a complete round of records before
-// it can pass any of them on: see rounds.Sorter.
-const maxAhead = 64
+// maxWaiting is how many batches wait for the walk. There are many because the reader has to read a complete round of
+// records before it can pass any of them on (see rounds.Sorter), which would leave the walk without work.
+const maxWaiting = 64
 
 // readBatches sends batches of records.
 func (w *walk) readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struct{}) error {

@@ -140,7 +140,7 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 	in := p.space.python
 	n.decode(data[8*head.Frames:][:16*head.Interpreted])
 	natives := in.calls(frames)
-	// The first native frame may be missing, if it has not told of its Python frame yet or is in the part of the
+	// The first native frame may be missing, if its Python frame is not known yet or it is in the part of the
 	// function that no symbol names; the last ones, if the walk has ended early.
 	skip := len(n.groups) - natives
 	if head.End != bpf.EndEntry {

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"encoding/binary"
 	"iter"
 	"regexp"
@@ -51,24 +52,9 @@ func (t *stackTable) index(s *session.Sample) int32 {
 	return i
 }
 
-// framesOf yields the frames of a sample, innermost first: those of the callchain, or without one the sampled frame.
+// framesOf yields the frames of a sample, all if MaxStack is 0.
 func (t *stackTable) framesOf(s *session.Sample) iter.Seq[session.ChainFrame] {
-	return func(yield func(session.ChainFrame) bool) {
-		chain := s.Chain
-		if t.options.MaxStack > 0 {
-			chain = chain.Cut(t.options.MaxStack)
-		}
-		if chain.Len() == 0 && s.Leaf != nil {
-			yield(session.ChainFrame{Frame: s.Leaf, Caller: s.Called})
-			return
-		}
-		for i := range chain.Len() {
-			f, caller := chain.Frame(i)
-			if !yield(session.ChainFrame{Frame: f, Caller: caller}) {
-				return
-			}
-		}
-	}
+	return s.Stack(cmp.Or(t.options.MaxStack, s.Chain.Len()))
 }
 
 // lookUp looks up the functions of new frames, on all CPUs.

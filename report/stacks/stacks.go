@@ -325,8 +325,7 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 		in.byKey[k] = i
 		in.tallies = append(in.tallies, tally{event: k.event, pid: k.pid, tid: k.tid, cpu: k.cpu, base: k.base,
 			idle: k.idle, comm: s.Comm, values: k.group.Values, fields: k.fields.Values, chained: k.chained,
-			chain: s.Chain,
-			leaf:  k.leaf, waker: s.Waker})
+			chain: s.Chain, leaf: k.leaf, waker: s.Waker})
 	}
 	recent.tally = i
 	return &in.tallies[i]

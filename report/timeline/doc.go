@@ -9,7 +9,6 @@ package timeline
 import (
 	"bufio"
 	"io"
-	"iter"
 
 	"gperf/format"
 	"gperf/internal/session"
@@ -39,29 +38,11 @@ type Options struct {
 	Origins  bool   // JSON: each sample has the host, file and boot of its recording
 }
 
-// stackOf yields the frames of a sample, innermost first: up to MaxStack frames of the
-// callchain, or without one the sampled frame.
-func (o Options) stackOf(s *session.Sample) iter.Seq[session.ChainFrame] {
-	return func(yield func(session.ChainFrame) bool) {
-		chain := s.Chain.Cut(o.MaxStack)
-		if chain.Len() == 0 && s.Leaf != nil {
-			yield(session.ChainFrame{Frame: s.Leaf, Caller: s.Called})
-			return
-		}
-		for i := range chain.Len() {
-			f, caller := chain.Frame(i)
-			if !yield(session.ChainFrame{Frame: f, Caller: caller}) {
-				return
-			}
-		}
-	}
-}
-
 // lookUp looks up the functions of frames that seen does not have, on all CPUs.
 func lookUp[T any](o Options, samples []session.Sample, seen map[session.ChainFrame]T) {
 	session.LookUpCalls(func(yield func(session.ChainFrame) bool) {
 		for i := range samples {
-			for f := range o.stackOf(&samples[i]) {
+			for f := range samples[i].Stack(o.MaxStack) {
 				if _, ok := seen[f]; !ok && !yield(f) {
 					return
 				}

@@ -101,7 +101,7 @@ func (j *jsonWriter) sample(s *session.Sample) {
 	wakerFields(s, func(name string, v value) { b = appendMember(append(b, ','), name, v) })
 	b = append(b, `,"stack":[`...)
 	from := len(b)
-	for f := range j.stackOf(s) {
+	for f := range s.Stack(j.MaxStack) {
 		if len(b) > from {
 			b = append(b, ',')
 		}

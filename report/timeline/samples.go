@@ -212,7 +212,7 @@ func (p *set) stack(s *session.Sample) int32 {
 	id, ok := p.stackIDs[k]
 	if !ok {
 		var stack []int32 // innermost first
-		for f := range p.stackOf(s) {
+		for f := range s.Stack(p.MaxStack) {
 			stack = append(stack, p.framesOf(f)...)
 		}
 		slices.Reverse(stack)

@@ -25,8 +25,8 @@ import (
 const (
 	// Block is how many bytes a request fetches at least, unless the file ends before.
 	Block = 64 << 10
-	// maxAhead is how many bytes a request of consecutive reads fetches.
-	maxAhead = 1 << 20
+	// maxRange is how many bytes a request of consecutive reads fetches.
+	maxRange = 1 << 20
 	// maxKept is how many bytes a File keeps.
 	maxKept = 16 << 20
 	// MaxCopy is the size of the largest file that is copied from a server without ranges, in bytes.
@@ -79,7 +79,7 @@ type File struct {
 	blocks map[int64]*block // by number
 	order  []int64          // numbers of blocks, the one that was read last at the end
 	last   int64            // the block after the latest request
-	ahead  int64            // how many blocks the next request of consecutive reads fetches
+	count  int64            // how many blocks the next request of consecutive reads fetches
 }
 
 // block is Block bytes of the file, or the rest of it. ready is closed when b or err is set.
@@ -102,7 +102,7 @@ func Open(ctx context.Context, address string, opts Options) (*File, error) {
 	if opts.Idle == 0 {
 		opts.Idle = idleTimeout
 	}
-	f := &File{opts: opts, url: address, name: u.Redacted(), blocks: map[int64]*block{}, ahead: 1}
+	f := &File{opts: opts, url: address, name: u.Redacted(), blocks: map[int64]*block{}, count: 1}
 	if err := f.open(ctx); err != nil {
 		return nil, fmt.Errorf("open %s: %w", f.name, err)
 	}
@@ -181,7 +181,7 @@ func contentRange(text string) (from, to, size int64, ok bool) {
 	if n, err := fmt.Sscanf(text, "bytes %d-%d/%d", &from, &last, &size); n != 3 || err != nil {
 		return 0, 0, 0, false
 	}
-	return from, last + 1, size, from >= 0 && from <= last && last < size && last-from < maxAhead+Block
+	return from, last + 1, size, from >= 0 && from <= last && last < size && last-from < maxRange+Block
 }
 
 // keep adds a block that was fetched, and drops those that were not read for the longest time.
@@ -345,9 +345,9 @@ func (f *File) block(n, last int64) ([]byte, error) {
 		return k.b, k.err
 	}
 	if n != f.last {
-		f.ahead = 1
+		f.count = 1
 	}
-	count := min(max(last-n+1, f.ahead), maxAhead/Block, (f.size+Block-1)/Block-n)
+	count := min(max(last-n+1, f.count), maxRange/Block, (f.size+Block-1)/Block-n)
 	list := []*block{}
 	for i := range count {
 		if f.blocks[n+i] != nil {
@@ -358,7 +358,7 @@ func (f *File) block(n, last int64) ([]byte, error) {
 		f.use(n + i)
 		list = append(list, k)
 	}
-	f.last, f.ahead = n+int64(len(list)), min(2*f.ahead, maxAhead/Block)
+	f.last, f.count = n+int64(len(list)), min(2*f.count, maxRange/Block)
 	f.mu.Unlock()
 	f.fetch(n, list)
 	return list[0].b, list[0].err
