@@ -166,6 +166,7 @@ const testFloor = `
 	internal/testutil/frames
 	internal/testutil/kernels
 	internal/testutil/packets
+	internal/testutil/recording
 	internal/testutil/programs
 	internal/testutil/stackcollapse
 	internal/testutil/stream

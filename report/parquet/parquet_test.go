@@ -3,8 +3,6 @@ package parquet
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -12,32 +10,16 @@ import (
 
 	pq "github.com/parquet-go/parquet-go"
 
-	"gperf/format"
 	"gperf/internal/container"
-	"gperf/internal/dso"
-	"gperf/internal/session"
+	"gperf/internal/testutil/recording"
 	"gperf/report/by"
 	"gperf/report/rows"
-	"gperf/symbolize"
 )
 
 // open returns one of the project's recordings. Names come from its own list of the kernel's, and from no file.
 func open(t testing.TB, name string, o rows.Options) *rows.Recording {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../../testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := format.Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, ref, addr := session.RecordedKernel(f)
-	symbols := symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms",
-		Locator:       &dso.Locator{Tree: dso.Tree{Root: t.TempDir()}},
-		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
-	r, err := rows.New(session.New(session.Options{File: f, Symbols: symbols, KeepExited: true,
-		Written: time.Unix(1_800_000_000, 0)}), o)
+	r, err := rows.New(recording.Open(t, name, time.Unix(1_800_000_000, 0)), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,20 +1,15 @@
 package rows
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
 
-	"gperf/format"
-	"gperf/internal/dso"
 	"gperf/internal/session"
+	"gperf/internal/testutil/recording"
 	"gperf/report/by"
-	"gperf/symbolize"
 )
 
 // written is when the recordings of the tests were written.
@@ -23,19 +18,7 @@ var written = time.Date(2026, 5, 4, 12, 30, 0, 5, time.UTC)
 // open returns one of the project's recordings. Names come from its own list of the kernel's, and from no file.
 func open(t *testing.T, name string, o Options) *Recording {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../../testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := format.Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, ref, addr := session.RecordedKernel(f)
-	symbols := symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms",
-		Locator:       &dso.Locator{Tree: dso.Tree{Root: t.TempDir()}},
-		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
-	r, err := New(session.New(session.Options{File: f, Symbols: symbols, KeepExited: true, Written: written}), o)
+	r, err := New(recording.Open(t, name, written), o)
 	if err != nil {
 		t.Fatal(err)
 	}

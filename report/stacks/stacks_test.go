@@ -16,12 +16,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/pprof/profile"
 
-	"gperf/format"
-	"gperf/internal/dso"
 	"gperf/internal/session"
+	"gperf/internal/testutil/recording"
 	"gperf/report"
 	"gperf/symbolize"
 )
@@ -30,19 +30,7 @@ import (
 // kernel's, and from no file.
 func open(t testing.TB, name string) *session.Session {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../../testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := format.Open(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, ref, addr := session.RecordedKernel(f)
-	symbols := symbolize.New(symbolize.Options{Kallsyms: "../../testdata/kallsyms",
-		Locator:       &dso.Locator{Tree: dso.Tree{Root: t.TempDir()}},
-		KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})
-	return session.New(session.Options{File: f, Symbols: symbols, KeepExited: true})
+	return recording.Open(t, name, time.Time{})
 }
 
 // counted counts the stacks of recordings.
