@@ -48,7 +48,7 @@ func (o *formatFlags) parquet(paths []string, from *inputFlags, maxStack int, st
 			}
 			if recordings[i].Estimated {
 				fmt.Fprintf(stderr, "gperf report: %s does not say the time of day: times assume that it was written "+
-					"when it ended; gperf record -k mono records it\n", in.Path)
+					"when it ended; gperf record, and perf record -k mono, record it\n", in.Path)
 			}
 		}
 		return out.Close()
