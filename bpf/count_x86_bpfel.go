@@ -47,11 +47,11 @@ const (
 	countMapNoPrograms       = "no_programs"
 	countMapPages            = "pages"
 	countMapProcesses        = "processes"
-	countMapPythons          = "pythons"
 	countMapQuiet            = "quiet"
 	countMapRecent           = "recent"
 	countMapRows             = "rows"
 	countMapRules            = "rules"
+	countMapRuntimes         = "runtimes"
 	countMapSent             = "sent"
 	countMapStacks           = "stacks"
 	countMapStacksTo         = "stacks_to"
@@ -136,11 +136,11 @@ type countMapSpecs struct {
 	NoPrograms *ebpf.MapSpec `ebpf:"no_programs"`
 	Pages      *ebpf.MapSpec `ebpf:"pages"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
-	Pythons    *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
 	Recent     *ebpf.MapSpec `ebpf:"recent"`
 	Rows       *ebpf.MapSpec `ebpf:"rows"`
 	Rules      *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes   *ebpf.MapSpec `ebpf:"runtimes"`
 	Sent       *ebpf.MapSpec `ebpf:"sent"`
 	Stacks     *ebpf.MapSpec `ebpf:"stacks"`
 	StacksTo   *ebpf.MapSpec `ebpf:"stacks_to"`
@@ -195,11 +195,11 @@ type countMaps struct {
 	NoPrograms *ebpf.Map `ebpf:"no_programs"`
 	Pages      *ebpf.Map `ebpf:"pages"`
 	Processes  *ebpf.Map `ebpf:"processes"`
-	Pythons    *ebpf.Map `ebpf:"pythons"`
 	Quiet      *ebpf.Map `ebpf:"quiet"`
 	Recent     *ebpf.Map `ebpf:"recent"`
 	Rows       *ebpf.Map `ebpf:"rows"`
 	Rules      *ebpf.Map `ebpf:"rules"`
+	Runtimes   *ebpf.Map `ebpf:"runtimes"`
 	Sent       *ebpf.Map `ebpf:"sent"`
 	Stacks     *ebpf.Map `ebpf:"stacks"`
 	StacksTo   *ebpf.Map `ebpf:"stacks_to"`
@@ -223,11 +223,11 @@ func (m *countMaps) Close() error {
 		m.NoPrograms,
 		m.Pages,
 		m.Processes,
-		m.Pythons,
 		m.Quiet,
 		m.Recent,
 		m.Rows,
 		m.Rules,
+		m.Runtimes,
 		m.Sent,
 		m.Stacks,
 		m.StacksTo,

@@ -71,7 +71,7 @@ struct process {
 	__u32 exec;     /* exec count that the mappings belong to */
 	__u32 first, n; /* mappings, by address */
 	__u32 copies;   /* copies left to send for addresses outside all mappings */
-	__u32 python;   /* index in pythons; 0: it runs no Python */
+	__u32 runtime;  /* index in runtimes; 0: none whose functions are named */
 };
 
 struct {
@@ -86,7 +86,16 @@ struct code_heap { /* hotspot.Heap */
 	__u8 shift, blob, used, size, complete, code, end, complete_bits, code_bits, zero[7];
 };
 
-/* The interpreter of a process: offsets in its objects, in bytes. Package internal/runtimes has the same layout. */
+/* runtimes.Kind. */
+enum { RUNTIME_PYTHON = 1 };
+
+/* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
+struct runtime {
+	__u32 kind, zero;
+	__u64 body[16];
+};
+
+/* CPython: offsets in its objects, in bytes. Package internal/runtimes has the same layout. */
 struct python {
 	__u64 head;                        /* address of the pointer to the newest interpreter's state */
 	__u32 threads, next_interpreter;   /* in an interpreter's state */
@@ -102,7 +111,7 @@ struct python {
 };
 
 ARRAY(mappings, struct mapping);
-ARRAY(pythons, struct python);
+ARRAY(runtimes, struct runtime);
 ARRAY(code_heaps, struct code_heap);
 ARRAY(tables, struct table);
 ARRAY(pages, struct page);

@@ -31,10 +31,10 @@ const (
 	emitMapPages        = "pages"
 	emitMapPaused       = "paused"
 	emitMapProcesses    = "processes"
-	emitMapPythons      = "pythons"
 	emitMapQuiet        = "quiet"
 	emitMapRows         = "rows"
 	emitMapRules        = "rules"
+	emitMapRuntimes     = "runtimes"
 	emitMapSamples      = "samples"
 	emitMapSamplesTo    = "samples_to"
 	emitMapSkbs         = "skbs"
@@ -150,10 +150,10 @@ type emitMapSpecs struct {
 	Pages      *ebpf.MapSpec `ebpf:"pages"`
 	Paused     *ebpf.MapSpec `ebpf:"paused"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
-	Pythons    *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
 	Rows       *ebpf.MapSpec `ebpf:"rows"`
 	Rules      *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes   *ebpf.MapSpec `ebpf:"runtimes"`
 	Samples    *ebpf.MapSpec `ebpf:"samples"`
 	SamplesTo  *ebpf.MapSpec `ebpf:"samples_to"`
 	Skbs       *ebpf.MapSpec `ebpf:"skbs"`
@@ -227,10 +227,10 @@ type emitMaps struct {
 	Pages      *ebpf.Map `ebpf:"pages"`
 	Paused     *ebpf.Map `ebpf:"paused"`
 	Processes  *ebpf.Map `ebpf:"processes"`
-	Pythons    *ebpf.Map `ebpf:"pythons"`
 	Quiet      *ebpf.Map `ebpf:"quiet"`
 	Rows       *ebpf.Map `ebpf:"rows"`
 	Rules      *ebpf.Map `ebpf:"rules"`
+	Runtimes   *ebpf.Map `ebpf:"runtimes"`
 	Samples    *ebpf.Map `ebpf:"samples"`
 	SamplesTo  *ebpf.Map `ebpf:"samples_to"`
 	Skbs       *ebpf.Map `ebpf:"skbs"`
@@ -256,10 +256,10 @@ func (m *emitMaps) Close() error {
 		m.Pages,
 		m.Paused,
 		m.Processes,
-		m.Pythons,
 		m.Quiet,
 		m.Rows,
 		m.Rules,
+		m.Runtimes,
 		m.Samples,
 		m.SamplesTo,
 		m.Skbs,

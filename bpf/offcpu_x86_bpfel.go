@@ -68,10 +68,10 @@ const (
 	offcpuMapMappings   = "mappings"
 	offcpuMapPages      = "pages"
 	offcpuMapProcesses  = "processes"
-	offcpuMapPythons    = "pythons"
 	offcpuMapQuiet      = "quiet"
 	offcpuMapRows       = "rows"
 	offcpuMapRules      = "rules"
+	offcpuMapRuntimes   = "runtimes"
 	offcpuMapScratch    = "scratch"
 	offcpuMapSent       = "sent"
 	offcpuMapStacks     = "stacks"
@@ -155,10 +155,10 @@ type offcpuMapSpecs struct {
 	Mappings   *ebpf.MapSpec `ebpf:"mappings"`
 	Pages      *ebpf.MapSpec `ebpf:"pages"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
-	Pythons    *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
 	Rows       *ebpf.MapSpec `ebpf:"rows"`
 	Rules      *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes   *ebpf.MapSpec `ebpf:"runtimes"`
 	Scratch    *ebpf.MapSpec `ebpf:"scratch"`
 	Sent       *ebpf.MapSpec `ebpf:"sent"`
 	Stacks     *ebpf.MapSpec `ebpf:"stacks"`
@@ -214,10 +214,10 @@ type offcpuMaps struct {
 	Mappings   *ebpf.Map `ebpf:"mappings"`
 	Pages      *ebpf.Map `ebpf:"pages"`
 	Processes  *ebpf.Map `ebpf:"processes"`
-	Pythons    *ebpf.Map `ebpf:"pythons"`
 	Quiet      *ebpf.Map `ebpf:"quiet"`
 	Rows       *ebpf.Map `ebpf:"rows"`
 	Rules      *ebpf.Map `ebpf:"rules"`
+	Runtimes   *ebpf.Map `ebpf:"runtimes"`
 	Scratch    *ebpf.Map `ebpf:"scratch"`
 	Sent       *ebpf.Map `ebpf:"sent"`
 	Stacks     *ebpf.Map `ebpf:"stacks"`
@@ -242,10 +242,10 @@ func (m *offcpuMaps) Close() error {
 		m.Mappings,
 		m.Pages,
 		m.Processes,
-		m.Pythons,
 		m.Quiet,
 		m.Rows,
 		m.Rules,
+		m.Runtimes,
 		m.Scratch,
 		m.Sent,
 		m.Stacks,

@@ -6,9 +6,7 @@
 #ifndef PYTHON_H
 #define PYTHON_H
 
-#include "state.h"
-
-#define NO_FIELD 0xffff /* an offset of a field that this version does not have */
+#include "runtime.h"
 
 /* struct python.entry: which frames begin a call of the interpreter's function. */
 enum {
@@ -25,31 +23,6 @@ enum {
 /* How many threads are looked at to find one, and the time in ns after which one without a state is looked for again. */
 #define MAX_SEARCH 512
 #define RETRY 20000000
-
-/* word, half and byte return a field of the object in w->object. */
-static inline_always __u64 word(struct walk *w, __u32 off)
-{
-	return *(__u64 *)((void *)w->object + (off & (OBJECT - 1)));
-}
-
-static inline_always __u32 half(struct walk *w, __u32 off)
-{
-	return *(__u32 *)((void *)w->object + (off & (OBJECT - 1)));
-}
-
-static inline_always __u8 byte(struct walk *w, __u32 off)
-{
-	return *(__u8 *)((void *)w->object + (off & (OBJECT - 1)));
-}
-
-/* read_object reads size bytes of a process's object into w->object. */
-static inline_always int read_object(struct walk *w, __u64 addr, __u64 size)
-{
-	keep_whole(size);
-	if (size > OBJECT)
-		return -1;
-	return bpf_probe_read_user(w->object, size, (void *)addr);
-}
 
 /* read_thread reads the state at w->thread, and returns whether it is the current thread's and in use. */
 static inline_always int read_thread(struct walk *w, struct python *p)
@@ -81,7 +54,7 @@ __attribute__((noinline)) int next_thread(__u32 slot)
 
 	if (!w)
 		return 1;
-	p = bpf_map_lookup_elem(&pythons, &w->python);
+	p = body(w);
 	if (!p)
 		return 1;
 	if (!w->thread) { /* the next interpreter, which is newer than the following ones */
@@ -116,7 +89,7 @@ __attribute__((noinline)) int find_thread(__u32 slot)
 
 	if (!w)
 		return 0;
-	p = bpf_map_lookup_elem(&pythons, &w->python);
+	p = body(w);
 	if (!p)
 		return 0;
 	k = &w->threads[id % KNOWN_THREADS];
@@ -139,13 +112,6 @@ __attribute__((noinline)) int find_thread(__u32 slot)
 	k->thread = w->frame ? w->thread : 0;
 	k->searched = bpf_ktime_get_ns();
 	return 0;
-}
-
-/* mix adds a value to a hash. */
-static inline_always __u64 mix(__u64 h, __u64 v)
-{
-	h = (h ^ v) * 0x9e3779b97f4a7c15;
-	return h ^ h >> 32;
 }
 
 /* offset_in returns the offset of the instruction of a frame of 3.11 and later, in bytes. */
@@ -175,7 +141,7 @@ __attribute__((noinline)) int python_frame(__u32 slot)
 
 	if (!w)
 		return 1;
-	p = bpf_map_lookup_elem(&pythons, &w->python);
+	p = body(w);
 	if (!p || read_object(w, w->frame, p->frame_size))
 		return 1;
 	w->frame = word(w, p->back);
@@ -209,7 +175,7 @@ __attribute__((noinline)) int python_check(__u32 slot)
 	if (!w)
 		return 1;
 	w->check = 0;
-	p = bpf_map_lookup_elem(&pythons, &w->python);
+	p = body(w);
 	if (!p || read_object(w, w->code_object + p->code_at, p->code_size))
 		return 1;
 	h = mix(half(w, p->code_first_line), word(w, p->code_file));
@@ -217,30 +183,6 @@ __attribute__((noinline)) int python_check(__u32 slot)
 	if (bpf_probe_read_user(&name, sizeof(name), (void *)word(w, p->code_name) + p->string_hash))
 		return 1;
 	w->check = (__u32)mix(h, name) | 1;
-	return 0;
-}
-
-/* python_code stores the interpreted frame with w->code_object, and returns 1 if there is no room. */
-__attribute__((noinline)) int python_code(__u32 slot)
-{
-	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 at, id;
-
-	if (!w || w->out.head.interpreted >= MAX_INTERPRETED)
-		return 1;
-	at = w->out.head.frames + 2 * (__u64)w->out.head.interpreted;
-	keep_whole(at);
-	if (at > MAX_FRAMES + 2 * MAX_INTERPRETED - 2)
-		return 1;
-	w->out.words[at] = w->code_object;
-	w->out.words[at + 1] = (__u64)w->check << 32 | w->place;
-	w->out.head.interpreted++;
-	id = w->code_object ^ (__u64)w->check << 32;
-	at = mix(0, id) % KNOWN_CODES;
-	if (w->codes[at] != id) {
-		w->codes[at] = id;
-		w->new_code = 1;
-	}
 	return 0;
 }
 
@@ -252,7 +194,7 @@ static inline_always void python(struct walk *w, __u32 slot)
 	for (int i = 0; i < MAX_INTERPRETED + MAX_INTERPRETED / 2; i++) {
 		if (!w->frame || python_frame(slot))
 			break;
-		if (w->code_object && !python_check(slot) && python_code(slot))
+		if (w->code_object && !python_check(slot) && add_frame(slot))
 			break;
 	}
 }

@@ -32,10 +32,10 @@ const (
 	spanMapPairs             = "pairs"
 	spanMapPaused            = "paused"
 	spanMapProcesses         = "processes"
-	spanMapPythons           = "pythons"
 	spanMapQuiet             = "quiet"
 	spanMapRows              = "rows"
 	spanMapRules             = "rules"
+	spanMapRuntimes          = "runtimes"
 	spanMapSamplesTo         = "samples_to"
 	spanMapSpanCounts        = "span_counts"
 	spanMapSyscalls          = "syscalls"
@@ -155,10 +155,10 @@ type spanMapSpecs struct {
 	Pairs       *ebpf.MapSpec `ebpf:"pairs"`
 	Paused      *ebpf.MapSpec `ebpf:"paused"`
 	Processes   *ebpf.MapSpec `ebpf:"processes"`
-	Pythons     *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet       *ebpf.MapSpec `ebpf:"quiet"`
 	Rows        *ebpf.MapSpec `ebpf:"rows"`
 	Rules       *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes    *ebpf.MapSpec `ebpf:"runtimes"`
 	SamplesTo   *ebpf.MapSpec `ebpf:"samples_to"`
 	SpanCounts  *ebpf.MapSpec `ebpf:"span_counts"`
 	Syscalls    *ebpf.MapSpec `ebpf:"syscalls"`
@@ -232,10 +232,10 @@ type spanMaps struct {
 	Pairs       *ebpf.Map `ebpf:"pairs"`
 	Paused      *ebpf.Map `ebpf:"paused"`
 	Processes   *ebpf.Map `ebpf:"processes"`
-	Pythons     *ebpf.Map `ebpf:"pythons"`
 	Quiet       *ebpf.Map `ebpf:"quiet"`
 	Rows        *ebpf.Map `ebpf:"rows"`
 	Rules       *ebpf.Map `ebpf:"rules"`
+	Runtimes    *ebpf.Map `ebpf:"runtimes"`
 	SamplesTo   *ebpf.Map `ebpf:"samples_to"`
 	SpanCounts  *ebpf.Map `ebpf:"span_counts"`
 	Syscalls    *ebpf.Map `ebpf:"syscalls"`
@@ -263,10 +263,10 @@ func (m *spanMaps) Close() error {
 		m.Pairs,
 		m.Paused,
 		m.Processes,
-		m.Pythons,
 		m.Quiet,
 		m.Rows,
 		m.Rules,
+		m.Runtimes,
 		m.SamplesTo,
 		m.SpanCounts,
 		m.Syscalls,

@@ -129,8 +129,8 @@ static inline_always int user_frames(void *ctx, struct stack *s, __u32 slot, int
 		return 0;
 	}
 	copy = collect(w, slot, in_user);
-	if (!copy && w->python)
-		python(w, slot);
+	if (!copy)
+		functions(w, slot);
 	*end = w->out.head.end;
 	size = w->out.head.frames;
 	s->user = size;

@@ -28,9 +28,11 @@ struct head {
 /*
  * An interpreted frame is two words: the address of its code object, and the offset of its instruction, in bytes and
  * even, with a hash of the object in the upper half. FIRST_OF_CALL means that a native frame of the interpreter's
- * function belongs to this frame and to those before it that are no first ones.
+ * function belongs to this frame and to those before it that are no first ones. Where a runtime's frames are native
+ * ones, the address has the number of the native frame above it, from NATIVE_SHIFT on.
  */
 #define MAX_INTERPRETED 512
+#define NATIVE_SHIFT 48
 #define FIRST_OF_CALL 1
 #define OFFSET_BITS 0x7ffffffe
 
@@ -147,13 +149,14 @@ struct walk {
 	__u32 framed;          /* code without CFI that has made its frame: FRAMED or FRAMED_ANYWHERE */
 	__u8 window[WINDOW];
 	struct blob blob; /* of the previous frame */
-	__u32 python;     /* the process's in pythons; 0: none */
+	__u32 runtime;    /* the process's in runtimes; 0: none */
 	__u32 new_code;   /* a stack had a code object that is not in codes; the recorder is not woken yet */
 	__u64 tls;        /* address of the thread's own data */
 	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame */
 	__u64 code_object;
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */
+	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames */
 	__u64 object[OBJECT / 8 + 1];
 	struct known_thread threads[KNOWN_THREADS];
 	__u64 codes[KNOWN_CODES];
@@ -335,6 +338,7 @@ __attribute__((noinline)) int reach(__u32 slot)
 	if (n >= MAX_FRAMES)
 		return END_DEPTH;
 	w->out.frames[n] = w->ip = w->next.ip;
+	w->fps[n] = w->next.fp;
 	w->n = n;
 	w->ra_at = w->next.ra_at;
 	w->sp = w->next.sp;

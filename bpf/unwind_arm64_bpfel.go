@@ -101,45 +101,12 @@ type unwindPage struct {
 }
 
 type unwindProcess struct {
-	_      structs.HostLayout
-	Exec   uint32
-	First  uint32
-	N      uint32
-	Copies uint32
-	Python uint32
-}
-
-type unwindPython struct {
-	_               structs.HostLayout
-	Head            uint64
-	Threads         uint32
-	NextInterpreter uint32
-	NextThread      uint16
-	ThreadId        uint16
-	Status          uint16
-	Top             uint16
-	TopFrame        uint16
-	ThreadSize      uint16
-	Back            uint16
-	Code            uint16
-	Instr           uint16
-	Owner           uint16
-	CopyIndex       uint16
-	FrameSize       uint16
-	CodeAt          uint16
-	CodeSize        uint16
-	CodeFirstLine   uint16
-	CodeFile        uint16
-	CodeName        uint16
-	CodeLines       uint16
-	CodeInstrs      uint16
-	CodeCopies      uint16
-	StringHash      uint16
-	Entry           uint8
-	InstrBits       uint8
-	InstrUnit       uint8
-	Zero            uint8
-	_               [2]byte
+	_       structs.HostLayout
+	Exec    uint32
+	First   uint32
+	N       uint32
+	Copies  uint32
+	Runtime uint32
 }
 
 type unwindRowPair struct {
@@ -158,6 +125,13 @@ type unwindRule struct {
 	RaOff   int16
 	FpOff   int16
 	Zero    uint16
+}
+
+type unwindRuntime struct {
+	_    structs.HostLayout
+	Kind uint32
+	Zero uint32
+	Body [16]uint64
 }
 
 type unwindTable struct {
@@ -216,7 +190,7 @@ type unwindWalk struct {
 		Complete  int32
 		Frameless uint64
 	}
-	Python      uint32
+	Runtime     uint32
 	NewCode     uint32
 	Tls         uint64
 	Thread      uint64
@@ -225,6 +199,7 @@ type unwindWalk struct {
 	CodeObject  uint64
 	Place       uint32
 	Check       uint32
+	Fps         [1024]uint64
 	Object      [33]uint64
 	Threads     [128]struct {
 		_        structs.HostLayout
@@ -261,10 +236,10 @@ const (
 	unwindMapNoPrograms    = "no_programs"
 	unwindMapPages         = "pages"
 	unwindMapProcesses     = "processes"
-	unwindMapPythons       = "pythons"
 	unwindMapQuiet         = "quiet"
 	unwindMapRows          = "rows"
 	unwindMapRules         = "rules"
+	unwindMapRuntimes      = "runtimes"
 	unwindMapTables        = "tables"
 	unwindMapWaking        = "waking"
 	unwindMapWalks         = "walks"
@@ -336,10 +311,10 @@ type unwindMapSpecs struct {
 	NoPrograms *ebpf.MapSpec `ebpf:"no_programs"`
 	Pages      *ebpf.MapSpec `ebpf:"pages"`
 	Processes  *ebpf.MapSpec `ebpf:"processes"`
-	Pythons    *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
 	Rows       *ebpf.MapSpec `ebpf:"rows"`
 	Rules      *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes   *ebpf.MapSpec `ebpf:"runtimes"`
 	Tables     *ebpf.MapSpec `ebpf:"tables"`
 	Waking     *ebpf.MapSpec `ebpf:"waking"`
 	Walks      *ebpf.MapSpec `ebpf:"walks"`
@@ -381,10 +356,10 @@ type unwindMaps struct {
 	NoPrograms *ebpf.Map `ebpf:"no_programs"`
 	Pages      *ebpf.Map `ebpf:"pages"`
 	Processes  *ebpf.Map `ebpf:"processes"`
-	Pythons    *ebpf.Map `ebpf:"pythons"`
 	Quiet      *ebpf.Map `ebpf:"quiet"`
 	Rows       *ebpf.Map `ebpf:"rows"`
 	Rules      *ebpf.Map `ebpf:"rules"`
+	Runtimes   *ebpf.Map `ebpf:"runtimes"`
 	Tables     *ebpf.Map `ebpf:"tables"`
 	Waking     *ebpf.Map `ebpf:"waking"`
 	Walks      *ebpf.Map `ebpf:"walks"`
@@ -399,10 +374,10 @@ func (m *unwindMaps) Close() error {
 		m.NoPrograms,
 		m.Pages,
 		m.Processes,
-		m.Pythons,
 		m.Quiet,
 		m.Rows,
 		m.Rules,
+		m.Runtimes,
 		m.Tables,
 		m.Waking,
 		m.Walks,

@@ -61,7 +61,7 @@ type Unwinder struct {
 	rows      *array[unwind.Row]
 	rules     *array[unwind.Rule]
 	heaps     *array[hotspot.Heap]
-	pythons   *array[runtimes.PythonWalk]
+	runtimes  *array[runtimes.Walk]
 	control   *control
 	copies    *array[unwindCopyRoom] // by CPU
 	serial    uint64                 // serial of the last added table
@@ -87,10 +87,10 @@ func Load(o Options) (*Unwinder, error) {
 		rules:     newArray[unwind.Rule](coll.Maps["rules"], "rules"),
 		copies:    newArray[unwindCopyRoom](coll.Maps["copies"], "CPUs"),
 		heaps:     newArray[hotspot.Heap](coll.Maps["code_heaps"], "code heaps"),
-		pythons:   newArray[runtimes.PythonWalk](coll.Maps["pythons"], "interpreters"),
+		runtimes:  newArray[runtimes.Walk](coll.Maps["runtimes"], "runtimes"),
 	}
 	if u.control, err = newControl(coll.Maps["control"], coll.Programs["identify"]); err == nil {
-		_, none := u.pythons.add(make([]runtimes.PythonWalk, 1)) // 0 means that there is none
+		_, none := u.runtimes.add(make([]runtimes.Walk, 1)) // 0 means that there is none
 		err = errors.Join(u.copies.keep(), u.mappings.keep(), none)
 	}
 	if err != nil {
@@ -115,7 +115,7 @@ func load(o *Options) (*ebpf.Collection, error) {
 		// Of the field: a page has some 700 rows, a table some hundred rules.
 		"pages": max(o.Rows/64, 1<<12), "rules": max(o.Rows/32, 1<<16),
 		"walks": o.CPUs * o.levels(), "quiet": o.CPUs, "waking": o.CPUs, "copies": o.CPUs,
-		"code_heaps": maxHeaps, "pythons": maxPythons,
+		"code_heaps": maxHeaps, "runtimes": maxRuntimes,
 	} {
 		spec.Maps[name].MaxEntries = n
 	}
@@ -321,16 +321,16 @@ func (u *Unwinder) AddHeaps(l []hotspot.Heap) (first uint32, err error) { return
 // RemoveHeaps removes n code heaps; no mapping of any process may refer to them.
 func (u *Unwinder) RemoveHeaps(first uint32, n int) { u.heaps.remove(first, n) }
 
-// maxPythons is the maximum number of address spaces with CPython's interpreter, plus one.
-const maxPythons = 4096
+// maxRuntimes is the maximum number of address spaces with a runtime whose functions are named, plus one.
+const maxRuntimes = 4096
 
-// AddPython loads where the interpreter of an address space keeps its frames, and returns its number for SetProcess.
-func (u *Unwinder) AddPython(w *runtimes.PythonWalk) (number uint32, err error) {
-	return u.pythons.add([]runtimes.PythonWalk{*w})
+// AddRuntime loads where the runtime of an address space keeps its frames, and returns its number for SetProcess.
+func (u *Unwinder) AddRuntime(w *runtimes.Walk) (number uint32, err error) {
+	return u.runtimes.add([]runtimes.Walk{*w})
 }
 
-// RemovePython removes an interpreter; no process may refer to it.
-func (u *Unwinder) RemovePython(number uint32) { u.pythons.remove(number, 1) }
+// RemoveRuntime removes a runtime; no process may refer to it.
+func (u *Unwinder) RemoveRuntime(number uint32) { u.runtimes.remove(number, 1) }
 
 // Mapping is a mapping of a process that contains code.
 type Mapping struct {
@@ -363,9 +363,9 @@ func (u *Unwinder) RemoveMappings(m Mappings) { u.mappings.remove(m.first, m.n) 
 const maxAsked = 512
 
 // SetProcess sets the mappings of a process since the exec counted by exec, as in Head.Exec, and the number of its
-// interpreter, 0 if it has none.
-func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings, python uint32) error {
-	p := unwindProcess{Exec: exec, First: m.first, N: uint32(m.n), Copies: maxAsked, Python: python}
+// runtime, 0 if it has none.
+func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings, runtime uint32) error {
+	p := unwindProcess{Exec: exec, First: m.first, N: uint32(m.n), Copies: maxAsked, Runtime: runtime}
 	if err := u.processes.Put(tgid, &p); err != nil {
 		return fmt.Errorf("mappings of process %d: %w", tgid, err)
 	}

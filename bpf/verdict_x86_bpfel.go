@@ -32,10 +32,10 @@ const (
 	verdictMapPassages         = "passages"
 	verdictMapPaused           = "paused"
 	verdictMapProcesses        = "processes"
-	verdictMapPythons          = "pythons"
 	verdictMapQuiet            = "quiet"
 	verdictMapRows             = "rows"
 	verdictMapRules            = "rules"
+	verdictMapRuntimes         = "runtimes"
 	verdictMapSamples          = "samples"
 	verdictMapSamplesTo        = "samples_to"
 	verdictMapSkbs             = "skbs"
@@ -190,10 +190,10 @@ type verdictMapSpecs struct {
 	Passages      *ebpf.MapSpec `ebpf:"passages"`
 	Paused        *ebpf.MapSpec `ebpf:"paused"`
 	Processes     *ebpf.MapSpec `ebpf:"processes"`
-	Pythons       *ebpf.MapSpec `ebpf:"pythons"`
 	Quiet         *ebpf.MapSpec `ebpf:"quiet"`
 	Rows          *ebpf.MapSpec `ebpf:"rows"`
 	Rules         *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes      *ebpf.MapSpec `ebpf:"runtimes"`
 	Samples       *ebpf.MapSpec `ebpf:"samples"`
 	SamplesTo     *ebpf.MapSpec `ebpf:"samples_to"`
 	Skbs          *ebpf.MapSpec `ebpf:"skbs"`
@@ -294,10 +294,10 @@ type verdictMaps struct {
 	Passages      *ebpf.Map `ebpf:"passages"`
 	Paused        *ebpf.Map `ebpf:"paused"`
 	Processes     *ebpf.Map `ebpf:"processes"`
-	Pythons       *ebpf.Map `ebpf:"pythons"`
 	Quiet         *ebpf.Map `ebpf:"quiet"`
 	Rows          *ebpf.Map `ebpf:"rows"`
 	Rules         *ebpf.Map `ebpf:"rules"`
+	Runtimes      *ebpf.Map `ebpf:"runtimes"`
 	Samples       *ebpf.Map `ebpf:"samples"`
 	SamplesTo     *ebpf.Map `ebpf:"samples_to"`
 	Skbs          *ebpf.Map `ebpf:"skbs"`
@@ -329,10 +329,10 @@ func (m *verdictMaps) Close() error {
 		m.Passages,
 		m.Paused,
 		m.Processes,
-		m.Pythons,
 		m.Quiet,
 		m.Rows,
 		m.Rules,
+		m.Runtimes,
 		m.Samples,
 		m.SamplesTo,
 		m.Skbs,

@@ -8,8 +8,8 @@
 
 #include "code.h"
 #include "copy.h"
+#include "functions.h"
 #include "hotspot.h"
-#include "python.h"
 #include "table.h"
 
 /* signal_frame goes to the function that a signal interrupted. */
@@ -181,6 +181,7 @@ keep:
 	if (w->n >= MAX_FRAMES)
 		return END_DEPTH;
 	w->out.frames[w->n] = w->ip;
+	w->fps[w->n] = w->fp;
 	return END_NONE;
 }
 
@@ -224,7 +225,7 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 
 	w->ip = w->out.frames[0] = w->regs[IP];
 	w->sp = w->regs[SP];
-	w->fp = w->regs[FP];
+	w->fp = w->fps[0] = w->regs[FP];
 	w->lr = LR < 0 ? 0 : w->regs[LR];
 	w->code_mask = code_mask(read_field(task, mm));
 	w->n = w->returned = w->interrupted = 0;
@@ -232,12 +233,12 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 	w->start = w->end = 0;
 	w->seen = 0;
 	w->blob.size = 0;
-	w->python = 0;
+	w->runtime = 0;
 	p = bpf_map_lookup_elem(&processes, &w->out.head.tgid);
 	if (p && p->exec == w->out.head.exec) {
 		w->first = p->first;
 		w->num_maps = p->n;
-		w->python = p->python;
+		w->runtime = p->runtime;
 		end = END_DEPTH;
 		for (int i = 0; i < MAX_FRAMES + 64; i++) {
 			end = step(slot);
@@ -291,7 +292,7 @@ static inline_always int collect(struct walk *w, __u32 slot, int in_user)
 	w->out.head.exec = read_field(task, self_exec_id);
 	w->out.head.end = END_NO_USER;
 	w->out.head.frames = w->out.head.interpreted = 0;
-	w->python = 0;
+	w->runtime = 0;
 	if (!in_user) {
 		if (read_field(task, flags) & PF_KTHREAD || !read_field(task, mm))
 			return 0;
@@ -315,8 +316,7 @@ static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_use
 		send_copy(ctx, w, slot, bpf_get_current_task());
 		return 1;
 	}
-	if (w->python)
-		python(w, slot);
+	functions(w, slot);
 	send_frames(ctx, w);
 	return 1;
 }

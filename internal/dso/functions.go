@@ -17,8 +17,11 @@ const (
 // PythonName is the name of files with Python functions.
 const PythonName = "[python]"
 
-// IsFunctions reports whether a DSO has functions that an interpreter runs.
+// IsFunctions reports whether a DSO has functions that a runtime runs.
 func IsFunctions(name string) bool { return name == PythonName }
+
+// anyFunctions is the name of a file whose mapping's name is not known.
+const anyFunctions = "[functions]"
 
 // Carried are the files with functions that a recording contains.
 type Carried struct {
@@ -65,7 +68,7 @@ func (c *Carried) Add(recording any, addr uint64, b []byte) {
 		return
 	}
 	delete(c.files, at)
-	if im, err := NewImage(f, f.size, PythonName); err == nil && !im.BuildID().IsZero() {
+	if im, err := NewImage(f, f.size, anyFunctions); err == nil && !im.BuildID().IsZero() {
 		c.done[im.BuildID()] = f
 	}
 }
@@ -81,7 +84,7 @@ func (c *Carried) open(id BuildID) *Image {
 	if f == nil {
 		return nil
 	}
-	im, err := NewImage(f, f.size, PythonName)
+	im, err := NewImage(f, f.size, anyFunctions)
 	if err != nil {
 		return nil
 	}

@@ -41,7 +41,7 @@ var (
 var errOffsets = errors.New("_Py_DebugOffsets has no plausible content")
 
 // debugOffsets decodes _Py_DebugOffsets, with which _PyRuntime begins in 3.13 and later.
-func debugOffsets(b []byte, version [2]int) (w PythonWalk, o pythonObjects, err error) {
+func debugOffsets(b []byte, version [2]int) (w pythonWalk, o pythonObjects, err error) {
 	if len(b) < debugOffsetsSize || string(b[:8]) != "xdebugpy" {
 		return w, o, errOffsets
 	}
@@ -54,7 +54,7 @@ func debugOffsets(b []byte, version [2]int) (w PythonWalk, o pythonObjects, err 
 		at = words314
 	}
 	free := d.word(freeThreadedWord) != 0
-	w = PythonWalk{Head: d.limited(headWord, 1<<20), Threads: uint32(d.limited(at.threads, 1<<20)),
+	w = pythonWalk{Head: d.limited(headWord, 1<<20), Threads: uint32(d.limited(at.threads, 1<<20)),
 		NextInterpreter: uint32(d.limited(at.nextInterpreter, 1<<20)),
 		NextThread:      d.small(at.nextThread), ThreadID: d.small(at.id), Status: d.small(at.status),
 		Top:      d.small(at.top),

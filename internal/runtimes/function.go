@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Function is a function that an interpreter runs.
+// Function is a function that a runtime runs.
 type Function struct {
 	Name string
 	File string // as the program names it: it need not be a path
@@ -30,11 +30,15 @@ type Interpreted struct {
 	// First means that the interpreter's native function has run this frame first, and since then the previous ones
 	// that are no first ones.
 	First bool
+	// Native is the number of the native frame that this one belongs to, where a runtime's frames are native ones.
+	Native uint16
 }
 
 // NewInterpreted decodes the two words of a frame.
 func NewInterpreted(code, at uint64) Interpreted {
-	return Interpreted{Code: code, Check: uint32(at >> 32), Off: uint32(at) &^ 1, First: at&1 != 0}
+	const nativeShift = 48
+	return Interpreted{Code: code & (1<<nativeShift - 1), Check: uint32(at >> 32), Off: uint32(at) &^ 1,
+		First: at&1 != 0, Native: uint16(code >> nativeShift)}
 }
 
 // ErrChanged means that memory has other content than it had when BPF read it.

@@ -7,18 +7,19 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"slices"
 	"strings"
 
 	"gperf/internal/dso"
 )
 
-// Python is CPython's interpreter in a program or library.
-type Python struct {
-	Version [2]int // 3, 12
-	// Walk is where it keeps frames. Head is a vaddr.
-	Walk PythonWalk
-	// Eval are the vaddrs of the native function that runs Python functions, and of its rarely executed part.
-	Eval []Range
+// python is CPython's interpreter in a program or library.
+type python struct {
+	version [2]int // 3, 12
+	// walk is where it keeps frames. Head is a vaddr.
+	walk pythonWalk
+	// eval are the vaddrs of the native function that runs Python functions, and of its rarely executed part.
+	eval []Range
 
 	objects pythonObjects
 }
@@ -29,9 +30,9 @@ type Range struct{ Start, End uint64 }
 // Contains reports whether an address is in the range.
 func (r Range) Contains(addr uint64) bool { return addr >= r.Start && addr < r.End }
 
-// PythonWalk is where an interpreter keeps the frames of Python functions: offsets in its objects, in bytes. BPF's
+// pythonWalk is where an interpreter keeps the frames of Python functions: offsets in its objects, in bytes. BPF's
 // struct python has the same layout, and describes the fields.
-type PythonWalk struct {
+type pythonWalk struct {
 	Head                                                    uint64
 	Threads, NextInterpreter                                uint32
 	NextThread, ThreadID, Status, Top, TopFrame, ThreadSize uint16
@@ -46,7 +47,7 @@ type PythonWalk struct {
 // noField is the offset of a field that a version does not have.
 const noField = math.MaxUint16
 
-// Values of PythonWalk.Entry: which frames a native call of the interpreter's function begins with.
+// Values of pythonWalk.Entry: which frames a native call of the interpreter's function begins with.
 const (
 	entryEach = iota + 1
 	entryFlag
@@ -74,8 +75,26 @@ type pythonObjects struct {
 // ErrVersion means that the version of an interpreter is not known.
 var ErrVersion = errors.New("unknown version")
 
-// FindPython returns the interpreter in a file, or nil if the file has none.
-func FindPython(im *dso.Image) (*Python, error) {
+// String implements Runtime.
+func (p *python) String() string { return fmt.Sprintf("CPython %d.%d", p.version[0], p.version[1]) }
+
+// DSO implements Runtime.
+func (p *python) DSO() string { return dso.PythonName }
+
+// Walk implements Runtime.
+func (p *python) Walk(bias uint64) Walk {
+	w := p.walk
+	w.Head += bias
+	return newWalk(KindPython, &w)
+}
+
+// Runs implements Runtime.
+func (p *python) Runs(vaddr uint64) bool {
+	return slices.ContainsFunc(p.eval, func(r Range) bool { return r.Contains(vaddr) })
+}
+
+// findPython returns the interpreter in a file, or nil if the file has none.
+func findPython(im *dso.Image) (Runtime, error) {
 	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
 		return nil, nil
 	}
@@ -83,8 +102,8 @@ func FindPython(im *dso.Image) (*Python, error) {
 	if err != nil || s.runtime == 0 || len(s.eval) == 0 {
 		return nil, nil
 	}
-	p := &Python{Eval: s.eval}
-	if p.Version, err = s.version(im); err == nil {
+	p := &python{eval: s.eval}
+	if p.version, err = s.version(im); err == nil {
 		err = p.layout(im, s.runtime)
 	}
 	if err != nil {
@@ -93,8 +112,8 @@ func FindPython(im *dso.Image) (*Python, error) {
 	return p, nil
 }
 
-// MayHavePython reports whether a file, by its name, may have an interpreter: libpython3.11.so.1.0, python3.
-func MayHavePython(name string) bool { return strings.Contains(path.Base(name), "python") }
+// mayHavePython reports whether a file, by its name, may have an interpreter: libpython3.11.so.1.0, python3.
+func mayHavePython(name string) bool { return strings.Contains(path.Base(name), "python") }
 
 // pythonPlaces are the addresses of symbols.
 type pythonPlaces struct {
@@ -176,8 +195,8 @@ func (p *pythonPlaces) version(im *dso.Image) ([2]int, error) {
 }
 
 // layout sets the offsets of the interpreter whose _PyRuntime is at a vaddr.
-func (p *Python) layout(im *dso.Image, runtime uint64) error {
-	switch v := p.Version; {
+func (p *python) layout(im *dso.Image, runtime uint64) error {
+	switch v := p.version; {
 	case v[0] != 3 || v[1] > 14:
 		return fmt.Errorf("%w %d.%d", ErrVersion, v[0], v[1])
 	case v[1] < 13:
@@ -185,7 +204,7 @@ func (p *Python) layout(im *dso.Image, runtime uint64) error {
 		if !ok {
 			return fmt.Errorf("%w %d.%d", ErrVersion, v[0], v[1])
 		}
-		p.Walk, p.objects = t.walk, t.objects
+		p.walk, p.objects = t.walk, t.objects
 	default:
 		off, ok := im.OffOfVaddr(runtime)
 		if !ok {
@@ -195,17 +214,17 @@ func (p *Python) layout(im *dso.Image, runtime uint64) error {
 		if err != nil {
 			return err
 		}
-		if p.Walk, p.objects, err = debugOffsets(b, v); err != nil {
+		if p.walk, p.objects, err = debugOffsets(b, v); err != nil {
 			return err
 		}
 	}
-	p.Walk.Head += runtime
+	p.walk.Head += runtime
 	return nil
 }
 
 // pythonLayout is the layout of a version without _Py_DebugOffsets.
 type pythonLayout struct {
-	walk    PythonWalk
+	walk    pythonWalk
 	objects pythonObjects
 }
 
@@ -214,13 +233,13 @@ var pythonLayouts = map[int]pythonLayout{
 	8:  {frames38, objects38},
 	9:  {frames38, objects38},
 	10: {frames310(), objects310()},
-	11: {PythonWalk{Head: 40, Threads: 16, NextThread: 8, ThreadID: 152, Status: noField, Top: 56, TopFrame: 8,
+	11: {pythonWalk{Head: 40, Threads: 16, NextThread: 8, ThreadID: 152, Status: noField, Top: 56, TopFrame: 8,
 		ThreadSize: 168, Back: 48, Code: 32, Instr: 56, Owner: 68, CopyIndex: noField, FrameSize: 72,
 		CodeAt: 72, CodeSize: 72, FirstLine: 0, File: 40, Name: 48, Lines: 64, Instrs: 184, StringHash: 24,
 		Entry: entryFlag, InstrBits: 64, InstrUnit: 1},
 		pythonObjects{qualname: 128, codeUnits: 16, bytesSize: 16, bytesData: 32, length: 16, state: 32,
 			stateShift: 2, ascii: 48, compact: 72, lines: locationTable}},
-	12: {PythonWalk{Head: 40, Threads: 72, NextThread: 8, ThreadID: 136, Status: 24, Top: 56, TopFrame: 0,
+	12: {pythonWalk{Head: 40, Threads: 72, NextThread: 8, ThreadID: 136, Status: 24, Top: 56, TopFrame: 0,
 		ThreadSize: 152, Back: 8, Code: 0, Instr: 56, Owner: 70, CopyIndex: noField, FrameSize: 72,
 		CodeAt: 64, CodeSize: 80, FirstLine: 4, File: 48, Name: 56, Lines: 72, Instrs: 192, StringHash: 24,
 		Entry: entryShim, InstrBits: 64, InstrUnit: 1},
@@ -229,7 +248,7 @@ var pythonLayouts = map[int]pythonLayout{
 }
 
 // frames38 are the frames of 3.8 and 3.9.
-var frames38 = PythonWalk{Head: 32, Threads: 8, NextThread: 8, ThreadID: 176, Status: noField, Top: 24,
+var frames38 = pythonWalk{Head: 32, Threads: 8, NextThread: 8, ThreadID: 176, Status: noField, Top: 24,
 	TopFrame: noField, ThreadSize: 184, Back: 24, Code: 32, Instr: 104, CopyIndex: noField, FrameSize: 112,
 	CodeAt: 40, CodeSize: 88, FirstLine: 0, File: 64, Name: 72, Lines: 80, StringHash: 24,
 	Entry: entryEach, InstrBits: 32, InstrUnit: 1}
@@ -239,7 +258,7 @@ var objects38 = pythonObjects{bytecode: 48, bytesSize: 16, bytesData: 32, length
 	ascii: 48, compact: 72, lines: numberTable}
 
 // frames310 returns the frames of 3.10, whose offsets of instructions are in units of two bytes.
-func frames310() PythonWalk {
+func frames310() pythonWalk {
 	w := frames38
 	w.Instr, w.FrameSize, w.InstrUnit = 96, 104, 2
 	return w

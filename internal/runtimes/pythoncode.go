@@ -10,8 +10,8 @@ import (
 )
 
 // Function reads the function of a code object from a process's memory.
-func (p *Python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
-	w := &p.Walk
+func (p *python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
+	w := &p.walk
 	b, err := readAt(mem, frame.Code+uint64(w.CodeAt), int(w.CodeSize))
 	if err != nil {
 		return nil, err

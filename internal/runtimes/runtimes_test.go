@@ -76,13 +76,13 @@ func lineAt(l []Line, off uint32) (line int32) {
 func TestDebugOffsets(t *testing.T) {
 	for _, c := range []struct {
 		version int
-		want    PythonWalk
+		want    pythonWalk
 	}{
-		{13, PythonWalk{Head: 632, Threads: 7344, NextInterpreter: 7264, NextThread: 8, ThreadID: 152, Status: 32, Top: 72,
+		{13, pythonWalk{Head: 632, Threads: 7344, NextInterpreter: 7264, NextThread: 8, ThreadID: 152, Status: 32, Top: 72,
 			TopFrame: noField, ThreadSize: 160, Back: 8, Instr: 56, Owner: 70, CopyIndex: noField, FrameSize: 72,
 			CodeAt: 64, CodeSize: 80, FirstLine: 4, File: 48, Name: 56, Lines: 72, Instrs: 200, StringHash: 24,
 			Entry: entryShim, InstrBits: 64, InstrUnit: 1}},
-		{14, PythonWalk{Head: 808, Threads: 7344, NextInterpreter: 7272, NextThread: 8, ThreadID: 152, Status: 32, Top: 72,
+		{14, pythonWalk{Head: 808, Threads: 7344, NextInterpreter: 7272, NextThread: 8, ThreadID: 152, Status: 32, Top: 72,
 			TopFrame: noField, ThreadSize: 160, Back: 8, Instr: 56, Owner: 74, CopyIndex: noField, FrameSize: 80,
 			CodeAt: 64, CodeSize: 80, FirstLine: 4, File: 48, Name: 56, Lines: 72, Instrs: 208, StringHash: 24,
 			Entry: entryShim, InstrBits: 64, InstrUnit: 1}},
@@ -114,7 +114,7 @@ func TestDebugOffsets(t *testing.T) {
 }
 
 // checkWalk fails if BPF would read more of an object than it has memory for, or fields that it has not read.
-func checkWalk(t *testing.T, w *PythonWalk) {
+func checkWalk(t *testing.T, w *pythonWalk) {
 	t.Helper()
 	for _, size := range []uint16{w.ThreadSize, w.FrameSize, w.CodeSize} {
 		if size > maxObject {
@@ -188,7 +188,7 @@ func (m memory) code(l *pythonLayout, name, file string, width int, table []byte
 
 func TestFunction(t *testing.T) {
 	for version, l := range pythonLayouts {
-		p := &Python{Walk: l.walk, objects: l.objects}
+		p := &python{walk: l.walk, objects: l.objects}
 		for _, c := range []struct {
 			name  string
 			width int
@@ -274,7 +274,7 @@ func FuzzFunction(f *testing.F) {
 		if !ok {
 			return
 		}
-		p := &Python{Walk: l.walk, objects: l.objects}
+		p := &python{walk: l.walk, objects: l.objects}
 		fn, err := p.Function(memory{0x1000: b}, Interpreted{Code: 0x1000, Check: check})
 		if err == nil && (len(fn.Name) > maxName || len(fn.File) > maxName || fn.Size > 2*maxCode) {
 			t.Fatalf("a name of %d bytes, a file's of %d, code of %d", len(fn.Name), len(fn.File), fn.Size)

@@ -23,21 +23,21 @@ func checkRuntimes(m *Machine) Check {
 		if err != nil {
 			continue
 		}
-		p, err := runtimes.FindPython(im)
+		p, err := runtimes.Find(im, path)
 		im.Close()
 		switch {
 		case err != nil:
 			unknown = append(unknown, fmt.Sprintf("%s: %v", path, err))
 		case p != nil:
-			named = append(named, fmt.Sprintf("%d.%d (%s)", p.Version[0], p.Version[1], path))
+			named = append(named, fmt.Sprintf("%s (%s)", p, path))
 		}
 	}
 	detail := "functions of CPython 3.8 to 3.14; there is none here"
 	if len(named) > 0 {
-		detail = "functions of CPython " + joinFirst(named, 6)
+		detail = "functions of " + joinFirst(named, 6)
 	}
 	if err := m.loadWalker(); err != nil {
-		return no("no names of Python functions: user stacks are not walked in the kernel",
+		return no("no names of functions of interpreters: user stacks are not walked in the kernel",
 			"see whole stacks")
 	}
 	remedy := ""
@@ -65,7 +65,7 @@ func joinFirst(l []string, n int) string {
 func interpreters() []string {
 	found := map[string]bool{}
 	add := func(path string) {
-		if real, err := filepath.EvalSymlinks(path); err == nil && runtimes.MayHavePython(real) {
+		if real, err := filepath.EvalSymlinks(path); err == nil && runtimes.MayHave(real) {
 			found[real] = true
 		}
 	}
@@ -82,7 +82,7 @@ func interpreters() []string {
 			continue
 		}
 		for m := range list {
-			if m.Executable() && runtimes.MayHavePython(m.Path) {
+			if m.Executable() && runtimes.MayHave(m.Path) {
 				add(m.Path)
 			}
 		}

@@ -3,8 +3,6 @@ package functions
 import (
 	"encoding/binary"
 	"iter"
-
-	"gperf/internal/dso"
 )
 
 // Words of DWARF 4.
@@ -44,7 +42,7 @@ func sized(b []byte) []byte { return append(le.AppendUint32(nil, uint32(len(b)))
 func (f *file) info() []byte {
 	b := []byte{4, 0, 0, 0, 0, 0, 8} // version 4, abbreviations at 0, addresses of 8 bytes
 	b = append(b, 1)
-	b = append(b, dso.PythonName...)
+	b = append(b, f.name...)
 	b = append(b, 0, 0, 0, 0, 0)
 	b = le.AppendUint64(b, textOff)
 	b = le.AppendUint64(b, f.next-textOff)

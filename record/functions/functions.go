@@ -3,13 +3,15 @@
 // every reader of recordings finds them in the way in which it finds those of programs.
 //
 // The build ID of a file is random: records refer to the file before it is complete. Files are stored in perf's
-// build-ID cache. A recording has one file, or, if it is read while it is made, several: a file that a record refers to
-// is complete by then, and the recording contains it, too.
+// build-ID cache. A recording has one file for each kind of runtime, or, if it is read while it is made, several: a
+// file that a record refers to is complete by then, and the recording contains it, too.
 package functions
 
 import (
 	"crypto/rand"
 	"hash/maphash"
+	"maps"
+	"slices"
 
 	"gperf/format"
 	"gperf/internal/dso"
@@ -28,6 +30,7 @@ const (
 // Set is the functions of a recording.
 type Set struct {
 	files   []*file
+	current map[string]*file // by name: the files that get functions
 	byValue map[key]uint64
 	seed    maphash.Seed
 	saved   int // number of functions in the stored files
@@ -35,10 +38,12 @@ type Set struct {
 
 // file is an ELF file with functions.
 type file struct {
-	id    dso.BuildID
-	list  []function
-	next  uint64 // offset of the next function
-	saved int    // number of functions in the stored file
+	name   string // of the mapping, one of package dso's
+	number int
+	id     dso.BuildID
+	list   []function
+	next   uint64 // offset of the next function
+	saved  int    // number of functions in the stored file
 }
 
 // function is a function with its place.
@@ -49,54 +54,54 @@ type function struct {
 
 // key identifies a function, whichever process has it.
 type key struct {
-	name, file string
-	size       uint32
-	lines      uint64 // hash of them
+	dso, name, file string
+	size            uint32
+	lines           uint64 // hash of them
 }
 
 // New returns an empty set.
 func New() *Set {
-	s := &Set{byValue: map[key]uint64{}, seed: maphash.MakeSeed()}
-	s.begin()
-	return s
+	return &Set{current: map[string]*file{}, byValue: map[key]uint64{}, seed: maphash.MakeSeed()}
 }
 
-// begin begins another file.
-func (s *Set) begin() {
-	var id [20]byte
-	rand.Read(id[:])
-	s.files = append(s.files, &file{id: dso.NewBuildID(id[:]), next: textOff})
+// file returns the file with a name that gets functions.
+func (s *Set) file(name string) *file {
+	if s.current[name] == nil {
+		var id [20]byte
+		rand.Read(id[:])
+		f := &file{name: name, number: len(s.files), id: dso.NewBuildID(id[:]), next: textOff}
+		s.files = append(s.files, f)
+		s.current[name] = f
+	}
+	return s.current[name]
 }
 
-// current returns the file that gets functions.
-func (s *Set) current() *file { return s.files[len(s.files)-1] }
-
-// Add returns the address of a function's first instruction. Functions with the same content have the same address.
-// ok is false if the set is full.
-func (s *Set) Add(f *runtimes.Function) (ip uint64, ok bool) {
-	k := s.key(f)
+// Add returns the address of the first instruction of a function, in a file with a name of package dso's. Functions
+// with the same content have the same address. ok is false if the set is full.
+func (s *Set) Add(name string, f *runtimes.Function) (ip uint64, ok bool) {
+	k := s.key(name, f)
 	if ip, ok = s.byValue[k]; ok {
 		return ip, true
 	}
-	c := s.current()
+	c := s.file(name)
 	size := (uint64(f.Size) + align) / align * align
-	if len(s.byValue) >= maxFunctions || c.next+size > maxText || len(s.files) > maxFiles {
+	if len(s.byValue) >= maxFunctions || c.next+size > maxText || c.number >= maxFiles {
 		return 0, false
 	}
-	ip = base(len(s.files)-1) + c.next
+	ip = base(c.number) + c.next
 	c.list = append(c.list, function{f, c.next})
 	s.byValue[k] = ip
 	c.next += size
 	return ip, true
 }
 
-func (s *Set) key(f *runtimes.Function) key {
+func (s *Set) key(name string, f *runtimes.Function) key {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
 	for _, l := range f.Lines {
 		maphash.WriteComparable(&h, l)
 	}
-	return key{f.Name, f.File, f.Size, h.Sum64()}
+	return key{name, f.Name, f.File, f.Size, h.Sum64()}
 }
 
 // Len returns the number of functions.
@@ -113,7 +118,7 @@ func (s *Set) Mapping(pid int32, number int) *format.Mmap {
 	const private = 2
 	return &format.Mmap{Misc: format.MiscUser, PID: pid, TID: pid, Start: base(number), Len: dso.FunctionsSize,
 		BuildID: s.files[number].id.Bytes(), Prot: format.ProtExec | 1, Flags: private, V2: true,
-		Filename: dso.PythonName}
+		Filename: s.files[number].name}
 }
 
 // IP returns the address of an instruction at an offset of a function's code of size bytes that begins at ip. It is the
@@ -125,21 +130,19 @@ func IP(ip uint64, size, off uint32) uint64 {
 	return ip + uint64(off) + 1
 }
 
-// Complete ends the current file, if it has functions, and returns the records that contain it. Their addresses are
-// those of the mapping, as if the file's bytes had just been written there; the file's first bytes are the last record.
+// Complete ends the files that get functions, and returns the records that contain them. Their addresses are those of
+// the mappings, as if the files' bytes had just been written there; a file's first bytes are its last record.
 func (s *Set) Complete() (records []*format.TextPoke) {
-	c := s.current()
-	if len(c.list) == 0 {
-		return nil
-	}
 	const most = 60000
-	at := base(len(s.files) - 1)
-	for _, p := range c.pieces() {
-		for off := 0; off < len(p.data); off += most {
-			data := p.data[off:min(off+most, len(p.data))]
-			records = append(records, &format.TextPoke{Addr: at + p.off + uint64(off), New: data})
+	for _, name := range slices.Sorted(maps.Keys(s.current)) {
+		c := s.current[name]
+		for _, p := range c.pieces() {
+			for off := 0; off < len(p.data); off += most {
+				data := p.data[off:min(off+most, len(p.data))]
+				records = append(records, &format.TextPoke{Addr: base(c.number) + p.off + uint64(off), New: data})
+			}
 		}
 	}
-	s.begin()
+	clear(s.current)
 	return records
 }

@@ -46,10 +46,10 @@ func lineOf(t *testing.T, f *elf.File, vaddr uint64) string {
 func TestFile(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	s := New()
-	a, ok := s.Add(fn("a", 50))
-	b, ok2 := s.Add(fn("größe", 7))
-	again, _ := s.Add(fn("a", 50))
-	other, _ := s.Add(fn("a", 51))
+	a, ok := s.Add(dso.PythonName, fn("a", 50))
+	b, ok2 := s.Add(dso.PythonName, fn("größe", 7))
+	again, _ := s.Add(dso.PythonName, fn("a", 50))
+	other, _ := s.Add(dso.PythonName, fn("a", 51))
 	if !ok || !ok2 || a != again || a == other || s.Len() != 3 {
 		t.Fatalf("a at %#x and %#x, another at %#x, %d functions", a, again, other, s.Len())
 	}
@@ -97,7 +97,7 @@ func TestCarried(t *testing.T) {
 	t.Setenv("HOME", home)
 	s := New()
 	for round := range 3 {
-		ip, _ := s.Add(fn(fmt.Sprint("f", round), 10))
+		ip, _ := s.Add(dso.PythonName, fn(fmt.Sprint("f", round), 10))
 		if FileOf(ip) != round {
 			t.Fatalf("round %d: %#x is in file %d", round, ip, FileOf(ip))
 		}
@@ -142,10 +142,10 @@ func TestFull(t *testing.T) {
 	s := New()
 	big := fn("a", 1)
 	big.Size = maxText - textOff
-	if _, ok := s.Add(big); ok {
+	if _, ok := s.Add(dso.PythonName, big); ok {
 		t.Error("a function is too large for a file, and was added")
 	}
-	if _, ok := s.Add(fn("b", 1)); !ok {
+	if _, ok := s.Add(dso.PythonName, fn("b", 1)); !ok {
 		t.Error("no room for another function")
 	}
 }

@@ -35,7 +35,7 @@ func (s *Set) Save() error {
 
 func (f *file) save(root string) error {
 	id := f.id.String()
-	dir, link := filepath.Join(root, dso.PythonName, id), filepath.Join(root, ".build-id", id[:2], id[2:])
+	dir, link := filepath.Join(root, f.name, id), filepath.Join(root, ".build-id", id[:2], id[2:])
 	for _, d := range []string{dir, filepath.Dir(link)} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			return err
@@ -57,7 +57,7 @@ func (f *file) save(root string) error {
 	if err := os.Rename(tmp.Name(), filepath.Join(dir, "elf")); err != nil {
 		return err
 	}
-	err = os.Symlink(filepath.Join("..", "..", dso.PythonName, id), link)
+	err = os.Symlink(filepath.Join("..", "..", f.name, id), link)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}

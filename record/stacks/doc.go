@@ -7,7 +7,7 @@
 // (register.go), together with the unwind tables of their files (file.go, tables.go), which are
 // built in the background (build.go), or with the code heaps of Java virtual machines
 // (hotspot.go). Stacks that a program could not walk, because a table was
-// missing, are walked in Go (walk.go). The functions that Python's interpreter runs are put into the
-// stacks (python.go). Stacks that end early are counted by place
+// missing, are walked in Go (walk.go). The functions that interpreters run are put into the
+// stacks (interpreted.go). Stacks that end early are counted by place
 // (incomplete.go).
 package stacks

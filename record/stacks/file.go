@@ -50,15 +50,15 @@ type mappedFile struct {
 	jit *jitDump
 
 	// Set when ready.
-	im       *dso.Image // closed: its headers
-	table    *unwind.Table
-	object   *unwind.Object
-	entry    uint64 // vaddr
-	inBPF    bpf.Table
-	loaded   bool             // BPF has the table, as inBPF
-	python   *runtimes.Python // the interpreter in the file; nil if there is none
-	noPython error            // why there is none, although the file has one
-	vm       *vm              // the virtual machine whose generated code this is; nil for other code
+	im        *dso.Image // closed: its headers
+	table     *unwind.Table
+	object    *unwind.Object
+	entry     uint64 // vaddr
+	inBPF     bpf.Table
+	loaded    bool             // BPF has the table, as inBPF
+	runtime   runtimes.Runtime // the interpreter in the file; nil if there is none
+	noRuntime error            // why there is none, although the file has one
+	vm        *vm              // the virtual machine whose generated code this is; nil for other code
 }
 
 func newMappedFile(m *format.Mmap) *mappedFile {
@@ -203,7 +203,7 @@ func (f *mappedFile) build(cache *unwind.Cache, lean bool) (unsaved bool, err er
 		return false, err
 	}
 	f.im, f.table = im, table
-	f.readPython()
+	f.runtime, f.noRuntime = runtimes.Find(im, f.name)
 	if h, err := im.Bytes(entryOff, 8); err == nil {
 		f.entry = binary.LittleEndian.Uint64(h)
 	}

@@ -42,11 +42,11 @@ type process struct {
 // addrSpace is the mappings of a process, and of its forked children that have not mapped
 // anything since.
 type addrSpace struct {
-	maps   addrspace.Space[mapping]
-	vm     *mappedFile // the generated code of a Java virtual machine; nil without
-	refs   int
-	jit    *jitDump     // nil if the process has none
-	python *interpreter // nil if it has none, or BPF has not got it yet
+	maps        addrspace.Space[mapping]
+	vm          *mappedFile // the generated code of a Java virtual machine; nil without
+	refs        int
+	jit         *jitDump     // nil if the process has none
+	interpreter *interpreter // nil if it has none, or BPF has not got it yet
 	bpfMappings
 }
 

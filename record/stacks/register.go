@@ -33,8 +33,8 @@ type registry struct {
 	verbose func(string)
 	exited  []Nameless // that have exited
 
-	interpreters  bool     // the functions of interpreters are recorded
-	unusedPythons []uint32 // interpreters without a process
+	interpreters       bool     // the functions of interpreters are recorded
+	unusedInterpreters []uint32 // without a process
 }
 
 func newRegistry(u *bpf.Unwinder, verbose func(string)) *registry {
@@ -143,10 +143,10 @@ func (g *registry) update() {
 		g.bpf.RemoveMappings(m)
 	}
 	g.unused = g.unused[:0]
-	for _, number := range g.unusedPythons {
-		g.bpf.RemovePython(number)
+	for _, number := range g.unusedInterpreters {
+		g.bpf.RemoveRuntime(number)
 	}
-	g.unusedPythons = g.unusedPythons[:0]
+	g.unusedInterpreters = g.unusedInterpreters[:0]
 	clear(g.touched)
 	g.touched = g.touched[:0]
 }
@@ -162,7 +162,7 @@ func (g *registry) publish(p *process) error {
 		}
 	}
 	p.inBPF = true
-	return g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids, p.space.pythonNumber())
+	return g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids, p.space.interpreterNumber())
 }
 
 // load passes the mappings of an address space to BPF.
@@ -176,7 +176,7 @@ func (g *registry) load(s *addrSpace) (err error) {
 		return err
 	}
 	s.loaded, s.stale = true, false
-	g.findPython(s)
+	g.findInterpreter(s)
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (g *registry) withdraw(why error) {
 		if p.space.loaded {
 			g.bpf.RemoveMappings(p.space.ids)
 			p.space.loaded = false
-			g.dropPython(p.space)
+			g.dropInterpreter(p.space)
 		}
 	}
 }
@@ -224,6 +224,6 @@ func (g *registry) release(s *addrSpace) {
 	if s.refs == 0 && s.loaded {
 		g.unused = append(g.unused, s.ids)
 		s.loaded = false
-		g.dropPython(s)
+		g.dropInterpreter(s)
 	}
 }

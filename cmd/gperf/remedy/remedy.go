@@ -66,10 +66,11 @@ func functionLines(c *stacks.InterpretedCounts) (lines []string) {
 		case c.Full:
 			why = "there are too many functions for one recording"
 		}
-		lines = append(lines, fmt.Sprintf("  %s of the Python frames have no name: %s", percent(c.Unnamed, all), why))
+		part := percent(c.Unnamed, all)
+		lines = append(lines, fmt.Sprintf("  %s of the interpreted frames have no name: %s", part, why))
 	}
 	for _, why := range c.Unknown {
-		lines = append(lines, "  Python functions have no names: "+why)
+		lines = append(lines, "  functions have no names: "+why)
 	}
 	return lines
 }

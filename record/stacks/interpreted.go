@@ -19,7 +19,7 @@ import (
 	"gperf/record/synth"
 )
 
-// interpreter is CPython's interpreter in an address space.
+// interpreter is the runtime of an address space whose functions are named.
 type interpreter struct {
 	file   *mappedFile // the program or library that has it
 	bias   uint64
@@ -42,59 +42,50 @@ type place struct {
 // maxCodes limits the known code objects of an address space. Programs that make functions all the time have more.
 const maxCodes = 1 << 16
 
-// readPython finds the interpreter in the file, if its name says that it may have one.
-func (f *mappedFile) readPython() {
-	if !runtimes.MayHavePython(f.name) {
-		return
-	}
-	f.python, f.noPython = runtimes.FindPython(f.im)
-}
-
-// findPython finds the interpreter of an address space, and passes it to BPF.
-func (g *registry) findPython(s *addrSpace) {
+// findInterpreter finds the interpreter of an address space, and passes it to BPF.
+func (g *registry) findInterpreter(s *addrSpace) {
 	if !g.interpreters {
 		return
 	}
 	for r := range s.maps.All() {
 		m := &r.Value
-		if m.file.python == nil || m.file.state != fileReady {
+		if m.file.runtime == nil || m.file.state != fileReady {
 			continue
 		}
 		bias, ok := m.bias()
 		if !ok {
 			continue
 		}
-		if s.python != nil && s.python.file == m.file && s.python.bias == bias {
+		if s.interpreter != nil && s.interpreter.file == m.file && s.interpreter.bias == bias {
 			return
 		}
-		g.dropPython(s)
-		w := m.file.python.Walk
-		w.Head += bias
-		number, err := g.bpf.AddPython(&w)
+		g.dropInterpreter(s)
+		w := m.file.runtime.Walk(bias)
+		number, err := g.bpf.AddRuntime(&w)
 		if err != nil {
 			g.verbose(err.Error())
 			return
 		}
-		s.python = &interpreter{file: m.file, bias: bias, number: number, codes: map[codeID]place{}}
+		s.interpreter = &interpreter{file: m.file, bias: bias, number: number, codes: map[codeID]place{}}
 		return
 	}
-	g.dropPython(s)
+	g.dropInterpreter(s)
 }
 
-// dropPython removes the interpreter of an address space, as soon as BPF does not use it any more.
-func (g *registry) dropPython(s *addrSpace) {
-	if s.python != nil {
-		g.unusedPythons = append(g.unusedPythons, s.python.number)
-		s.python = nil
+// dropInterpreter removes the interpreter of an address space, as soon as BPF does not use it any more.
+func (g *registry) dropInterpreter(s *addrSpace) {
+	if s.interpreter != nil {
+		g.unusedInterpreters = append(g.unusedInterpreters, s.interpreter.number)
+		s.interpreter = nil
 	}
 }
 
-// python returns the number of the interpreter in BPF, 0 if the address space has none.
-func (s *addrSpace) pythonNumber() uint32 {
-	if s.python == nil {
+// interpreterNumber returns the number of the interpreter in BPF, 0 if the address space has none.
+func (s *addrSpace) interpreterNumber() uint32 {
+	if s.interpreter == nil {
 		return 0
 	}
-	return s.python.number
+	return s.interpreter.number
 }
 
 // interpreted puts the functions of interpreters into stacks.
@@ -129,18 +120,18 @@ type InterpretedCounts struct {
 }
 
 // insert returns a stack's words with its interpreted frames in them: after each native frame of the interpreter's
-// function, those of the Python functions that it runs. The result is valid until the next call.
+// function, those of the functions that it runs. The result is valid until the next call.
 func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte) []byte {
 	frames := data[:8*head.Frames]
 	p := n.procs.byPID[pid]
-	if p == nil || p.space.python == nil || p.execSeq != head.Exec {
+	if p == nil || p.space.interpreter == nil || p.execSeq != head.Exec {
 		n.count.Unnamed += uint64(head.Interpreted)
 		return frames
 	}
-	in := p.space.python
+	in := p.space.interpreter
 	n.decode(data[8*head.Frames:][:16*head.Interpreted])
 	natives := in.calls(frames)
-	// The first native frame may be missing, if its Python frame is not known yet or it is in the part of the
+	// The first native frame may be missing, if its interpreted frame is not known yet or it is in the part of the
 	// function that no symbol names; the last ones, if the walk has ended early.
 	skip := len(n.groups) - natives
 	if head.End != bpf.EndEntry {
@@ -225,7 +216,7 @@ func (n *interpreted) decode(b []byte) {
 	}
 }
 
-// calls returns the number of native frames that run Python functions.
+// calls returns the number of native frames that run functions of the interpreter.
 func (in *interpreter) calls(frames []byte) (calls int) {
 	for i := 0; i < len(frames); i += 8 {
 		if in.runs(binary.LittleEndian.Uint64(frames[i:]), i > 0) {
@@ -235,12 +226,12 @@ func (in *interpreter) calls(frames []byte) (calls int) {
 	return calls
 }
 
-// runs reports whether an address is in the function that runs Python functions.
+// runs reports whether an address is in the native code that runs functions of the interpreter.
 func (in *interpreter) runs(ip uint64, returned bool) bool {
 	if returned {
 		ip--
 	}
-	return slices.ContainsFunc(in.file.python.Eval, func(r runtimes.Range) bool { return r.Contains(ip - in.bias) })
+	return in.file.runtime.Runs(ip - in.bias)
 }
 
 // add adds an interpreted frame to the words of a stack.
@@ -264,14 +255,14 @@ func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, t
 
 // read reads a function from the memory of a process.
 func (n *interpreted) read(pid int32, in *interpreter, f runtimes.Interpreted) (at place) {
-	fn, err := in.file.python.Function(procMem(pid), f)
+	fn, err := in.file.runtime.Function(procMem(pid), f)
 	if err != nil {
 		if errors.Is(err, unix.EPERM) || errors.Is(err, fs.ErrPermission) {
 			n.count.Denied = true
 		}
 		return place{}
 	}
-	ip, ok := n.set.Add(fn)
+	ip, ok := n.set.Add(in.file.runtime.DSO(), fn)
 	if !ok {
 		n.count.Full = true
 		return place{}
@@ -335,8 +326,8 @@ func (n *interpreted) counts() InterpretedCounts {
 	c := n.count
 	c.Functions = n.set.Len()
 	for _, f := range n.procs.files {
-		if f.noPython != nil {
-			c.Unknown = append(c.Unknown, f.noPython.Error())
+		if f.noRuntime != nil {
+			c.Unknown = append(c.Unknown, f.noRuntime.Error())
 		}
 	}
 	slices.Sort(c.Unknown)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -25,19 +26,31 @@ func words(l ...uint64) (b []byte) {
 	return b
 }
 
+// testRuntime is a runtime whose native function is at the vaddrs 0x100 to 0x10ff. Its functions are one byte each.
+type testRuntime struct{}
+
+func (testRuntime) String() string                { return "test 1.0" }
+func (testRuntime) DSO() string                   { return dso.PythonName }
+func (testRuntime) Walk(uint64) (w runtimes.Walk) { return w }
+func (testRuntime) Runs(vaddr uint64) bool        { return vaddr >= 0x100 && vaddr < 0x1100 }
+
+func (testRuntime) Function(mem io.ReaderAt, f runtimes.Interpreted) (*runtimes.Function, error) {
+	_, err := mem.ReadAt(make([]byte, 1), int64(f.Code))
+	return &runtimes.Function{Name: fmt.Sprintf("f%x", f.Code), Size: 100}, err
+}
+
 // testInterpreted returns an interpreted with a process 1: its interpreter's function is at 0x1000 to 0x1fff, and the
 // code objects at these addresses are known.
 func testInterpreted(codes ...uint64) (*interpreted, *process) {
-	file := &mappedFile{python: &runtimes.Python{Eval: []runtimes.Range{{Start: 0x100, End: 0x1100}},
-		Walk: runtimes.PythonWalk{CodeSize: 8}}}
+	file := &mappedFile{runtime: testRuntime{}}
 	in := &interpreter{file: file, bias: 0xf00, codes: map[codeID]place{}}
 	n := &interpreted{procs: &registry{tracker: newTracker(func(*process) {})}, set: functions.New(),
 		missing: map[use]uint64{}}
 	for _, c := range codes {
-		ip, _ := n.set.Add(&runtimes.Function{Name: fmt.Sprintf("f%x", c), Size: 100})
+		ip, _ := n.set.Add(dso.PythonName, &runtimes.Function{Name: fmt.Sprintf("f%x", c), Size: 100})
 		in.codes[codeID{c, 9}] = place{ip, 100}
 	}
-	p := &process{pid: 1, space: &addrSpace{python: in}}
+	p := &process{pid: 1, space: &addrSpace{interpreter: in}}
 	p.execSeq = 5
 	n.procs.byPID[1] = p
 	return n, p
@@ -96,7 +109,7 @@ func TestInsert(t *testing.T) {
 	} {
 		n, p := testInterpreted(1, 2, 3)
 		head := bpf.Head{End: c.end, Exec: 5, Frames: uint32(len(c.frames)), Interpreted: uint32(len(c.calls) / 2)}
-		got := p.space.python.describe(n.insert(1, 100, &head, words(append(c.frames, c.calls...)...)))
+		got := p.space.interpreter.describe(n.insert(1, 100, &head, words(append(c.frames, c.calls...)...)))
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
@@ -161,7 +174,7 @@ func TestUnreadable(t *testing.T) {
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		unix.Syscall(unix.SYS_SETRESUID, 65534, 65534, 65534)
-		got <- n.read(1, p.space.python, runtimes.Interpreted{Code: 0x1000, Check: 9})
+		got <- n.read(1, p.space.interpreter, runtimes.Interpreted{Code: 0x1000, Check: 9})
 	}()
 	if at := <-got; at.ip != 0 {
 		t.Errorf("%+v", at)

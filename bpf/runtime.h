@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the walks of runtimes share: reading an object of the process, and storing an interpreted frame. Each runtime has
+ * a file, whose function runs after the native walk: functions.h calls it.
+ */
+#ifndef RUNTIME_H
+#define RUNTIME_H
+
+#include "state.h"
+
+#define NO_FIELD 0xffff /* an offset of a field that this version does not have */
+
+/* body returns what the walk knows about the process's runtime, a struct of its kind. */
+static inline_always void *body(struct walk *w)
+{
+	struct runtime *r = bpf_map_lookup_elem(&runtimes, &w->runtime);
+
+	return r ? r->body : NULL;
+}
+
+/* word, half and byte return a field of the object in w->object. */
+static inline_always __u64 word(struct walk *w, __u32 off)
+{
+	return *(__u64 *)((void *)w->object + (off & (OBJECT - 1)));
+}
+
+static inline_always __u32 half(struct walk *w, __u32 off)
+{
+	return *(__u32 *)((void *)w->object + (off & (OBJECT - 1)));
+}
+
+static inline_always __u8 byte(struct walk *w, __u32 off)
+{
+	return *(__u8 *)((void *)w->object + (off & (OBJECT - 1)));
+}
+
+/* read_object reads size bytes of a process's object into w->object. */
+static inline_always int read_object(struct walk *w, __u64 addr, __u64 size)
+{
+	keep_whole(size);
+	if (size > OBJECT)
+		return -1;
+	return bpf_probe_read_user(w->object, size, (void *)addr);
+}
+
+/* mix adds a value to a hash. */
+static inline_always __u64 mix(__u64 h, __u64 v)
+{
+	h = (h ^ v) * 0x9e3779b97f4a7c15;
+	return h ^ h >> 32;
+}
+
+/* add_frame stores the interpreted frame with w->code_object, and returns 1 if there is no room. */
+__attribute__((noinline)) int add_frame(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 at, id;
+
+	if (!w || w->out.head.interpreted >= MAX_INTERPRETED)
+		return 1;
+	at = w->out.head.frames + 2 * (__u64)w->out.head.interpreted;
+	keep_whole(at);
+	if (at > MAX_FRAMES + 2 * MAX_INTERPRETED - 2)
+		return 1;
+	w->out.words[at] = w->code_object;
+	w->out.words[at + 1] = (__u64)w->check << 32 | w->place;
+	w->out.head.interpreted++;
+	id = w->code_object ^ (__u64)w->check << 32;
+	at = mix(0, id) % KNOWN_CODES;
+	if (w->codes[at] != id) {
+		w->codes[at] = id;
+		w->new_code = 1;
+	}
+	return 0;
+}
+
+#endif

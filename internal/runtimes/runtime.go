@@ -1,0 +1,82 @@
+package runtimes
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"gperf/internal/dso"
+)
+
+// Kind is a kind of runtime. BPF's enum has the same numbers.
+type Kind uint32
+
+// The runtimes whose functions are named.
+const (
+	KindPython Kind = iota + 1
+)
+
+// Runtime is a runtime in a program or library.
+type Runtime interface {
+	// String returns its name and version: CPython 3.11.
+	String() string
+	// DSO returns the name of the mapping that its functions get, one of package dso's.
+	DSO() string
+	// Walk returns what BPF needs to know, where the file is loaded with a bias.
+	Walk(bias uint64) Walk
+	// Runs reports whether a native frame at a vaddr runs functions of the runtime.
+	Runs(vaddr uint64) bool
+	// Function reads a function from the memory of its process. The error is ErrChanged if another one is there.
+	Function(mem io.ReaderAt, f Interpreted) (*Function, error)
+}
+
+// Walk is what BPF knows about a runtime, as its struct runtime: the body is a struct of the runtime's kind.
+type Walk struct {
+	Kind Kind
+	_    uint32
+	Body [16]uint64
+}
+
+// newWalk encodes a struct that has BPF's layout.
+func newWalk(k Kind, body any) Walk {
+	w := Walk{Kind: k}
+	var b [8 * len(w.Body)]byte
+	if _, err := binary.Encode(b[:], binary.LittleEndian, body); err != nil {
+		panic(fmt.Sprintf("runtimes: %T: %v", body, err)) // too large for Body
+	}
+	for i := range w.Body {
+		w.Body[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return w
+}
+
+// finders find the runtimes in files whose names say that they may have them.
+var finders = []struct {
+	may  func(name string) bool
+	find func(im *dso.Image) (Runtime, error)
+}{
+	{mayHavePython, findPython},
+}
+
+// MayHave reports whether a file may have a runtime, by its name: libpython3.11.so.1.0, python3.
+func MayHave(name string) bool {
+	for _, f := range finders {
+		if f.may(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Find returns the runtime in a file, or nil if the file has none. The error is about a runtime that is not understood.
+func Find(im *dso.Image, name string) (Runtime, error) {
+	for _, f := range finders {
+		if !f.may(name) {
+			continue
+		}
+		if r, err := f.find(im); r != nil || err != nil {
+			return r, err
+		}
+	}
+	return nil, nil
+}
