@@ -102,7 +102,8 @@ sleep 0.2
 last=$(ls -t "$dir"/out/*.data | head -1)
 for reader in "$gperf" perf; do
 	type "$reader" >/dev/null 2>&1 || continue
-	mark=$("$reader" script --show-task-events -i "$last" 2>/dev/null | grep -o 'COMM.*: mark-[0-9]*' | tail -1 | grep -o 'mark-.*')
+	"$reader" script --show-task-events -i "$last" >"$dir/text" 2>"$dir/errors" || fail "$reader: exit code $?: $(tail -3 "$dir/errors")"
+	mark=$(grep -o 'COMM.*: mark-[0-9]*' "$dir/text" | tail -1 | grep -o 'mark-.*')
 	at=$(awk -v mark="$mark" '$1 == mark {print $2}' "$dir/marks")
 	[ -n "$at" ] || { fail "$reader: no mark in $last"; continue; }
 	lost=$(((killed - at) / 1000000))
