@@ -31,6 +31,7 @@ type Value struct {
 type Group struct {
 	ID     string // equal for equal values, also of other recordings; "" without values
 	Values []Value
+	Number int // from 1, among the groups of the same Keys or merger; 0: without values
 }
 
 // Keys reads the values of a recording's samples.
@@ -107,7 +108,7 @@ func (k *Keys) Of(s *session.Sample) *Group {
 	k.buf = b
 	g := k.groups[string(b)]
 	if g == nil {
-		g = newGroup(readers, s)
+		g = newGroup(readers, s, len(k.groups)+1)
 		k.groups[string(b)] = g
 	}
 	return g
@@ -116,21 +117,21 @@ func (k *Keys) Of(s *session.Sample) *Group {
 // noValues is the group of all samples of events without keys.
 var noValues Group
 
-func newGroup(readers []reader, s *session.Sample) *Group {
+func newGroup(readers []reader, s *session.Sample, number int) *Group {
 	values := make([]Value, 0, len(readers))
 	for _, r := range readers {
 		values = append(values, r.value(s))
 	}
-	return GroupOf(values)
+	return GroupOf(values, number)
 }
 
-// GroupOf returns the group with these values.
-func GroupOf(values []Value) *Group {
+// GroupOf returns the group with these values and number.
+func GroupOf(values []Value, number int) *Group {
 	var id []byte
 	for _, v := range values {
 		id = strconv.AppendQuote(append(id, v.Key...), v.Text)
 	}
-	return &Group{string(id), values}
+	return &Group{ID: string(id), Values: values, Number: number}
 }
 
 // KeyError means that a key is unknown.

@@ -190,7 +190,7 @@ func (t *flameTree) add(c *Set, s *tally) {
 		weight = s.samples
 	}
 	at := int32(0)
-	for _, v := range s.values {
+	for _, v := range s.group.Values {
 		at = t.child(at, t.page.function(v.Key+"="+v.Text, "", flameThread))
 	}
 	if s.idle {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gperf/internal/intern"
 	"gperf/internal/session"
 )
 
@@ -43,42 +44,87 @@ type FoldedOptions struct {
 // except with FoldedOptions.Addrs; a DSO name with " (" ("prog (deleted)") is parsed correctly, inlined
 // functions are tidied like the others, and line breaks in names are escaped (\n).
 func (c *Set) Folded(w io.Writer, opts FoldedOptions) error {
-	f := folder{Set: c, FoldedOptions: opts, event: c.foldedEvent(), names: map[session.ChainFrame]string{}}
-	totals := map[string][2]uint64{} // of the baseline, of the others
-	var b []byte
+	if opts.Inline {
+		c.lookAhead()
+	}
+	f := folder{Set: c, FoldedOptions: opts, event: c.foldedEvent(), numbers: map[string]int32{}}
 	for i := range c.tallies {
-		t := &c.tallies[i]
-		if !f.folds(t) {
-			continue
-		}
-		if b = f.appendStack(b[:0], t); len(b) > 0 {
-			sums := totals[string(b)]
-			if t.base {
-				e := &c.events[t.event]
-				sums[0] += scaled(c.weight(t), e.base.weight, e.weight)
-			} else {
-				sums[1] += c.weight(t)
-			}
-			totals[string(b)] = sums
+		if t := &c.tallies[i]; f.folds(t) {
+			f.add(t)
 		}
 	}
-	return writeFolded(w, c.differs(), totals)
+	return f.write(w)
 }
 
-func writeFolded(w io.Writer, differs bool, totals map[string][2]uint64) error {
-	lines := make([]string, 0, len(totals))
-	for s := range totals {
-		lines = append(lines, s)
+// folder makes the lines of stacks. A line is a list of the numbers of its names: most stacks differ in few of many.
+type folder struct {
+	*Set
+	FoldedOptions
+	event int32 // of those that are no tracepoints, the one that is folded
+
+	names   []string // none has a semicolon
+	numbers map[string]int32
+	known   [2][]frameNames // by Frame.ID: of sampled instructions, of callers
+	lines   []foldedLine
+	index   intern.Table // of lines
+	parts   []int32      // the numbers of all lines' names
+	line    []int32      // the current line
+	stack   []session.ChainFrame
+}
+
+// frameNames are the numbers of a frame's names. Frames of several recordings may have the same ID.
+type frameNames struct {
+	frame   *session.Frame
+	numbers []int32
+}
+
+type foldedLine struct {
+	start, end int       // in folder.parts
+	sums       [2]uint64 // of the baseline, of the others
+}
+
+// add adds a stack to its line.
+func (c *folder) add(t *tally) {
+	if !c.make(t) {
+		return
 	}
-	slices.Sort(lines)
+	h := uint32(0)
+	for _, n := range c.line {
+		h = (h ^ uint32(n)) * 0x9e3779b1
+		h ^= h >> 15
+	}
+	i, added := c.index.Add(h, func(i int32) bool { return slices.Equal(c.namesOf(&c.lines[i]), c.line) })
+	if added {
+		start := len(c.parts)
+		c.parts = append(c.parts, c.line...)
+		c.lines = append(c.lines, foldedLine{start: start, end: len(c.parts)})
+	}
+	if sums := &c.lines[i].sums; t.base {
+		e := &c.events[t.event]
+		sums[0] += scaled(c.weight(t), e.base.weight, e.weight)
+	} else {
+		sums[1] += c.weight(t)
+	}
+}
+
+func (c *folder) namesOf(l *foldedLine) []int32 { return c.parts[l.start:l.end] }
+
+// write writes the lines in the order of their texts.
+func (c *folder) write(w io.Writer) error {
+	slices.SortFunc(c.lines, c.compare)
 	out := bufio.NewWriterSize(w, 1<<16)
 	var b []byte
-	for _, s := range lines {
-		b = append(append(b[:0], s...), ' ')
-		if differs {
-			b = append(strconv.AppendUint(b, totals[s][0], 10), ' ')
+	for i := range c.lines {
+		l := &c.lines[i]
+		b = b[:0]
+		for _, n := range c.namesOf(l) {
+			b = append(append(b, c.names[n]...), ';')
 		}
-		b = append(strconv.AppendUint(b, totals[s][1], 10), '\n')
+		b[len(b)-1] = ' '
+		if c.differs() {
+			b = append(strconv.AppendUint(b, l.sums[0], 10), ' ')
+		}
+		b = append(strconv.AppendUint(b, l.sums[1], 10), '\n')
 		if _, err := out.Write(b); err != nil {
 			return err
 		}
@@ -86,12 +132,33 @@ func writeFolded(w io.Writer, differs bool, totals map[string][2]uint64) error {
 	return out.Flush()
 }
 
-// folder writes stacks as lines.
-type folder struct {
-	*Set
-	FoldedOptions
-	event int32 // of those that are no tracepoints, the one that is folded
-	names map[session.ChainFrame]string
+// compare compares the texts of lines.
+func (c *folder) compare(a, b foldedLine) int {
+	x, y := c.namesOf(&a), c.namesOf(&b)
+	n := 0
+	for n < min(len(x), len(y)) && x[n] == y[n] {
+		n++
+	}
+	if n == min(len(x), len(y)) {
+		return len(x) - len(y)
+	}
+	s, t := c.names[x[n]], c.names[y[n]]
+	short := min(len(s), len(t))
+	switch {
+	case s[:short] != t[:short]:
+		return strings.Compare(s, t)
+	case len(s) < len(t):
+		return after(n+1 < len(x), t[short])
+	}
+	return -after(n+1 < len(y), s[short])
+}
+
+// after compares what follows a name, a semicolon or nothing, with a byte of a longer name.
+func after(more bool, b byte) int {
+	if more && ';' > b {
+		return 1
+	}
+	return -1
 }
 
 // folds reports whether the stack is shown.
@@ -141,29 +208,62 @@ func (c *Set) weight(t *tally) uint64 {
 	return t.period + t.zeroPeriods
 }
 
-// appendStack appends the stack's text. It appends nothing for a command that the Perl
+// make makes the current line the stack's. It returns false for a command that the Perl
 // script does not match.
-func (c *folder) appendStack(b []byte, t *tally) []byte {
+func (c *folder) make(t *tally) bool {
 	comm := c.thread(t)
 	if comm == "" {
-		return b
+		return false
 	}
+	c.line = c.line[:0]
 	if c.Event {
-		b = append(append(b, strings.ReplaceAll(c.events[t.event].name, ";", ":")...), ';')
+		c.append(strings.ReplaceAll(c.events[t.event].name, ";", ":"))
 	}
-	for _, v := range t.values {
-		b = append(append(b, separators.Replace(v.Key+"="+v.Text)...), ';')
+	for _, v := range t.group.Values {
+		c.append(separators.Replace(v.Key + "=" + v.Text))
 	}
-	b = append(b, lineBreaks.Replace(comm)...)
+	c.append(lineBreaks.Replace(comm))
 	if t.leaf != nil {
-		return b // an empty callchain
+		return true // an empty callchain
 	}
-	for _, f := range slices.Backward(slices.Collect(c.stackOf(t))) {
-		if name := c.name(f, comm); name != "" {
-			b = append(append(b, ';'), name...)
-		}
+	c.stack = slices.AppendSeq(c.stack[:0], c.stackOf(t))
+	for _, f := range slices.Backward(c.stack) {
+		c.appendFrame(f, comm)
 	}
-	return b
+	return true
+}
+
+// append appends names, separated by semicolons, to the current line.
+func (c *folder) append(text string) {
+	if text == "" {
+		return
+	}
+	for name := range strings.SplitSeq(text, ";") {
+		c.line = append(c.line, intern.Index(c.numbers, &c.names, name))
+	}
+}
+
+// appendFrame appends the names of a frame's functions.
+func (c *folder) appendFrame(f session.ChainFrame, comm string) {
+	if comm == "java" || f.Frame.ID < 0 { // java's names have a form of their own
+		c.append(c.text(f, comm == "java"))
+		return
+	}
+	known := &c.known[0]
+	if f.Caller {
+		known = &c.known[1]
+	}
+	if f.Frame.ID >= len(*known) {
+		*known = append(*known, make([]frameNames, 1+f.Frame.ID-len(*known))...)
+	}
+	k := &(*known)[f.Frame.ID]
+	if k.frame != f.Frame {
+		start := len(c.line)
+		c.append(c.text(f, false))
+		*k = frameNames{f.Frame, slices.Clone(c.line[start:])}
+		return
+	}
+	c.line = append(c.line, k.numbers...)
 }
 
 // thread returns the text of the stack's thread. The Perl script ignores the
@@ -186,20 +286,8 @@ func (c *folder) thread(t *tally) string {
 	return comm + "-" + pid
 }
 
-// name returns the frame's functions, joined by ";".
-func (c *folder) name(f session.ChainFrame, comm string) string {
-	if comm == "java" { // its names have a form of their own
-		return c.make(f, true)
-	}
-	name, ok := c.names[f]
-	if !ok {
-		name = c.make(f, false)
-		c.names[f] = name
-	}
-	return name
-}
-
-func (c *folder) make(at session.ChainFrame, java bool) string {
+// text returns the names of the frame's functions, joined by semicolons.
+func (c *folder) text(at session.ChainFrame, java bool) string {
 	f, mark := at.Frame, ""
 	switch module := f.DSO(); {
 	case c.Kernel && isKernelModule(module):

@@ -9,6 +9,11 @@ import (
 	"gperf/internal/session"
 )
 
+// keyOf returns the key of a stack without labels.
+func keyOf(event int32, comm string, idle bool) tallyKey {
+	return tallyKey{event: event, comm: comm, idle: idle, group: &noFields, fields: &noFields}
+}
+
 // idleSet has 90 samples of an idle CPU, 6 of a process, 4 of an interrupt on the idle CPU, and an
 // event with nothing but idle CPUs.
 func idleSet() *Set {
@@ -17,10 +22,10 @@ func idleSet() *Set {
 	chain := func(frames ...*session.Frame) session.Chain { return session.Chain{Kernel: frames} }
 	return &Set{MaxStack: 9, events: []stackEvent{{name: "clock", samples: 100, total: 100},
 		{name: "sleepy", samples: 5, total: 5}}, tallies: []tally{
-		{comm: "swapper", idle: true, chain: chain(halt, loop), samples: 90, period: 90},
-		{comm: "swapper", chain: chain(irq, halt, loop), samples: 4, period: 4},
-		{comm: "prog", chain: chain(frame("prog:main", 0x40)), samples: 6, period: 6},
-		{event: 1, comm: "swapper", idle: true, chain: chain(halt, loop), samples: 5, period: 5},
+		{tallyKey: keyOf(0, "swapper", true), chain: chain(halt, loop), samples: 90, period: 90},
+		{tallyKey: keyOf(0, "swapper", false), chain: chain(irq, halt, loop), samples: 4, period: 4},
+		{tallyKey: keyOf(0, "prog", false), chain: chain(frame("prog:main", 0x40)), samples: 6, period: 6},
+		{tallyKey: keyOf(1, "swapper", true), chain: chain(halt, loop), samples: 5, period: 5},
 	}}
 }
 

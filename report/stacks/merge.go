@@ -74,20 +74,16 @@ func (e *stackEvent) addTotals(of *stackEvent) {
 func (m *Merger) add(t *tally, events []int32) {
 	t.event, t.chain = events[t.event], m.pool.Chain(t.chain)
 	t.leaf = m.pool.Frame(session.ChainFrame{Frame: t.leaf, Caller: t.chain.Called})
-	k := tallyKey{event: t.event, pid: t.pid, tid: t.tid, cpu: t.cpu, base: t.base, idle: t.idle, comm: t.comm,
-		group: m.group(t.values), chained: t.chained, leaf: t.leaf, chain: t.chain.Key()}
-	k.fields = m.group(t.fields)
-	if known := m.fieldGroups[t.event]; k.fields != nil && len(known) >= maxGroups && !known[k.fields.ID] {
+	t.tallyKey.chain, t.group, t.fields = t.chain.Key(), m.group(t.group), m.group(t.fields)
+	if known := m.fieldGroups[t.event]; t.fields != &noFields && len(known) >= maxGroups && !known[t.fields.ID] {
 		m.unlabeled[t.event] += t.samples
-		k.fields, t.fields = nil, nil
+		t.fields = &noFields
 	}
 	if t.waker != nil {
-		t.waker = m.pool.Waker(t.waker)
-		k.waker = wakerKeyOf(m.wakerKeys, t.waker)
+		t.waker = wakerOf(m.wakerKeys, m.pool.Waker(t.waker))
 	}
-	i, ok := m.byKey[k]
-	if !ok {
-		m.byKey[k] = int32(len(m.tallies))
+	i, added := m.numberOf(&t.tallyKey, hashOf(t.chain))
+	if added {
 		m.tallies = append(m.tallies, *t)
 		return
 	}
@@ -97,16 +93,26 @@ func (m *Merger) add(t *tally, events []int32) {
 	same.period += t.period
 }
 
-// group returns the same pointer for equal values, nil for none.
-func (m *Merger) group(values []by.Value) *by.Group {
-	if len(values) == 0 {
-		return nil
+// hashOf returns a hash of a chain, by its frames' numbers in the pool.
+func hashOf(c session.Chain) (h uint64) {
+	for _, part := range [...][]*session.Frame{c.Kernel, c.User} {
+		for _, f := range part {
+			h = (h ^ uint64(f.ID)) * 0x9e3779b97f4a7c15
+			h ^= h >> 32
+		}
 	}
-	g := by.GroupOf(values)
+	return h
+}
+
+// group returns the same pointer for equal groups.
+func (m *Merger) group(g *by.Group) *by.Group {
+	if len(g.Values) == 0 {
+		return &noFields
+	}
 	known := m.groups[g.ID]
 	if known == nil {
-		known = g
-		m.groups[g.ID] = g
+		known = by.GroupOf(g.Values, len(m.groups)+1)
+		m.groups[g.ID] = known
 	}
 	return known
 }

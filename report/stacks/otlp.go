@@ -202,7 +202,7 @@ func measure[M proto.Message](b *otlpBatch, m M) M {
 func (b *otlpBatch) add(t *tally) {
 	var in container.Container
 	attrs := b.sampleAttributes(t)
-	for _, v := range t.values {
+	for _, v := range t.group.Values {
 		if v.Key == "cgroup" {
 			in = container.Parse(v.Text)
 		}
@@ -273,7 +273,7 @@ func (b *otlpBatch) sampleAttributes(t *tally) []int32 {
 	if b.CPUs && t.cpu >= 0 {
 		l = append(l, b.attribute(otlpAttributeKey{key: "cpu.logical_number", number: int64(t.cpu)}))
 	}
-	for _, v := range slices.Concat(t.fields, t.values) {
+	for _, v := range slices.Concat(t.fields.Values, t.group.Values) {
 		switch unit := session.Unit(v.Key); {
 		case v.Text == by.Missing:
 		case v.Numeric && unit != "count":

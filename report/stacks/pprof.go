@@ -126,8 +126,8 @@ func (p *profiler) add(t *tally) {
 			s.NumLabel[l.name] = []int64{int64(l.value)}
 		}
 	}
-	label(s, t.fields)
-	label(s, t.values)
+	label(s, t.fields.Values)
+	label(s, t.group.Values)
 	for f := range p.stackOf(t) {
 		l := p.location(f)
 		s.Location = append(s.Location, l)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gperf/format"
+	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/report/by"
 )
@@ -43,10 +44,10 @@ type Set struct {
 	Keep func(*session.Sample) bool
 
 	events  []stackEvent
-	tallies []tally // in the order of their first samples
-	byKey   map[tallyKey]int32
+	tallies []tally      // in the order of their first samples
+	byKey   intern.Table // of tallies
 
-	wakerKeys map[wakerKey]*wakerKey
+	wakerKeys map[wakerKey]*session.Waker
 	bases     []facts // about the recordings of the baseline
 	files     []facts // about all others
 	dsos      struct{ base, others []*session.DSO }
@@ -86,17 +87,17 @@ type eventTotals struct{ samples, total, weight uint64 }
 func (e *stackEvent) counted() bool { return e.tracepoint && e.field == "" && e.unit == "count" }
 
 // tallyKey distinguishes stacks. Equal ones may have several keys, as their
-// callchains may.
+// callchains may. Numbers that do not distinguish stacks are -1.
 type tallyKey struct {
 	event         int32
 	pid, tid, cpu int32
-	base, idle    bool
+	base, idle    bool // of the baseline; see session.Session.Idle
+	chained       bool // recorded with a callchain, which may be empty
 	comm          string
-	group, fields *by.Group
-	chained       bool
+	group, fields *by.Group      // of Set.By, of Set.Fields
 	leaf          *session.Frame // nil if there is a callchain
 	chain         session.ChainKey
-	waker         *wakerKey // nil for most
+	waker         *session.Waker // one of the equal ones, nil for most
 }
 
 // wakerKey distinguishes wakers.
@@ -106,23 +107,13 @@ type wakerKey struct {
 	chain session.ChainKey
 }
 
-// tally is the sum of the samples of one stack. Fields that do not distinguish
-// stacks are -1.
+// tally is the sum of the samples of one stack.
 type tally struct {
-	event         int32
-	pid, tid, cpu int32
-	base          bool // of the baseline
-	idle          bool // see session.Session.Idle
-	comm          string
-	values        []by.Value // of Set.By
-	fields        []by.Value // of Set.Fields
-	chained       bool       // recorded with a callchain, which may be empty
-	chain         session.Chain
-	leaf          *session.Frame // where chain is empty
-	waker         *session.Waker // nil for most
-	samples       uint64
-	zeroPeriods   uint64 // samples with period 0
-	period        uint64 // all of theirs
+	tallyKey
+	chain       session.Chain
+	samples     uint64
+	zeroPeriods uint64 // samples with period 0
+	period      uint64 // all of theirs
 }
 
 // Add counts the samples of a recording. The result counts the skipped parts of its
@@ -162,9 +153,9 @@ func (c *Set) add(s *session.Session, base bool) (format.Skipped, error) {
 }
 
 func (c *Set) init() {
-	if c.byKey == nil {
-		c.byKey, c.wakers = map[tallyKey]int32{}, map[string]*session.Frame{}
-		c.wakerKeys = map[wakerKey]*wakerKey{}
+	if c.wakers == nil {
+		c.wakers = map[string]*session.Frame{}
+		c.wakerKeys = map[wakerKey]*session.Waker{}
 		c.fieldGroups, c.unlabeled = map[int32]map[string]bool{}, map[int32]uint64{}
 	}
 }
@@ -306,7 +297,7 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 		k.leaf = s.Leaf
 	}
 	if s.Waker != nil {
-		k.waker = wakerKeyOf(in.wakerKeys, s.Waker)
+		k.waker = wakerOf(in.wakerKeys, s.Waker)
 	}
 	k.group, k.fields = in.by.Of(s), &noFields
 	if in.Fields {
@@ -319,30 +310,43 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	fields := in.limited(k.fields, k.event)
 	recent.key, recent.known = k, fields == k.fields // each limited one is counted
 	k.fields = fields
-	i, ok := in.byKey[k]
-	if !ok {
-		i = int32(len(in.tallies))
-		in.byKey[k] = i
-		in.tallies = append(in.tallies, tally{event: k.event, pid: k.pid, tid: k.tid, cpu: k.cpu, base: k.base,
-			idle: k.idle, comm: s.Comm, values: k.group.Values, fields: k.fields.Values, chained: k.chained,
-			chain: s.Chain, leaf: k.leaf, waker: s.Waker})
+	i, added := in.numberOf(&k, uint64(uint32(s.KernelPart))<<32|uint64(uint32(s.UserPart)))
+	if added {
+		in.tallies = append(in.tallies, tally{tallyKey: k, chain: s.Chain})
 	}
 	recent.tally = i
 	return &in.tallies[i]
 }
 
-// wakerKeyOf returns the same pointer for equal keys.
-func wakerKeyOf(keys map[wakerKey]*wakerKey, w *session.Waker) *wakerKey {
+// numberOf returns the index of the tally with a key, and whether the caller has to add it. chain is a hash of its
+// callchain.
+func (c *Set) numberOf(k *tallyKey, chain uint64) (index int32, added bool) {
+	leaf := -1
+	if k.leaf != nil {
+		leaf = k.leaf.ID
+	}
+	h := uint64(0)
+	for _, v := range [...]uint64{chain, uint64(uint32(k.tid))<<32 | uint64(uint32(k.pid)),
+		uint64(uint32(k.cpu))<<32 | uint64(uint32(k.event)), uint64(k.group.Number)<<32 | uint64(k.fields.Number),
+		uint64(leaf), uint64(len(k.comm))} {
+		h = (h ^ v) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+	}
+	return c.byKey.Add(uint32(h), func(i int32) bool { return c.tallies[i].tallyKey == *k })
+}
+
+// wakerOf returns the same pointer for equal wakers.
+func wakerOf(known map[wakerKey]*session.Waker, w *session.Waker) *session.Waker {
 	k := wakerKey{comm: w.Comm, chain: w.Chain.Key()}
 	if w.Chain.Len() == 0 {
 		k.leaf = w.Leaf
 	}
-	known := keys[k]
-	if known == nil {
-		known = &k
-		keys[k] = known
+	same := known[k]
+	if same == nil {
+		same = w
+		known[k] = same
 	}
-	return known
+	return same
 }
 
 var noFields by.Group

@@ -220,7 +220,7 @@ func flameGraphOf(t *testing.T, c *Set) (page string, data flames) {
 func TestFlameGraphEscapes(t *testing.T) {
 	const comm, name, event = `<b>"x'</b>`, "f</script><script>alert(1)//\u2028\u2029&amp;{{data}}", "a<b&c"
 	c := &Set{MaxStack: 9, events: []stackEvent{{name: event, samples: 1, total: 1}},
-		tallies: []tally{{comm: comm, chain: session.Chain{User: []*session.Frame{frame("/lib/<x>:"+name, 16)}},
+		tallies: []tally{{tallyKey: keyOf(0, comm, false), chain: session.Chain{User: []*session.Frame{frame("/lib/<x>:"+name, 16)}},
 			samples: 1, period: 1}}}
 	page, data := flameGraphOf(t, c)
 	if n := strings.Count(page, "</script>"); n != 2 {
@@ -246,11 +246,12 @@ func TestFlameGraphTree(t *testing.T) {
 		frame("/lib/x.so:", 0x100)
 	c := &Set{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}},
 		tallies: []tally{
-			{event: 1, comm: "p", chain: session.Chain{Kernel: []*session.Frame{k}, User: []*session.Frame{a, a, b}},
+			{tallyKey: keyOf(1, "p", false), chain: session.Chain{Kernel: []*session.Frame{k}, User: []*session.Frame{a, a, b}},
 				samples: 1, period: 10}, // b is one too many
-			{event: 1, comm: "p", chain: session.Chain{User: []*session.Frame{a, a}}, samples: 3, period: 30},
-			{event: 1, comm: "q", leaf: none, samples: 1, period: 20},
+			{tallyKey: keyOf(1, "p", false), chain: session.Chain{User: []*session.Frame{a, a}}, samples: 3, period: 30},
+			{tallyKey: keyOf(1, "q", false), samples: 1, period: 20},
 		}}
+	c.tallies[2].leaf = none
 	_, data := flameGraphOf(t, c)
 	if len(data.Events) != 1 {
 		t.Fatalf("%d events, want the one with samples", len(data.Events))
@@ -504,7 +505,8 @@ func TestFolderThread(t *testing.T) {
 		{" x", 12, 13, ""},
 	} {
 		f := folder{FoldedOptions: FoldedOptions{TID: true}}
-		if got := f.thread(&tally{comm: test.comm, pid: test.pid, tid: test.tid}); got != test.want {
+		k := tallyKey{comm: test.comm, pid: test.pid, tid: test.tid}
+		if got := f.thread(&tally{tallyKey: k}); got != test.want {
 			t.Errorf("%s %d/%d: %q, want %q", test.comm, test.pid, test.tid, got, test.want)
 		}
 	}
@@ -546,7 +548,7 @@ func TestTooManyFields(t *testing.T) {
 	for i := range maxGroups {
 		known[strconv.Itoa(i)] = true
 	}
-	c := Set{Fields: true, byKey: map[tallyKey]int32{}, fieldGroups: map[int32]map[string]bool{0: known},
+	c := Set{Fields: true, wakers: map[string]*session.Frame{}, fieldGroups: map[int32]map[string]bool{0: known},
 		unlabeled: map[int32]uint64{}}
 	p := pprofOf(t, counted(t, &c, "drops.data"))
 	if n := c.Unlabeled()["skb:kfree_skb"]; n != 5 || len(p.Sample) != 1 || p.Sample[0].Label["reason"] != nil {
@@ -568,8 +570,9 @@ func TestFoldedWeights(t *testing.T) {
 		{"clock", stackEvent{name: "cpu-clock", unit: "nanoseconds"}, ";a 1000\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			set := &Set{MaxStack: 9, Weight: c.event.field, events: []stackEvent{c.event}, tallies: []tally{{comm: "p",
-				chained: true, chain: session.Chain{User: []*session.Frame{frame("prog:a", 0x10)}}, samples: 3, period: 1000}}}
+			set := &Set{MaxStack: 9, Weight: c.event.field, events: []stackEvent{c.event}, tallies: []tally{{
+				tallyKey: keyOf(0, "p", false), chain: session.Chain{User: []*session.Frame{frame("prog:a", 0x10)}}, samples: 3, period: 1000}}}
+			set.tallies[0].chained = true
 			var b strings.Builder
 			if err := set.Folded(&b, FoldedOptions{}); err != nil || !strings.HasSuffix(b.String(), c.want) {
 				t.Errorf("%q, %v; want %q", b.String(), err, c.want)
