@@ -1,9 +1,7 @@
 package session
 
-import "gperf/internal/dso"
-
 // hideNative leaves out the frames of machine code from the user part of a sample's callchain, if the part has
-// functions that an interpreter runs. If the sampled instruction is one of these frames, the innermost function takes
+// functions of a runtime. If the sampled instruction is one of these frames, the innermost function takes
 // its place.
 func (w *walk) hideNative(s *Sample) {
 	if len(s.User) == 0 {
@@ -12,7 +10,7 @@ func (w *walk) hideNative(s *Sample) {
 	k := (&Chain{User: s.User}).Key()
 	user, known := w.frames.interpreted[k]
 	if !known {
-		user = onlyInterpreted(s.User)
+		user = onlyRuntime(s.User)
 		if w.opts.KeepChains {
 			w.frames.interpreted[k] = user
 		}
@@ -26,10 +24,10 @@ func (w *walk) hideNative(s *Sample) {
 	}
 }
 
-// onlyInterpreted returns the frames of functions that an interpreter runs.
-func onlyInterpreted(chain []*Frame) (l []*Frame) {
+// onlyRuntime returns the frames of functions of a runtime.
+func onlyRuntime(chain []*Frame) (l []*Frame) {
 	for _, f := range chain {
-		if f.Map != nil && dso.IsFunctions(f.Map.DSO.Name) {
+		if f.Kind() == KindRuntime {
 			l = append(l, f)
 		}
 	}

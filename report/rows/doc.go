@@ -64,6 +64,7 @@ const (
 	Kernel  Kind = "kernel"
 	User    Kind = "user"
 	JIT     Kind = "jit"     // of a runtime with a just-in-time compiler
+	Runtime Kind = "runtime" // a function of a runtime such as Python
 	Inlined Kind = "inlined" // a function inlined into that of the next frame, whose kind is that of the code
 	Unknown Kind = "unknown" // the address is in no mapping
 )

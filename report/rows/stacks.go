@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"iter"
-	"regexp"
 
-	"gperf/internal/dso"
 	"gperf/internal/intern"
 	"gperf/internal/parallel"
 	"gperf/internal/session"
@@ -83,7 +81,7 @@ func (t *stackTable) lookUp(samples []session.Sample) {
 
 // add returns the indexes of a frame's functions, innermost first.
 func (t *stackTable) add(f session.ChainFrame, list []session.Function) (ids []int32) {
-	of := Frame{DSO: f.Frame.DSO(), Kind: kindOf(f.Frame)}
+	of := Frame{DSO: f.Frame.DSO(), Kind: kinds[f.Frame.Kind()]}
 	if m := f.Frame.Map; m != nil && !m.DSO.BuildID.IsZero() {
 		of.BuildID = m.DSO.BuildID.String()
 	}
@@ -101,17 +99,5 @@ func (t *stackTable) add(f session.ChainFrame, list []session.Function) (ids []i
 	return ids
 }
 
-// perfMap matches the names of DSOs with code of JITs.
-var perfMap = regexp.MustCompile(`^/tmp/perf-[0-9]+\.map$`)
-
-func kindOf(f *session.Frame) Kind {
-	switch {
-	case f.Kernel:
-		return Kernel
-	case f.Map == nil:
-		return Unknown
-	case f.Origin() == dso.OriginJIT || perfMap.MatchString(f.DSO()):
-		return JIT
-	}
-	return User
-}
+var kinds = [...]Kind{session.KindUnknown: Unknown, session.KindKernel: Kernel, session.KindNative: User,
+	session.KindJIT: JIT, session.KindRuntime: Runtime}

@@ -249,7 +249,7 @@ func (p *flames) newFunctionsOf(c session.ChainFrame, inline bool) (list []flame
 			kind = flameInlined
 		case f.Kernel:
 			kind = flameKernel
-		case perfMap.MatchString(f.DSO()):
+		case f.Kind() == session.KindJIT, f.Kind() == session.KindRuntime:
 			kind = flameJIT
 		}
 		line := int32(-1)

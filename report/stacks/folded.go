@@ -290,10 +290,12 @@ func (c *folder) thread(t *tally) string {
 func (c *folder) text(at session.ChainFrame, java bool) string {
 	f, mark := at.Frame, ""
 	switch module := f.DSO(); {
+	case f.Kind() == session.KindRuntime:
+		mark = c.jitMark()
 	case c.Kernel && isKernelModule(module):
 		mark = "_[k]"
-	case c.JIT && perfMap.MatchString(module):
-		mark = "_[j]"
+	case perfMap.MatchString(module):
+		mark = c.jitMark()
 	}
 	unnamed := ""
 	if c.Addrs {
@@ -314,6 +316,13 @@ func (c *folder) text(at session.ChainFrame, java bool) string {
 		}
 	}
 	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ";")
+}
+
+func (c *folder) jitMark() string {
+	if c.JIT {
+		return "_[j]"
+	}
+	return ""
 }
 
 // isKernelModule reports whether the Perl script treats a DSO as the kernel or a

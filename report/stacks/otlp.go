@@ -333,16 +333,21 @@ func (b *otlpBatch) location(f session.ChainFrame) int32 {
 	})
 }
 
-// frameType returns the value of profile.frame.type, "" for code of a runtime, whose language is unknown.
+// frameType returns the value of profile.frame.type, "" for code of a runtime whose language is unknown.
 func frameType(f *session.Frame) string {
-	switch {
-	case f.Kernel:
+	switch f.Kind() {
+	case session.KindKernel:
 		return "kernel"
-	case f.Origin() == dso.OriginJIT:
+	case session.KindJIT:
 		return ""
+	case session.KindRuntime:
+		return runtimeTypes[f.Map.DSO.Name]
 	}
 	return "native"
 }
+
+// runtimeTypes are the values of profile.frame.type by the names of files with functions.
+var runtimeTypes = map[string]string{dso.PythonName: "cpython"}
 
 func (b *otlpBatch) function(fn session.Function) int32 {
 	return b.functions.of(functionKey{fn.Name, fn.Raw, fn.File, fn.Start}, func() *otlp.Function {

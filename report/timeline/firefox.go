@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/session"
 )
 
 // firefoxVersion is the version of the processed profile format, as docs-developer/CHANGELOG-formats.md of Firefox
@@ -118,10 +119,11 @@ func repeat[T any](n int, v T) []T { return slices.Repeat([]T{v}, n) }
 
 // firefoxCategories are the categories of frames. The first grey one is the default.
 var firefoxCategories = []firefoxCategory{
-	kindUnknown: {"Other", "grey", []string{"Other", "Inlined"}},
-	kindNative:  {"Native", "yellow", []string{"Other", "Inlined"}},
-	kindKernel:  {"Kernel", "orange", []string{"Other", "Inlined"}},
-	kindJIT:     {"JIT", "green", []string{"Other", "Inlined"}},
+	session.KindUnknown: {"Other", "grey", []string{"Other", "Inlined"}},
+	session.KindKernel:  {"Kernel", "orange", []string{"Other", "Inlined"}},
+	session.KindNative:  {"Native", "yellow", []string{"Other", "Inlined"}},
+	session.KindJIT:     {"JIT", "green", []string{"Other", "Inlined"}},
+	session.KindRuntime: {"Runtime", "blue", []string{"Other", "Inlined"}},
 }
 
 type firefoxCategory struct {
@@ -470,7 +472,7 @@ func (f *firefox) writeMarkers(out *bufio.Writer, t *thread, tables *firefoxTabl
 	isInterval := func(s *sample) bool { return s.start < s.end || t.wait || t.duration != nil }
 	end := c.time(func(s *sample) uint64 { return s.end })
 	column("name", func(b []byte, s *sample) []byte { return appendIndex(b, f.string(s.title)) })
-	column("category", func(b []byte, _ *sample) []byte { return appendIndex(b, int32(kindUnknown)) })
+	column("category", func(b []byte, _ *sample) []byte { return appendIndex(b, int32(session.KindUnknown)) })
 	column("startTime", c.time(func(s *sample) uint64 { return s.start }))
 	column("endTime", func(b []byte, s *sample) []byte {
 		if !isInterval(s) {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"gperf/format"
+	"gperf/internal/session"
 )
 
 // writePerfetto writes a trace of Perfetto (protos/perfetto/trace/trace.proto): a PerfSample for each sample, whose
@@ -272,6 +273,10 @@ func (s *sequence) internMapping(m message, n int32) message {
 	return m.sub(internedMappings, one.uint(4, of.Start).uint(5, of.End).uint(8, of.Pgoff).uint(7, id))
 }
 
+// perfettoKinds are the values of Frame.kind.
+var perfettoKinds = [...]uint64{session.KindUnknown: 0, session.KindNative: 1, session.KindKernel: 2,
+	session.KindRuntime: 4, session.KindJIT: 4}
+
 // frame returns a frame without its ID.
 func (s *sequence) frame(f *frame) message {
 	fn := &s.set.functions[f.function]
@@ -285,7 +290,7 @@ func (s *sequence) frame(f *frame) message {
 	if f.line > 0 && f.line <= math.MaxUint32 {
 		m = m.uint(6, uint64(f.line))
 	}
-	return m.uint(7, [...]uint64{kindUnknown: 0, kindNative: 1, kindKernel: 2, kindJIT: 4}[fn.kind])
+	return m.uint(7, perfettoKinds[fn.kind])
 }
 
 // writeSamples writes the samples of the event.
@@ -311,7 +316,7 @@ func (s *sequence) mode(stack int32) uint64 {
 	switch {
 	case len(list) == 0:
 		return unknown
-	case s.set.functions[s.set.frames[list[len(list)-1]].function].kind == kindKernel:
+	case s.set.functions[s.set.frames[list[len(list)-1]].function].kind == session.KindKernel:
 		return kernel
 	}
 	return user

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 
 	"gperf/format"
@@ -100,18 +99,8 @@ type function struct {
 	file string // of the source, "" if unknown
 	line int    // of its declaration, 0 if unknown
 	dso  string
-	kind kind
+	kind session.Kind
 }
-
-// kind says what kind of code a function is.
-type kind uint8
-
-const (
-	kindUnknown kind = iota // there is no file with the code
-	kindNative
-	kindKernel
-	kindJIT
-)
 
 // frame is a function at an address.
 type frame struct {
@@ -239,7 +228,7 @@ func (p *set) framesOf(f session.ChainFrame) []int32 {
 		at.addr -= min(at.addr, m.Start)
 		at.start -= min(at.start, m.Start)
 	}
-	own := function{dso: f.Frame.DSO(), kind: kindOf(f.Frame)}
+	own := function{dso: f.Frame.DSO(), kind: f.Frame.Kind()}
 	list := f.Functions(!p.NoInline)
 	if len(list) == 0 {
 		list = []session.Function{{Name: f.Label()}}
@@ -253,21 +242,6 @@ func (p *set) framesOf(f session.ChainFrame) []int32 {
 	}
 	p.known[f] = ids
 	return ids
-}
-
-// perfMap matches the names of DSOs with code of JITs.
-var perfMap = regexp.MustCompile(`^/tmp/perf-[0-9]+\.map$`)
-
-func kindOf(f *session.Frame) kind {
-	switch {
-	case f.Kernel:
-		return kindKernel
-	case f.Map == nil:
-		return kindUnknown
-	case perfMap.MatchString(f.DSO()):
-		return kindJIT
-	}
-	return kindNative
 }
 
 // mapping returns the index of a mapping, -1 for none.

@@ -1,0 +1,36 @@
+package session
+
+import (
+	"regexp"
+
+	"gperf/internal/dso"
+)
+
+// Kind is what kind of code a frame is in.
+type Kind uint8
+
+const (
+	KindUnknown Kind = iota // the address is in no mapping
+	KindKernel
+	KindNative
+	KindJIT     // machine code that a runtime made, whose names it wrote itself
+	KindRuntime // a function of a runtime such as Python, which the recorder has read from the process
+)
+
+// perfMap matches the names of DSOs with code of JITs.
+var perfMap = regexp.MustCompile(`^/tmp/perf-[0-9]+\.map$`)
+
+// Kind returns what kind of code the frame is in.
+func (f *Frame) Kind() Kind {
+	switch {
+	case f.Kernel:
+		return KindKernel
+	case f.Map == nil:
+		return KindUnknown
+	case dso.IsFunctions(f.Map.DSO.Name):
+		return KindRuntime
+	case f.Origin() == dso.OriginJIT || perfMap.MatchString(f.DSO()):
+		return KindJIT
+	}
+	return KindNative
+}
