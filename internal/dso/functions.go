@@ -14,11 +14,24 @@ const (
 	FunctionsSize = 1 << 32
 )
 
-// PythonName is the name of files with Python functions.
-const PythonName = "[python]"
+// Names of files with functions, by their languages.
+const (
+	PythonName     = "[python]"
+	RubyName       = "[ruby]"
+	PHPName        = "[php]"
+	PerlName       = "[perl]"
+	JavaScriptName = "[javascript]"
+	JavaName       = "[java]"
+)
 
 // IsFunctions reports whether a DSO has functions that a runtime runs.
-func IsFunctions(name string) bool { return name == PythonName }
+func IsFunctions(name string) bool {
+	switch name {
+	case PythonName, RubyName, PHPName, PerlName, JavaScriptName, JavaName:
+		return true
+	}
+	return false
+}
 
 // anyFunctions is the name of a file whose mapping's name is not known.
 const anyFunctions = "[functions]"

@@ -347,7 +347,8 @@ func frameType(f *session.Frame) string {
 }
 
 // runtimeTypes are the values of profile.frame.type by the names of files with functions.
-var runtimeTypes = map[string]string{dso.PythonName: "cpython"}
+var runtimeTypes = map[string]string{dso.PythonName: "cpython", dso.RubyName: "ruby", dso.PHPName: "php",
+	dso.PerlName: "perl", dso.JavaScriptName: "v8js", dso.JavaName: "jvm"}
 
 func (b *otlpBatch) function(fn session.Function) int32 {
 	return b.functions.of(functionKey{fn.Name, fn.Raw, fn.File, fn.Start}, func() *otlp.Function {
