@@ -87,7 +87,7 @@ struct code_heap { /* hotspot.Heap */
 };
 
 /* runtimes.Kind. */
-enum { RUNTIME_PYTHON = 1 };
+enum { RUNTIME_PYTHON = 1, RUNTIME_V8 = 5 };
 
 /* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
 struct runtime {
@@ -108,6 +108,16 @@ struct python {
 	__u16 code_instrs, code_copies;    /* in a code object */
 	__u16 string_hash;                 /* in a string */
 	__u8 entry, instr_bits, instr_unit, zero;
+};
+
+/* V8: offsets in frames and objects, in bytes. Package internal/runtimes has the same layout. */
+struct v8 {
+	__u64 builtins_start, builtins_end; /* the code of builtins, which run interpreted functions */
+	__s16 context, function, bytecode, offset; /* below the frame pointer */
+	__u16 shared;                      /* in a JSFunction: its SharedFunctionInfo */
+	__u16 data, script, literal;       /* in that */
+	__u16 script_id;                   /* in a Script */
+	__u16 bytecode_header;             /* the size of what precedes the instructions in a BytecodeArray */
 };
 
 ARRAY(mappings, struct mapping);

@@ -197,8 +197,11 @@ type unwindWalk struct {
 	Interpreter uint64
 	Frame       uint64
 	CodeObject  uint64
+	Bytecode    uint64
+	Number      uint32
 	Place       uint32
 	Check       uint32
+	_           [4]byte
 	Fps         [1024]uint64
 	Object      [33]uint64
 	Threads     [128]struct {
