@@ -112,7 +112,7 @@ struct python {
 
 /* V8: offsets in frames and objects, in bytes. Package internal/runtimes has the same layout. */
 struct v8 {
-	__u64 builtins_start, builtins_end; /* the code of builtins, which run interpreted functions */
+	__u64 builtins_start, builtins_end; /* vaddrs of builtins, which run interpreted functions */
 	__s16 context, function, bytecode, offset; /* below the frame pointer */
 	__u16 shared;                      /* in a JSFunction: its SharedFunctionInfo */
 	__u16 data, script, literal;       /* in that */

@@ -20,21 +20,23 @@ static inline_always __u64 slot_of(struct walk *w, __s16 off)
 	return word(w, (__u32)(V8_FRAME + off));
 }
 
-static inline_always int in_builtin(struct v8 *p, __u64 addr)
-{
-	return addr - p->builtins_start < p->builtins_end - p->builtins_start;
-}
+/* What v8_code returns. */
+enum { V8_GENERATED = 1, V8_BUILTIN };
 
-/* v8_code reports whether an address is in code that V8 has generated or in one of its builtins. */
+/*
+ * v8_code returns whether an address is in code that V8 has generated or in one of its builtins, which V8 may have mapped
+ * a second time, next to the code that it generates.
+ */
 static inline_always int v8_code(struct walk *w, struct v8 *p, __u64 addr)
 {
-	if (in_builtin(p, addr))
-		return 1;
-	if (addr - w->start >= w->end - w->start && find_mapping(w, addr)) {
+	if ((addr < w->start || addr >= w->end) && find_mapping(w, addr)) {
 		w->start = w->end = 0;
 		return 0;
 	}
-	return w->kind == TABLE_MADE || w->kind == TABLE_FP;
+	if (w->kind == TABLE_MADE || w->kind == TABLE_FP)
+		return V8_GENERATED;
+	addr -= w->bias;
+	return addr >= p->builtins_start && addr < p->builtins_end ? V8_BUILTIN : 0;
 }
 
 /*
@@ -47,6 +49,7 @@ __attribute__((noinline)) int v8_function(__u32 slot)
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	__u64 n, addr, bytecode, offset, shared;
 	struct v8 *p;
+	int code;
 
 	if (!w)
 		return 0;
@@ -58,7 +61,8 @@ __attribute__((noinline)) int v8_function(__u32 slot)
 	if (!p || n >= MAX_FRAMES)
 		return 0;
 	addr = w->out.frames[n];
-	if (!v8_code(w, p, n ? addr - 1 : addr))
+	code = v8_code(w, p, n ? addr - 1 : addr);
+	if (!code)
 		return 0;
 	addr = w->fps[n];
 	if (addr & 7 || read_object(w, addr - V8_FRAME, V8_FRAME))
@@ -76,7 +80,7 @@ __attribute__((noinline)) int v8_function(__u32 slot)
 	offset = (offset & 0xffffffff) || !is_object(bytecode) ? 0 : (offset >> 32) + 1 - p->bytecode_header;
 	if (offset < V8_MAX_CODE)
 		w->place = offset << 1;
-	w->bytecode = in_builtin(p, w->out.frames[n]) ? 0 : bytecode;
+	w->bytecode = code == V8_BUILTIN ? 0 : bytecode;
 	return 0;
 }
 

@@ -137,8 +137,8 @@ const ipAt = format.HeaderSize + 8
 
 // replaceIP gives a sample of user code the ip of the function that has taken the place of its innermost frame.
 func replaceIP(rec, old, with []byte) {
-	if ip := rec[ipAt:][:8]; bytes.Equal(ip, old) {
-		copy(ip, with)
+	if len(rec) >= ipAt+8 && bytes.Equal(rec[ipAt:][:8], old) {
+		copy(rec[ipAt:], with)
 	}
 }
 
