@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The functions that V8 runs. Each has a native frame: in generated code, or in the builtin that interprets it. After the
- * native walk, each such frame is read at its frame pointer. Package internal/runtimes describes V8.
+ * The functions that V8 runs. Each has a native frame: in generated code, or in the builtin that interprets it. After
+ * the native walk, each such frame is read at its frame pointer. Package internal/runtimes describes V8.
  */
 #ifndef V8_H
 #define V8_H
@@ -24,8 +24,8 @@ static inline_always __u64 slot_of(struct walk *w, __s16 off)
 enum { V8_GENERATED = 1, V8_BUILTIN };
 
 /*
- * v8_code returns whether an address is in code that V8 has generated or in one of its builtins, which V8 may have mapped
- * a second time, next to the code that it generates.
+ * v8_code returns whether an address is in code that V8 has generated or in one of its builtins, which V8 may have
+ * mapped a second time, next to the code that it generates.
  */
 static inline_always int v8_code(struct walk *w, struct v8 *p, __u64 addr)
 {
@@ -41,8 +41,8 @@ static inline_always int v8_code(struct walk *w, struct v8 *p, __u64 addr)
 
 /*
  * v8_function reads the function of native frame w->number: it sets w->code_object to its SharedFunctionInfo and the
- * number of the frame, 0 if the frame is none of a function, and w->place. The verifier checks it separately, as it does
- * step.
+ * number of the frame, 0 if the frame is none of a function, and w->place. The verifier checks it separately, as it
+ * does step.
  */
 __attribute__((noinline)) int v8_function(__u32 slot)
 {
@@ -85,8 +85,8 @@ __attribute__((noinline)) int v8_function(__u32 slot)
 }
 
 /*
- * v8_check sets w->check to a hash of the function's number in its script and the script's number: its memory may be used
- * for another one later. It is 0 if the function is a builtin or cannot be read.
+ * v8_check sets w->check to a hash of the function's number in its script and the script's number: its memory may be
+ * used for another one later. It is 0 if the function is a builtin or cannot be read.
  */
 __attribute__((noinline)) int v8_check(__u32 slot)
 {
@@ -115,8 +115,8 @@ __attribute__((noinline)) int v8_check(__u32 slot)
 }
 
 /*
- * v8_frame stores the function that native frame w->number runs, if any, and goes to the next one. It returns 1 after the
- * last one. Of several frames with the same frame pointer, the last one has made the frame: the others have none.
+ * v8_frame stores the function that native frame w->number runs, if any, and goes to the next one. It returns 1 after
+ * the last one. Of several frames with the same frame pointer, the last one has made the frame: the others have none.
  */
 __attribute__((noinline)) int v8_frame(__u32 slot)
 {

@@ -99,7 +99,7 @@ func (l nodeLines) right(block string, each bool) (known, ok bool) {
 	return known, known
 }
 
-// JavaScript's functions have their names and lines, whatever runs them: the interpreter, code of each compiler, builtins,
+// JavaScript's functions have their names and lines, whatever runs them: the interpreter, compiled code, builtins,
 // recursion, classes, generators, async functions, code from strings, and long and non-ASCII names.
 func TestScenarioNodeFunctions(t *testing.T) {
 	needEvents(t)

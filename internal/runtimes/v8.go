@@ -34,8 +34,8 @@ type v8Walk struct {
 type v8Objects struct {
 	instanceType                                             uint64 // in a map
 	nameOrScope                                              uint64 // in a SharedFunctionInfo
-	firstLocal                                               int    // in a ScopeInfo: number of words before the variables
-	positions                                                int    // in a ScopeInfo: number of words before its positions; 0: after its names
+	firstLocal                                               int    // in a ScopeInfo: words before the variables
+	positions                                                int    // in a ScopeInfo: words before them; 0: after its names
 	length, first, second, actual, parent, offset            uint64 // in strings
 	chars, resource                                          uint64
 	source, scriptName, lineOffset                           uint64 // in a Script

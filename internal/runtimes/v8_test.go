@@ -193,9 +193,11 @@ func TestV8Function(t *testing.T) {
 			name, path string
 			lines      []Line
 		}{
-			{v8Function{name: f, start: at("(n) {"), source: source, file: file, positions: table, size: 12}, "f", "/a/f.js", lines},
+			{v8Function{name: f, start: at("(n) {"), source: source, file: file, positions: table, size: 12}, "f", "/a/f.js",
+				lines},
 			{v8Function{name: f, inferred: g, start: at("(n) {"), source: source, file: file}, "f", "/a/f.js", lines[:1]},
-			{v8Function{name: empty, inferred: g, start: at("(n) {"), source: source, file: m.seq("file:///a/%C3%9F.mjs", oneByte)},
+			{v8Function{name: empty, inferred: g, start: at("(n) {"), source: source,
+				file: m.seq("file:///a/%C3%9F.mjs", oneByte)},
 				"größe数", "/a/ß.mjs", lines[:1]},
 			{v8Function{only: g, source: source, file: file}, "größe数", "/a/f.js", nil},
 			{v8Function{start: 0, source: source, file: m.object(131)}, "(anonymous)", "(eval)", []Line{{0, 1}}},

@@ -102,8 +102,8 @@ const (
 // v8NoName is the name of a function without one.
 const v8NoName = "(anonymous)"
 
-// scope returns the name of a function and the position of its start in the script's source, -1 if it is not known, from
-// its ScopeInfo, or its name alone.
+// scope returns the name of a function and the position of its start in the script's source, -1 if it is not known,
+// from its ScopeInfo, or its name alone.
 func (h *v8Heap) scope(object uint64) (name string, start int32, err error) {
 	if !isObject(object) {
 		return v8NoName, -1, nil
@@ -184,8 +184,8 @@ func (h *v8Heap) str(object uint64) (string, error) {
 	return shown(string(utf16.Decode(t.chars))), nil
 }
 
-// scriptFile returns the name of a script: a path, without file://, a name that Node.js gives, or that of code without a
-// file.
+// scriptFile returns the name of a script: a path, without file://, a name that Node.js gives, or that of code without
+// a file.
 func (h *v8Heap) scriptFile(script uint64) string {
 	name := ""
 	if at, err := h.word(script, h.scriptName); err == nil {
@@ -247,7 +247,7 @@ func (h *v8Heap) byteArray(object uint64) []byte {
 	return b
 }
 
-// v8Positions decodes a table of positions: for each, the steps of the offset and of the position, whose lowest bits say
+// v8Positions decodes a table of positions: for each, the steps of the offset and of the position, whose lowest bit says
 // that it is in the script, and not in C++ code.
 func v8Positions(table []byte) (list []v8Position) {
 	var off, pos int64

@@ -7,8 +7,8 @@ import (
 	"io"
 )
 
-// v8Heap reads objects of V8's heap: tagged pointers are an address plus 1, and small integers (Smi) have their value in
-// the upper half of a word.
+// v8Heap reads objects of V8's heap: tagged pointers are an address plus 1, and small integers (Smi) have their value
+// in the upper half of a word.
 type v8Heap struct {
 	mem io.ReaderAt
 	*v8Objects
