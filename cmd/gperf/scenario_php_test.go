@@ -35,8 +35,8 @@ func knownLines(t *testing.T, path, mark string) map[int]knownLine {
 	return lines
 }
 
-// functionFrame matches the two lines of a frame with a function of a runtime: its symbol and its source line, if it has
-// one.
+// functionFrame matches the two lines of a frame with a function of a runtime: its symbol and its source line, if it
+// has one.
 var functionFrame = regexp.MustCompile(`(?m)^\s+4[0-9a-f]{12} (.*)\n\s+(?:(.*):(\d+)|\S.*)$`)
 
 // knownCall is a function in a stack.
@@ -62,8 +62,8 @@ func functionStacks(t *testing.T, data string) (stacks [][]knownCall) {
 	return stacks
 }
 
-// rightCalls reports whether each function of a stack is at a line of its own that calls the one before. Functions without
-// a line are not in the program's file.
+// rightCalls reports whether each function of a stack is at a line of its own that calls the one before. Functions
+// without a line are not in the program's file.
 func rightCalls(stack []knownCall, program string, lines map[int]knownLine) bool {
 	called := ""
 	for _, c := range stack {
@@ -129,8 +129,8 @@ func TestScenarioPHPFunctions(t *testing.T) {
 				t.Errorf("%d of %d stacks are right, not %+v\n%s", good, n, wrong, r.stderr)
 			}
 			t.Logf("%d of %d stacks are right", good, n)
-			for _, f := range []string{"spin", "deep", "Größe::berechne_größe_数", "values", "key_of", "array_map", "closure",
-				"long", "in_fiber", "{main}"} {
+			for _, f := range []string{"spin", "deep", "Größe::berechne_größe_数", "values", "key_of", "array_map",
+				"closure", "long", "in_fiber", "{main}"} {
 				if !functions[f] {
 					t.Errorf("no sample of %s", f)
 				}

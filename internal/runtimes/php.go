@@ -20,8 +20,8 @@ type php struct {
 	eval    Range // of the native function that runs PHP functions
 }
 
-// phpWalk is where the interpreter keeps frames and functions: offsets in a function, in bytes. BPF's struct php has the
-// same layout, and describes the fields.
+// phpWalk is where the interpreter keeps frames and functions: offsets in a function, in bytes. BPF's struct php has
+// the same layout, and describes the fields.
 type phpWalk struct {
 	Head                                       uint64
 	FunctionSize, Count, Code, File, FirstLine uint16

@@ -17,6 +17,9 @@ const (
 	KindPHP    Kind = 3
 )
 
+// Known lists the versions whose functions have names.
+const Known = "CPython 3.8 to 3.14, PHP 8.0 to 8.4"
+
 // Runtime is a runtime in a program or library.
 type Runtime interface {
 	// String returns its name and version: CPython 3.11.
