@@ -197,6 +197,7 @@ type unwindWalk struct {
 	Interpreter uint64
 	Frame       uint64
 	CodeObject  uint64
+	Instr       uint64
 	Place       uint32
 	Check       uint32
 	Fps         [1024]uint64

@@ -13,8 +13,12 @@ type Kind uint32
 
 // The runtimes whose functions are named.
 const (
-	KindPython Kind = iota + 1
+	KindPython Kind = 1
+	KindPHP    Kind = 3
 )
+
+// Known lists the versions whose functions have names.
+const Known = "CPython 3.8 to 3.14, PHP 8.0 to 8.4"
 
 // Runtime is a runtime in a program or library.
 type Runtime interface {
@@ -56,6 +60,7 @@ var finders = []struct {
 	find func(im *dso.Image) (Runtime, error)
 }{
 	{mayHavePython, findPython},
+	{mayHavePHP, findPHP},
 }
 
 // MayHave reports whether a file may have a runtime, by its name: libpython3.11.so.1.0, python3.
