@@ -87,7 +87,7 @@ struct code_heap { /* hotspot.Heap */
 };
 
 /* runtimes.Kind. */
-enum { RUNTIME_PYTHON = 1, RUNTIME_V8 = 5 };
+enum { RUNTIME_PYTHON = 1, RUNTIME_PHP = 3, RUNTIME_V8 = 5 };
 
 /* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
 struct runtime {
@@ -108,6 +108,14 @@ struct python {
 	__u16 code_instrs, code_copies;    /* in a code object */
 	__u16 string_hash;                 /* in a string */
 	__u8 entry, instr_bits, instr_unit, zero;
+};
+
+/* PHP: offsets in a function (zend_function), in bytes; the other objects are the same in all versions. */
+struct php {
+	__u64 head; /* address of the pointer to the current frame */
+	__u16 function_size; /* the part of a function that is read, and in it: */
+	__u16 count, code, file, first_line;
+	__u16 zero[3];
 };
 
 /* V8: offsets in frames and objects, in bytes. Package internal/runtimes has the same layout. */

@@ -5,6 +5,7 @@
 #ifndef FUNCTIONS_H
 #define FUNCTIONS_H
 
+#include "php.h"
 #include "python.h"
 #include "v8.h"
 
@@ -21,6 +22,9 @@ static inline_always void functions(struct walk *w, __u32 slot)
 	switch (r->kind) {
 	case RUNTIME_PYTHON:
 		python(w, slot);
+		break;
+	case RUNTIME_PHP:
+		php(w, slot);
 		break;
 	case RUNTIME_V8:
 		v8(w, slot);

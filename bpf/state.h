@@ -154,6 +154,7 @@ struct walk {
 	__u64 tls;        /* address of the thread's own data */
 	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame */
 	__u64 code_object;
+	__u64 instr;      /* of PHP: address of the frame's instruction */
 	__u64 bytecode;   /* of V8: the frame's, if its code is generated */
 	__u32 number;     /* of V8: of the native frame */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */

@@ -197,6 +197,7 @@ type unwindWalk struct {
 	Interpreter uint64
 	Frame       uint64
 	CodeObject  uint64
+	Instr       uint64
 	Bytecode    uint64
 	Number      uint32
 	Place       uint32

@@ -14,8 +14,12 @@ type Kind uint32
 // The runtimes whose functions are named.
 const (
 	KindPython Kind = 1
+	KindPHP    Kind = 3
 	KindV8     Kind = 5
 )
+
+// Known lists the versions whose functions have names.
+const Known = "CPython 3.8 to 3.14, PHP 8.0 to 8.4, Node.js 18 to 24"
 
 // Runtime is a runtime in a program or library.
 type Runtime interface {
@@ -57,6 +61,7 @@ var finders = []struct {
 	find func(im *dso.Image) (Runtime, error)
 }{
 	{mayHavePython, findPython},
+	{mayHavePHP, findPHP},
 	{mayHaveV8, findV8},
 }
 
