@@ -156,6 +156,7 @@ struct walk {
 	__u64 code_object;
 	__u64 instr;      /* of PHP: address of the frame's instruction */
 	__u64 bytecode;   /* of V8: the frame's, if its code is generated */
+	__u64 function, shared, data, checked; /* of V8: the previous function, what it has; check is of checked */
 	__u32 number;     /* of V8: of the native frame */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */

@@ -9,6 +9,7 @@
 #include "runtime.h"
 
 #define V8_FRAME 48    /* bytes that are read of a frame, below its frame pointer */
+#define V8_SHARED 72   /* bytes that are read of a SharedFunctionInfo */
 #define V8_MAX_CODE (1 << 24)
 
 /* is_object reports whether a word is a tagged pointer. */
@@ -47,7 +48,7 @@ static inline_always int v8_code(struct walk *w, struct v8 *p, __u64 addr)
 __attribute__((noinline)) int v8_function(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 n, addr, bytecode, offset, shared;
+	__u64 n, addr, bytecode, offset, function, shared;
 	struct v8 *p;
 	int code;
 
@@ -72,10 +73,15 @@ __attribute__((noinline)) int v8_function(__u32 slot)
 		return 0;
 	bytecode = slot_of(w, p->bytecode);
 	offset = slot_of(w, p->offset);
-	shared = slot_of(w, p->function) - 1 + p->shared;
-	if (bpf_probe_read_user(&shared, sizeof(shared), (void *)shared) || !is_object(shared))
-		return 0;
-	w->code_object = shared;
+	function = slot_of(w, p->function);
+	if (function != w->function) {
+		w->function = 0;
+		if (bpf_probe_read_user(&shared, sizeof(shared), (void *)function - 1 + p->shared) || !is_object(shared))
+			return 0;
+		w->function = function;
+		w->shared = shared;
+	}
+	w->code_object = w->shared;
 	/* An interpreted frame has a small number, the offset from the tagged pointer. */
 	offset = (offset & 0xffffffff) || !is_object(bytecode) ? 0 : (offset >> 32) + 1 - p->bytecode_header;
 	if (offset < V8_MAX_CODE)
@@ -91,23 +97,22 @@ __attribute__((noinline)) int v8_function(__u32 slot)
 __attribute__((noinline)) int v8_check(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 data, script;
+	__u64 script;
 	__u32 literal;
 	struct v8 *p;
 
 	if (!w)
 		return 0;
 	w->check = 0;
+	w->checked = w->function;
 	p = body(w);
-	if (!p || read_object(w, w->code_object - 1, OBJECT / 2))
+	if (!p || read_object(w, w->code_object - 1, V8_SHARED))
 		return 0;
-	data = word(w, p->data);
+	w->data = word(w, p->data);
 	script = word(w, p->script);
 	literal = half(w, p->literal);
-	if (!is_object(data) || !is_object(script))
+	if (!is_object(w->data) || !is_object(script))
 		return 0;
-	if (w->bytecode && w->bytecode != data)
-		w->place = 0; /* compiled code: its frames have other values there */
 	if (bpf_probe_read_user(&script, sizeof(script), (void *)script - 1 + p->script_id))
 		return 0;
 	w->check = (__u32)mix(mix(0, script), literal) | 1;
@@ -132,9 +137,11 @@ __attribute__((noinline)) int v8_frame(__u32 slot)
 	next = n + 1;
 	if (next >= w->out.head.frames || next >= MAX_FRAMES || w->fps[n] != w->fps[next]) {
 		v8_function(slot);
-		if (w->code_object)
-			v8_check(slot);
+		if (w->code_object && w->checked != w->function)
+			v8_check(slot); /* recursive functions need it once */
 		if (w->code_object && w->check) {
+			if (w->bytecode && w->bytecode != w->data)
+				w->place = 0; /* compiled code: its frames have other values there */
 			w->code_object |= n << NATIVE_SHIFT;
 			if (add_frame(slot))
 				return 1;
@@ -148,6 +155,7 @@ __attribute__((noinline)) int v8_frame(__u32 slot)
 static inline_always void v8(struct walk *w, __u32 slot)
 {
 	w->start = w->end = 0;
+	w->function = w->checked = 0;
 	w->number = 0;
 	for (int i = 0; i < MAX_FRAMES; i++) {
 		if (v8_frame(slot))

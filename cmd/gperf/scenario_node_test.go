@@ -118,8 +118,9 @@ func TestScenarioNodeFunctions(t *testing.T) {
 			each bool // each function is interpreted: all calls have their lines
 		}{{"--no-warnings", false}, {"--jitless", true}} {
 			dir := t.TempDir()
-			mustRecord(t, dir, "-o", "p.data", "-e", "cpu-clock", "-F", "499", "-g", "--", node, mode.flag, program, "1")
-			out, _ := gperf(t, "script", "-F", "ip,sym,srcline", "--full-source-path", "-i", filepath.Join(dir, "p.data"))
+			data := filepath.Join(dir, "p.data")
+			mustRecord(t, dir, "-o", data, "-e", "cpu-clock", "-F", "499", "-g", "--", node, mode.flag, program, "1")
+			out, _ := gperf(t, "script", "-F", "ip,sym,srcline", "--full-source-path", "-i", data)
 			n, good := 0, 0
 			wrong := ""
 			seen := map[string]bool{}
@@ -145,8 +146,7 @@ func TestScenarioNodeFunctions(t *testing.T) {
 					t.Errorf("%s %s: no %s", node, mode.flag, name)
 				}
 			}
-			out, _ = gperf(t, "report", "--no-native", "--no-children", "--sort", "sym", "-g", "none", "-i",
-				filepath.Join(dir, "p.data"))
+			out, _ = gperf(t, "report", "--no-native", "--no-children", "--sort", "sym", "-g", "none", "-i", data)
 			if strings.Contains(out, "Builtins_InterpreterEntryTrampoline") || !strings.Contains(out, "spin") {
 				t.Errorf("%s %s: --no-native:\n%s", node, mode.flag, out[:min(len(out), 2000)])
 			}

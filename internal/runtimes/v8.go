@@ -35,12 +35,11 @@ type v8Objects struct {
 	instanceType                                             uint64 // in a map
 	nameOrScope                                              uint64 // in a SharedFunctionInfo
 	firstLocal                                               int    // in a ScopeInfo: words before the variables
-	positions                                                int    // in a ScopeInfo: words before them; 0: after its names
+	positions                                                int    // in a ScopeInfo: words before; 0: after names
 	length, first, second, actual, parent, offset            uint64 // in strings
 	chars, resource                                          uint64
 	source, scriptName, lineOffset                           uint64 // in a Script
 	bytecode                                                 uint64 // in baseline Code
-	bytecodeTable                                            uint64
 	sourcePositions                                          uint64 // in a BytecodeArray
 	sharedType, scopeType, scriptType, bytecodeType          uint16
 	codeType, oneByteMask, representationMask, notStringMask uint16
@@ -205,7 +204,7 @@ func (c *v8Constants) off(names ...string) uint64 {
 	return uint64(c.get(0, maxObject-8, names...))
 }
 
-// field returns the offset of a field that BPF reads.
+// field returns the offset of a field for BPF.
 func (c *v8Constants) field(names ...string) uint16 { return uint16(c.off(names...)) }
 
 // frame returns the offset of a word in a frame.
@@ -253,8 +252,9 @@ func (c *v8Constants) v8() (*v8, error) {
 		instanceType: c.off("Map__instance_type"), nameOrScope: c.off("SharedFunctionInfo__name_or_scope_info"),
 		firstLocal: 1 + c.get(3, 5, "scopeinfo_idx_first_vars"),
 		length:     c.off("String__length"), first: c.off("ConsString__first"), second: c.off("ConsString__second"),
-		actual: c.off("ThinString__actual"), parent: c.off("SlicedString__parent"), offset: c.off("SlicedString__offset"),
-		chars: c.off("SeqOneByteString__chars"), resource: c.off("ExternalString__resource") + 8,
+		actual: c.off("ThinString__actual"), parent: c.off("SlicedString__parent"),
+		offset: c.off("SlicedString__offset"),
+		chars:  c.off("SeqOneByteString__chars"), resource: c.off("ExternalString__resource") + 8,
 		source: c.off("Script__source"), scriptName: c.off("Script__name"), lineOffset: c.off("Script__name") + 8,
 		sharedType: c.typ("SharedFunctionInfo"), scopeType: c.typ("ScopeInfo"), scriptType: c.typ("Script"),
 		bytecodeType: c.typ("BytecodeArray"), codeType: c.typ("Code"),
@@ -266,10 +266,10 @@ func (c *v8Constants) v8() (*v8, error) {
 	if o.firstLocal == 6 {
 		o.positions = 4
 	}
-	// Objects of trusted space, since 12, have their wrapper first; before, baseline code has the positions' table first.
-	o.sourcePositions, o.bytecode, o.bytecodeTable = 32, 16, 24
+	// Since 12, these objects are in the trusted space, and have their fields in another order.
+	o.sourcePositions, o.bytecode = 32, 16
 	if v.walk.BytecodeHeader == 64 {
-		o.sourcePositions, o.bytecode, o.bytecodeTable = 24, 8, 16
+		o.sourcePositions, o.bytecode = 24, 8
 	}
 	return v, c.err
 }

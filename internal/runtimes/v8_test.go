@@ -20,7 +20,7 @@ func v8Test13() *v8 {
 		walk: v8Walk{Shared: 32, Data: 8, Script: 40, Literal: 60, ScriptID: 64, BytecodeHeader: 64},
 		objects: v8Objects{instanceType: 12, nameOrScope: 24, firstLocal: 6, positions: 4, length: 12, first: 16,
 			second: 24, actual: 16, parent: 16, offset: 24, chars: 16, resource: 24, source: 8, scriptName: 16,
-			lineOffset: 24, bytecode: 8, bytecodeTable: 16, sourcePositions: 24, sharedType: 282, scopeType: 280,
+			lineOffset: 24, bytecode: 8, sourcePositions: 24, sharedType: 282, scopeType: 280,
 			scriptType: 167, bytecodeType: 186, codeType: 187, oneByteMask: 8, representationMask: 7,
 			notStringMask: 0xff80}}
 }
@@ -30,7 +30,7 @@ func v8Test11() *v8 {
 	v.version = [2]int{11, 3}
 	v.walk.Script, v.walk.Literal, v.walk.BytecodeHeader = 32, 52, 54
 	o := &v.objects
-	o.nameOrScope, o.firstLocal, o.positions, o.bytecode, o.bytecodeTable, o.sourcePositions = 16, 4, 0, 16, 24, 32
+	o.nameOrScope, o.firstLocal, o.positions, o.bytecode, o.sourcePositions = 16, 4, 0, 16, 32
 	o.sharedType, o.scopeType, o.bytecodeType, o.codeType = 262, 261, 191, 245
 	return v
 }

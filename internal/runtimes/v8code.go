@@ -247,8 +247,8 @@ func (h *v8Heap) byteArray(object uint64) []byte {
 	return b
 }
 
-// v8Positions decodes a table of positions: for each, the steps of the offset and of the position, whose lowest bit says
-// that it is in the script, and not in C++ code.
+// v8Positions decodes a table of positions: for each, the steps of the offset and of the position, whose lowest bit
+// says that it is in the script, and not in C++ code.
 func v8Positions(table []byte) (list []v8Position) {
 	var off, pos int64
 	for len(table) > 0 {
