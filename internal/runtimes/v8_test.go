@@ -91,7 +91,7 @@ func (m *v8Memory) seq(s string, width uint16) uint64 {
 	for i, c := range b {
 		words[i/8] |= uint64(c) << (i % 8 * 8)
 	}
-	return m.object(width|v8Seq, append([]uint64{length(s)}, words...)...)
+	return m.object(width, append([]uint64{length(s)}, words...)...)
 }
 
 // length returns the word of a string that has its length.
@@ -301,14 +301,14 @@ func TestV8Strings(t *testing.T) {
 		{"sliced thin", m.object(oneByte|v8Sliced, length("def"), thin, toSmi(3)), "def"},
 		{"external", m.object(oneByte|v8External, length("outside"), 0, outside), "outside"},
 		{"control characters", m.seq("a\x1b[2J", oneByte), "a?[2J"},
-		{"a surrogate alone", m.object(twoByte|v8Seq, 1<<32, 0xd800), "?"},
+		{"a surrogate alone", m.object(twoByte, 1<<32, 0xd800), "?"},
 		{"sliced past the end", m.object(oneByte|v8Sliced, length("cdefg"), abc, toSmi(2)), ""},
 		{"sliced before the start", m.object(oneByte|v8Sliced, length("a"), abc, toSmi(-1)), ""},
 		{"a cycle", cycle, ""},
 		{"itself", self, ""},
 		{"no string", m.object(282), ""},
 		{"a number", toSmi(5), ""},
-		{"too long", m.object(oneByte|v8Seq, 1<<62), ""},
+		{"too long", m.object(oneByte, 1<<62), ""},
 	} {
 		h := &v8Heap{m, &v8Test13().objects}
 		got, err := h.str(c.object)
