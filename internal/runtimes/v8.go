@@ -16,9 +16,10 @@ import (
 type v8 struct {
 	version [2]int // 11, 3
 	// walk is where frames have their functions. Builtins are vaddrs.
-	walk    v8Walk
-	objects v8Objects
-	scripts *v8Scripts
+	walk     v8Walk
+	objects  v8Objects
+	baseline v8Baseline
+	scripts  *v8Scripts
 }
 
 // v8Walk is where a frame has its function, and what identifies a function: offsets in bytes from the frame pointer and
@@ -91,12 +92,14 @@ type v8Constants struct {
 	at           map[string]uint64
 	major, minor uint64 // vaddrs of the version
 	builtins     Range
+	sizes        Range // of bytecodes
 	err          error // the first one of the constants that are missing
 }
 
 const (
 	v8Major = "_ZN2v88internal7Version6major_E"
 	v8Minor = "_ZN2v88internal7Version6minor_E"
+	v8Sizes = "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE"
 	// v8Builtin begins the names of builtins, which stripped files do not have.
 	v8Builtin = "Builtins_"
 )
@@ -133,6 +136,8 @@ func (c *v8Constants) read() bool {
 				c.major = s.Value
 			case name == v8Minor:
 				c.minor = s.Value
+			case name == v8Sizes:
+				c.sizes = Range{s.Value, s.Value + s.Size}
 			case strings.HasPrefix(name, v8Builtin):
 				c.addBuiltin(Range{s.Value, s.Value + s.Size})
 			}
@@ -271,7 +276,30 @@ func (c *v8Constants) v8() (*v8, error) {
 	if v.walk.BytecodeHeader == 64 {
 		o.sourcePositions, o.bytecode = 24, 8
 	}
+	v.baseline = c.baseline(v.version[0])
 	return v, c.err
+}
+
+// baseline returns where baseline code is: without the sizes of bytecodes if the file does not export them.
+func (c *v8Constants) baseline(major int) (b v8Baseline) {
+	start, hasStart := c.has("class_Code__instruction_start__")
+	size, hasSize := c.has("class_Code__instruction_size__")
+	switch {
+	case major == 11: // which exports neither
+		b = v8Baseline{start: 40, size: 56, table: 24}
+	case !hasStart || !hasSize:
+		return b
+	case major < 11:
+		b = v8Baseline{start: uint64(start), inside: true, size: uint64(size), table: 24}
+	default:
+		b = v8Baseline{start: uint64(start), size: uint64(size), table: 16}
+	}
+	const most = 3 * 256
+	off, ok := c.im.OffOfVaddr(c.sizes.Start)
+	if size := c.sizes.End - c.sizes.Start; ok && size <= most && size%3 == 0 {
+		b.sizes, _ = c.im.Bytes(off, size)
+	}
+	return b
 }
 
 // code returns the range of the file's code.

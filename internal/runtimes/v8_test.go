@@ -230,6 +230,34 @@ func TestV8Function(t *testing.T) {
 	}
 }
 
+// TestV8Baseline finds the bytecode that code of a function is from.
+func TestV8Baseline(t *testing.T) {
+	v, m := v8Test13(), &v8Memory{}
+	// The bytecodes are 0 to 5. Bytecode 4 has no operand, bytecode 5 one of 1, 2 or 4 bytes.
+	sizes := []byte{1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 5}
+	v.baseline = v8Baseline{start: 40, size: 56, table: 16, sizes: sizes}
+	code := []byte{4, 5, 9, 0, 5, 9, 9, 4} // at 0, 1, 3 and 7
+	const start = 0x7000_0000
+	words := make([]uint64, 8)
+	words[0] = toSmi(len(code))
+	bytecode := m.object(v.objects.bytecodeType, append(words[:7:7], binary.LittleEndian.Uint64(code))...)
+	table := m.array([]byte{10, 4, 0x80 | 2, 2, 6, 8})
+	baseline := m.object(v.objects.codeType, bytecode, table, 0, 0, start, 0, 300)
+	shared := m.object(v.objects.sharedType, baseline, 0, 0, 0, 0, 0, 0, 0)
+	for _, c := range []struct{ pc, want uint64 }{
+		{0, 0}, {9, 0}, // the entry
+		{10, 0}, {13, 0}, {14, 1}, {271, 1}, {272, 3}, {277, 3}, {278, 7}, {285, 7},
+		{286, 0}, {299, 0}, // after the last one
+		{300, 0}, {1 << 40, 0}, // other code
+	} {
+		f := NativeFrame{IP: start + c.pc, Generated: true, Has: true, Passed: Interpreted{Code: shared}}
+		b, err := v.Bind(m, f)
+		if err != nil || !b.Replaces || len(b.Functions) != 1 || b.Functions[0].Off != 2*uint32(c.want) {
+			t.Errorf("at %d: %+v, %v, want offset %d", c.pc, b, err, c.want)
+		}
+	}
+}
+
 // moving is a heap that changes after some reads.
 type moving struct {
 	*v8Memory
@@ -333,6 +361,12 @@ func FuzzV8(f *testing.F) {
 		if newest {
 			v = v8Test13()
 		}
+		v.baseline = v8Baseline{start: 40, size: 56, table: 16, sizes: b[:min(len(b), 200)/3*3]}
+		h, ip := &v8Heap{&v8Memory{b}, &v.objects}, code+uint64(check)
+		if off := v.baselineOff(h, code, ip); off > maxCode {
+			t.Errorf("offset %d", off)
+		}
+		v.baseline.offset(b, b, ip)
 		fn, err := v.Function(&v8Memory{b}, Interpreted{Code: code, Check: check})
 		if err != nil {
 			return

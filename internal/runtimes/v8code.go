@@ -18,6 +18,9 @@ func (v *v8) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	if !f.Has {
 		return Bound{}, nil
 	}
+	if f.Generated && f.Passed.Off == 0 {
+		f.Passed.Off = 2 * v.baselineOff(&v8Heap{mem, &v.objects}, f.Passed.Code, f.IP)
+	}
 	return Bound{Functions: []Interpreted{f.Passed}, Replaces: f.Generated}, nil
 }
 
