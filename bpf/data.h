@@ -87,7 +87,7 @@ struct code_heap { /* hotspot.Heap */
 };
 
 /* runtimes.Kind. */
-enum { RUNTIME_PYTHON = 1 };
+enum { RUNTIME_PYTHON = 1, RUNTIME_RUBY };
 
 /* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
 struct runtime {
@@ -108,6 +108,23 @@ struct python {
 	__u16 code_instrs, code_copies;    /* in a code object */
 	__u16 string_hash;                 /* in a string */
 	__u8 entry, instr_bits, instr_unit, zero;
+};
+
+/* Where each thread has a variable of its own: runtimes.threadVariable. */
+enum { THREAD_FIXED = 1, THREAD_OFFSET, THREAD_MODULE, THREAD_DESCRIPTOR };
+
+struct thread_variable {
+	__u64 slot;       /* address of what the dynamic linker has stored */
+	__u64 offset;     /* in the thread's own data, or in the module's part of it */
+	__u32 kind, zero; /* THREAD_FIXED: offset; THREAD_OFFSET: the slot has the offset; THREAD_MODULE: the slot has the
+			   * number of the module; THREAD_DESCRIPTOR: the slot's second word has the offset, or the
+			   * address of the module's number and the offset */
+};
+
+/* CRuby. Package internal/runtimes has the same layout. */
+struct ruby {
+	struct thread_variable context; /* the thread's execution context */
+	__u64 frame_size;               /* of a frame, in bytes */
 };
 
 ARRAY(mappings, struct mapping);

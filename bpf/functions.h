@@ -6,6 +6,7 @@
 #define FUNCTIONS_H
 
 #include "python.h"
+#include "ruby.h"
 
 /* functions stores the frames of the functions that the process's runtime runs. */
 static inline_always void functions(struct walk *w, __u32 slot)
@@ -20,6 +21,9 @@ static inline_always void functions(struct walk *w, __u32 slot)
 	switch (r->kind) {
 	case RUNTIME_PYTHON:
 		python(w, slot);
+		break;
+	case RUNTIME_RUBY:
+		ruby(w, slot);
 		break;
 	}
 }

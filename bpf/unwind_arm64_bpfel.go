@@ -196,7 +196,9 @@ type unwindWalk struct {
 	Thread      uint64
 	Interpreter uint64
 	Frame       uint64
+	LastFrame   uint64
 	CodeObject  uint64
+	Pc          uint64
 	Place       uint32
 	Check       uint32
 	Fps         [1024]uint64

@@ -14,6 +14,7 @@ type Kind uint32
 // The runtimes whose functions are named.
 const (
 	KindPython Kind = iota + 1
+	KindRuby
 )
 
 // Runtime is a runtime in a program or library.
@@ -56,6 +57,7 @@ var finders = []struct {
 	find func(im *dso.Image) (Runtime, error)
 }{
 	{mayHavePython, findPython},
+	{mayHaveRuby, findRuby},
 }
 
 // MayHave reports whether a file may have a runtime, by its name: libpython3.11.so.1.0, python3.
