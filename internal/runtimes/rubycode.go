@@ -207,10 +207,9 @@ const (
 // readSuccinct reads the positions in a table for n words of code.
 func readSuccinct(mem io.ReaderAt, at uint64, count, n uint32) ([]uint32, error) {
 	le := binary.LittleEndian
-	last := n - 1 // positions are at most this one
-	direct, blocks := (min(last+8, directWords))/directInWord, uint32(0)
-	if last >= directWords {
-		direct, blocks = directWords/directInWord, (last-directWords+blockWords-1)/blockWords
+	direct, blocks := min(n+8, directWords)/directInWord, uint32(0)
+	if n >= directWords {
+		blocks = (n - directWords + blockWords - 1) / blockWords
 	}
 	b, err := readAt(mem, at, int(direct*wordSize+blocks*blockSize))
 	if err != nil {
@@ -230,7 +229,9 @@ func readSuccinct(mem io.ReaderAt, at uint64, count, n uint32) ([]uint32, error)
 		for j := range uint32(blockWords / 64) {
 			set := le.Uint64(block[blockBits+j*wordSize:])
 			for ; set != 0; set &= set - 1 {
-				list = append(list, directWords+i*blockWords+j*64+uint32(bits.TrailingZeros64(set)))
+				if p := directWords + i*blockWords + j*64 + uint32(bits.TrailingZeros64(set)); p < n {
+					list = append(list, p)
+				}
 			}
 		}
 	}

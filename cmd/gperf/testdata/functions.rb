@@ -91,7 +91,7 @@ def rescued(n)  # rescued
   rescue ArgumentError  # rescued
     spin(n)  # rescue_in_rescued > spin
   ensure  # rescued
-    spin(n)  # ensure_in_rescued > spin
+    spin(n)  # rescued ensure_in_rescued > spin
   end  # rescued
 end
 
@@ -127,12 +127,12 @@ def main(seconds)  # main
   while Time.now < finish  # main
     deep(20, 1000)  # main > deep
     g.berechne_größe_数(500)  # main > berechne_größe_数
-    g.defined(200)  # main > block_in_<class:Größe>
-    g.nothing(200)  # main > method_missing
+    g.defined(500)  # main > block_in_<class:Größe>
+    g.nothing(500)  # main > method_missing
     values(20) { |x| x + 1 }  # main > values
     each_value(20)  # main > each_value
     fibers(20)  # main > fibers
-    sorted(30)  # main > block_in_sorted
+    sorted(30)  # main > sorted
     nested(500)  # main > nested
     rescued(300)  # main > rescued
     send(LONG, 500)  # main > long
