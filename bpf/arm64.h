@@ -30,6 +30,7 @@ struct pt_regs___kernel {
 
 /* Registers by DWARF number; pc, which has none, is last. */
 enum { FP = 29, LR = 30, SP = 31, IP = 32, NUM_REGS = 33 };
+enum { PHP_OPLINE = 28 }; /* the register that PHP keeps its instruction in (Zend/zend_execute.c) */
 
 /* is_scratch reports whether functions need not preserve a register: x0 to x17. */
 static inline_always int is_scratch(__s32 number) { return number < 18; }

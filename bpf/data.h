@@ -87,7 +87,7 @@ struct code_heap { /* hotspot.Heap */
 };
 
 /* runtimes.Kind. */
-enum { RUNTIME_PYTHON = 1, RUNTIME_RUBY };
+enum { RUNTIME_PYTHON = 1, RUNTIME_RUBY = 2, RUNTIME_PHP = 3 };
 
 /* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
 struct runtime {
@@ -125,6 +125,14 @@ struct thread_variable {
 struct ruby {
 	struct thread_variable context; /* the thread's execution context */
 	__u64 frame_size;               /* of a frame, in bytes */
+};
+
+/* PHP: offsets in a function (zend_function), in bytes; the other objects are the same in all versions. */
+struct php {
+	__u64 head; /* address of the pointer to the current frame */
+	__u16 function_size; /* the part of a function that is read, and in it: */
+	__u16 count, code, file, first_line;
+	__u16 zero[3];
 };
 
 ARRAY(mappings, struct mapping);

@@ -79,7 +79,7 @@ __attribute__((noinline)) int ruby_frame(__u32 slot)
 	if (bpf_probe_read_user(&flags, sizeof(flags), (void *)word(w, FRAME_EP)) || flags & FRAME_NATIVE)
 		return 0;
 	w->code_object = word(w, FRAME_ISEQ);
-	w->pc = word(w, FRAME_PC);
+	w->instr = word(w, FRAME_PC);
 	w->place = flags & FRAME_FINISH ? FIRST_OF_CALL : 0;
 	return 0;
 }
@@ -95,7 +95,7 @@ __attribute__((noinline)) int ruby_code(__u32 slot)
 
 	if (!w || read_object(w, read_user(w->code_object + ISEQ_BODY), BODY_BYTES))
 		return 1;
-	off = w->pc - word(w, BODY_CODE);
+	off = w->instr - word(w, BODY_CODE);
 	w->place |= (off ? off - 8 : 0) & OFFSET_BITS;
 	h = mix(word(w, BODY_SIZE), word(w, BODY_CODE));
 	h = mix(h, word(w, BODY_PATH));

@@ -155,7 +155,7 @@ struct walk {
 	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame; of the others: frame */
 	__u64 last_frame; /* of Ruby: where the list of frames ends */
 	__u64 code_object;
-	__u64 pc;         /* of a frame, before w->place is known */
+	__u64 instr;      /* of PHP and Ruby: address of the frame's instruction */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */
 	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames */

@@ -198,7 +198,7 @@ type unwindWalk struct {
 	Frame       uint64
 	LastFrame   uint64
 	CodeObject  uint64
-	Pc          uint64
+	Instr       uint64
 	Place       uint32
 	Check       uint32
 	Fps         [1024]uint64

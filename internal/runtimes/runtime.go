@@ -13,9 +13,13 @@ type Kind uint32
 
 // The runtimes whose functions are named.
 const (
-	KindPython Kind = iota + 1
-	KindRuby
+	KindPython Kind = 1
+	KindRuby   Kind = 2
+	KindPHP    Kind = 3
 )
+
+// Known lists the versions whose functions have names.
+const Known = "CPython 3.8 to 3.14, Ruby 3.0 to 3.4, PHP 8.0 to 8.4"
 
 // Runtime is a runtime in a program or library.
 type Runtime interface {
@@ -58,6 +62,7 @@ var finders = []struct {
 }{
 	{mayHavePython, findPython},
 	{mayHaveRuby, findRuby},
+	{mayHavePHP, findPHP},
 }
 
 // MayHave reports whether a file may have a runtime, by its name: libpython3.11.so.1.0, python3.

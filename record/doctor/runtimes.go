@@ -32,7 +32,7 @@ func checkRuntimes(m *Machine) Check {
 			named = append(named, fmt.Sprintf("%s (%s)", p, path))
 		}
 	}
-	detail := "functions of CPython 3.8 to 3.14; there is none here"
+	detail := "functions of " + runtimes.Known + "; there is none here"
 	if len(named) > 0 {
 		detail = "functions of " + joinFirst(named, 6)
 	}
@@ -70,9 +70,11 @@ func interpreters() []string {
 		}
 	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		programs, _ := filepath.Glob(filepath.Join(dir, "python3*"))
+		programs, _ := os.ReadDir(dir)
 		for _, p := range programs {
-			add(p)
+			if runtimes.MayHave(p.Name()) {
+				add(filepath.Join(dir, p.Name()))
+			}
 		}
 	}
 	pids, _ := procfs.Processes()

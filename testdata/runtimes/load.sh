@@ -12,7 +12,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/usr/local/go/bin
 
 loads="node java java-int java-new python python-new python-perf python-perfjit php php-jit ruby redis nginx postgres
-ocaml ghc rust go openssl xz sqlite sort git find"
+ocaml ghc rust go openssl xz sqlite sort git find chain"
+
+jdbc=/usr/share/java/postgresql.jar
 
 install() {
 	cd "$here/../.."
@@ -25,6 +27,7 @@ install() {
 	need redis-server redis-server
 	need redis-benchmark redis-tools
 	need pgbench postgresql
+	need $jdbc libpostgresql-jdbc-java
 	need php php-cli
 	need ruby ruby
 	need ocamlopt ocaml-nox
@@ -73,7 +76,7 @@ try() {
 prepare() {
 	dir=$(mkdir -p "$1" && cd "$1" && pwd)
 	chmod a+rx "$dir"
-	cp "$here"/[Ll]oad.* "$dir/"
+	cp "$here"/[Ll]oad.* "$here"/[Cc]hain.* "$dir/"
 	try node node --version
 	try java javac -d . Load.java && touch "$dir/java-int.ready" && try java-new new_java
 	try python /usr/bin/python3 --version
@@ -83,7 +86,7 @@ prepare() {
 	try ruby ruby --version
 	try redis prepare_redis
 	try nginx prepare_nginx
-	try postgres prepare_postgres
+	try postgres prepare_postgres && try chain prepare_chain
 	try ocaml prepare_ocaml
 	try ghc ghc -O2 -threaded -rtsopts -o load-ghc load.hs
 	try rust rustc -O -o load-rust load.rs
@@ -121,13 +124,15 @@ prepare_postgres() {
 	bin=$(postgres_programs) && command -v pgbench || return
 	mkdir -p pg && chmod 755 pg && { [ "$(id -u)" != 0 ] || chown postgres pg; }
 	"${as_postgres[@]}" "$bin/initdb" -D "$dir/pg/data" -U bench --no-sync -A trust &&
-		with_postgres pgbench -h "$dir/pg" -U bench -i -s 5 -q postgres
+		with_postgres "" pgbench -h "$dir/pg" -U bench -i -s 5 -q postgres
 }
 
-# with_postgres runs a command while the server runs.
+# with_postgres ADDRESS COMMAND... runs a command while the server runs, which listens at the address, if it is not empty,
+# and at a socket.
 with_postgres() {
-	local server status
-	"${as_postgres[@]}" "$(postgres_programs)/postgres" -D "$dir/pg/data" -k "$dir/pg" -c listen_addresses= -c fsync=off \
+	local server status address=$1
+	shift
+	"${as_postgres[@]}" "$(postgres_programs)/postgres" -D "$dir/pg/${data:-data}" -k "$dir/pg" -c listen_addresses="$address" -c fsync=off \
 		>"$dir/pg.log" 2>&1 &
 	server=$!
 	until psql -h "$dir/pg" -U bench -c 'select 1' postgres >/dev/null 2>&1; do
@@ -139,6 +144,30 @@ with_postgres() {
 	kill -INT $server
 	wait $server
 	return $status
+}
+
+# prepare_chain makes nginx ask node, which asks Python, which asks Java, which asks PostgreSQL.
+prepare_chain() {
+	local p
+	for p in ab nginx node python3 java $jdbc; do command -v "$p" || [ -e "$p" ] || return; done
+	javac -d . Chain.java
+	rm -rf pg/chain && cp -a pg/data pg/chain
+	sed "s,nginx\.\(pid\|err\|access\),chain.\1,; s,root $dir/www;,location / { proxy_pass http://127.0.0.1:18933; },
+		s,18931,18932," nginx.conf >chain.conf
+	nginx -t -c "$dir/chain.conf"
+}
+
+load_chain() { data=chain PGPORT=18936 with_postgres 127.0.0.1 run_chain; }
+
+run_chain() {
+	java -cp ".:$jdbc" Chain 18935 "jdbc:postgresql://127.0.0.1:18936/postgres" &
+	/usr/bin/python3 chain.py 18934 18935 &
+	node chain.js 18933 18934 &
+	nginx -c "$dir/chain.conf" &
+	local servers=$(jobs -p) end=$((SECONDS + seconds))
+	until curl -sf http://127.0.0.1:18932/1 >/dev/null; do sleep 0.2; done
+	while [ $SECONDS -lt $end ]; do timeout "$((end - SECONDS))" ab -q -c 4 -n 100000 http://127.0.0.1:18932/x; done
+	kill $servers
 }
 
 prepare_text() {
@@ -210,7 +239,7 @@ load_nginx() {
 	kill $server
 	wait $server
 }
-load_postgres() { with_postgres pgbench -h "$dir/pg" -U bench -T "$seconds" -c 4 -j 2 postgres; }
+load_postgres() { with_postgres "" pgbench -h "$dir/pg" -U bench -T "$seconds" -c 4 -j 2 postgres; }
 
 # run_one becomes the first process of a load.
 run_one() {

@@ -22,7 +22,7 @@ var (
 	// number of processes that start.
 	WhileRecording = Garbage{16 << 20, 40}
 	// A recorder that stays uses the same memory for weeks.
-	WhileStaying = Garbage{4 << 20, 40}
+	WhileStaying = Garbage{2 << 20, 20}
 )
 
 // minHeap is the runtime's minimum heap, to which the GC percentage refers at first.

@@ -1,4 +1,4 @@
-# Known functions: the comment of each line names its functions and, after >, those that they call.
+# Known functions: the comment of each line names its function and, after >, those that it calls.
 #
 # A sample is right if the innermost function is at a line of its own, and each caller at a line that calls the next one.
 
@@ -38,20 +38,24 @@ end
 def values(n)  # values
   i = 0  # values
   while i < n  # values
-    yield spin(50)  # values > spin
+    yield spin(50)  # values > spin block_in_main
     i += 1  # values
   end  # values
 end
 
 def enumerate(n)  # enumerate
   Enumerator.new do |y|  # enumerate
-    n.times { y << spin(50) }  # block_(2_levels)_in_enumerate block_in_enumerate > spin block_(2_levels)_in_enumerate
+    n.times do  # block_in_enumerate > block_(2_levels)_in_enumerate
+      y << spin(50)  # block_(2_levels)_in_enumerate > spin
+    end  # block_in_enumerate
   end  # enumerate
 end
 
 def each_value(n)  # each_value
   e = enumerate(n)  # each_value > enumerate
-  n.times { e.next }  # each_value block_in_each_value > block_in_each_value
+  n.times do  # each_value > block_in_each_value
+    e.next  # block_in_each_value > block_in_enumerate
+  end  # each_value
 end
 
 def fibers(n)  # fibers
@@ -91,7 +95,7 @@ def rescued(n)  # rescued
   rescue ArgumentError  # rescued
     spin(n)  # rescue_in_rescued > spin
   ensure  # rescued
-    spin(n)  # rescued ensure_in_rescued > spin
+    spin(n)  # rescued > spin
   end  # rescued
 end
 
@@ -125,18 +129,20 @@ def main(seconds)  # main
   finish = Time.now + seconds  # main
   g = Größe.new  # main
   while Time.now < finish  # main
-    deep(20, 1000)  # main > deep
+    deep(20, 500)  # main > deep
     g.berechne_größe_数(500)  # main > berechne_größe_数
     g.defined(500)  # main > block_in_<class:Größe>
     g.nothing(500)  # main > method_missing
-    values(20) { |x| x + 1 }  # main > values
+    values(20) do |x|  # main > values
+      x + 1  # block_in_main
+    end  # main
     each_value(20)  # main > each_value
     fibers(20)  # main > fibers
     sorted(30)  # main > sorted
     nested(500)  # main > nested
     rescued(300)  # main > rescued
     send(LONG, 500)  # main > long
-    generated(1000)  # main > generated
+    generated(500)  # main > generated
     big(300)  # main > big
   end  # main
 end
@@ -144,12 +150,19 @@ end
 def thread(seconds)  # thread
   finish = Time.now + seconds  # thread
   while Time.now < finish  # thread
-    deep(3, 500)  # thread > deep
+    i = 0  # thread
+    while i < 200  # thread
+      deep(3, 500)  # thread > deep
+      i += 1  # thread
+    end  # thread
+    sleep 0.01  # thread
   end  # thread
 end
 
 seconds = ARGV[0].to_f  # <main>
 2.times do  # <main>
-  Thread.new { thread(seconds) }  # block_(2_levels)_in_<main> > thread
+  Thread.new do  # block_in_<main>
+    thread(seconds)  # block_(2_levels)_in_<main> > thread
+  end  # block_in_<main>
 end  # <main>
 main(seconds)  # <main> > main

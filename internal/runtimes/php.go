@@ -1,0 +1,241 @@
+package runtimes
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+
+	"gperf/internal/dso"
+)
+
+// php is PHP's interpreter in a program or library, without threads.
+type php struct {
+	version string // 8.2
+	walk    phpWalk
+	eval    Range // of the native function that runs PHP functions
+}
+
+// phpWalk is where the interpreter keeps frames and functions: offsets in a function, in bytes. BPF's struct php has
+// the same layout, and describes the fields.
+type phpWalk struct {
+	Head                                       uint64
+	FunctionSize, Count, Code, File, FirstLine uint16
+	_                                          [3]uint16
+}
+
+// phpVersion is a version by the number of its module interface, with offsets in struct _zend_op_array
+// (Zend/zend_compile.h).
+type phpVersion struct {
+	version string
+	walk    phpWalk
+}
+
+var phpVersions = map[string]phpVersion{
+	"20200930": {"8.0", phpWalk{Count: 68, Code: 72, File: 144, FirstLine: 152}},
+	"20210902": {"8.1", phpWalk{Count: 68, Code: 72, File: 144, FirstLine: 152}},
+	"20220829": {"8.2", phpWalk{Count: 80, Code: 88, File: 152, FirstLine: 160}},
+	"20230831": {"8.3", phpWalk{Count: 80, Code: 88, File: 152, FirstLine: 160}},
+	"20240924": {"8.4", phpWalk{Count: 96, Code: 104, File: 168, FirstLine: 176}},
+}
+
+// Offsets that are the same in all versions, in bytes.
+const (
+	phpCurrent   = 488 // in executor_globals: the pointer to the current frame
+	phpType      = 0   // in a function
+	phpName      = 8
+	phpScope     = 16 // a class
+	phpClassName = 8  // in a class
+	phpHash      = 8  // in a string
+	phpLength    = 16
+	phpText      = 24
+	phpInstr     = 32 // size of an instruction
+	phpLine      = 24 // in an instruction
+
+	phpInternal = 1 // phpType: a function of C
+)
+
+// mayHavePHP reports whether a file, by its name, may have an interpreter: php8.2, php-fpm8.2, libphp.so.
+func mayHavePHP(name string) bool {
+	base := path.Base(name)
+	return strings.HasPrefix(base, "php") || strings.HasPrefix(base, "libphp")
+}
+
+// findPHP returns the interpreter in a file, or nil if the file has none.
+func findPHP(im *dso.Image) (Runtime, error) {
+	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
+		return nil, nil
+	}
+	symbols, err := im.Symbols(".dynsym") // extensions need them
+	if err != nil {
+		return nil, nil
+	}
+	p := &php{}
+	var globals uint64
+	for name, s := range symbols {
+		switch name {
+		case "executor_globals":
+			globals = s.Value
+		case "execute_ex":
+			p.eval = Range{s.Value, s.Value + s.Size}
+		}
+	}
+	if p.eval.Start == 0 {
+		return nil, nil
+	}
+	number, threads := phpInterface(im)
+	v, ok := phpVersions[number]
+	switch {
+	case threads: // the globals are data of each thread
+		err = errors.New("a build with threads (ZTS)")
+	case !ok || globals == 0:
+		err = fmt.Errorf("%w: module interface %q", ErrVersion, number)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("PHP in %s: %w", path.Base(im.Path), err)
+	}
+	p.version, p.walk = v.version, v.walk
+	p.walk.Head, p.walk.FunctionSize = globals+phpCurrent, v.walk.FirstLine+8
+	return p, nil
+}
+
+// phpInterface returns the number of the module interface: read-only data have it as API20220829,NTS.
+func phpInterface(im *dso.Image) (number string, threads bool) {
+	const digits = 8
+	s := im.Section(".rodata")
+	if s == nil || s.Size > 64<<20 {
+		return "", false
+	}
+	b, err := im.Data(s)
+	if err != nil {
+		return "", false
+	}
+	for {
+		i := bytes.Index(b, []byte("API2"))
+		if i < 0 || len(b) < i+len("API")+digits+len(",NTS") {
+			return "", false
+		}
+		b = b[i+len("API"):]
+		number = string(b[:digits])
+		if _, err := strconv.ParseUint(number, 10, 32); err != nil {
+			continue
+		}
+		switch rest := b[digits:]; {
+		case bytes.HasPrefix(rest, []byte(",NTS")):
+			return number, false
+		case bytes.HasPrefix(rest, []byte(",TS")):
+			return number, true
+		}
+	}
+}
+
+// String implements Runtime.
+func (p *php) String() string { return "PHP " + p.version }
+
+// DSO implements Runtime.
+func (p *php) DSO() string { return dso.PHPName }
+
+// Walk implements Runtime.
+func (p *php) Walk(bias uint64) Walk {
+	w := p.walk
+	w.Head += bias
+	return newWalk(KindPHP, &w)
+}
+
+// Runs implements Runtime.
+func (p *php) Runs(vaddr uint64) bool { return p.eval.Contains(vaddr) }
+
+// Function implements Runtime.
+func (p *php) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
+	w := &p.walk
+	b, err := readAt(mem, frame.Code, int(w.FunctionSize))
+	if err != nil {
+		return nil, err
+	}
+	le := binary.LittleEndian
+	name := le.Uint64(b[phpName:])
+	var hash uint64
+	if name != 0 {
+		h, err := readAt(mem, name+phpHash, 8)
+		if err != nil {
+			return nil, err
+		}
+		hash = le.Uint64(h)
+	}
+	check := mix(name, hash)
+	internal := b[phpType] == phpInternal
+	code, count := le.Uint64(b[w.Code:]), le.Uint32(b[w.Count:])
+	if !internal {
+		check = mix(check, code)
+		check = mix(check, le.Uint64(b[w.File:]))
+		check = mix(check, uint64(le.Uint32(b[w.FirstLine:]))<<32|uint64(count))
+	}
+	if uint32(check)|1 != frame.Check {
+		return nil, ErrChanged
+	}
+	f := &Function{Size: 2}
+	if f.Name, err = phpFunctionName(mem, name, le.Uint64(b[phpScope:])); err != nil || internal {
+		return f, err
+	}
+	if f.File, err = phpString(mem, le.Uint64(b[w.File:])); err != nil {
+		return nil, fmt.Errorf("file name: %w", err)
+	}
+	if count == 0 || count > maxCode/phpInstr {
+		return nil, fmt.Errorf("%d instructions", count)
+	}
+	f.Size = count * phpInstr
+	instrs, err := readAt(mem, code, int(f.Size))
+	if err != nil {
+		return nil, fmt.Errorf("instructions: %w", err)
+	}
+	f.Lines = phpLines(instrs)
+	return f, nil
+}
+
+// phpLines returns the lines of instructions.
+func phpLines(instrs []byte) []Line {
+	l := lines{size: uint32(len(instrs))}
+	for ; len(instrs) >= phpInstr; instrs = instrs[phpInstr:] {
+		l.line = int64(binary.LittleEndian.Uint32(instrs[phpLine:]))
+		l.add(false)
+		l.off += phpInstr
+	}
+	return l.list
+}
+
+// phpFunctionName returns the name of a function as PHP's own traces have it.
+func phpFunctionName(mem io.ReaderAt, name, class uint64) (string, error) {
+	if name == 0 {
+		return "{main}", nil // the code of a file
+	}
+	text, err := phpString(mem, name)
+	if err != nil || class == 0 {
+		return text, err
+	}
+	b, err := readAt(mem, class+phpClassName, 8)
+	if err != nil {
+		return "", err
+	}
+	of, err := phpString(mem, binary.LittleEndian.Uint64(b))
+	return shown(of + "::" + text), err
+}
+
+// phpString reads a string, up to the length that is shown.
+func phpString(mem io.ReaderAt, addr uint64) (string, error) {
+	b, err := readAt(mem, addr+phpLength, 8)
+	if err != nil {
+		return "", err
+	}
+	n := binary.LittleEndian.Uint64(b)
+	if n > 1<<30 {
+		return "", fmt.Errorf("a string of %d bytes", n)
+	}
+	if b, err = readAt(mem, addr+phpText, int(min(n, maxName+8))); err != nil {
+		return "", err
+	}
+	return shown(string(b)), nil
+}
