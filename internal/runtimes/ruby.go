@@ -3,7 +3,6 @@ package runtimes
 import (
 	"debug/elf"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -73,16 +72,18 @@ func findRuby(im *dso.Image) (Runtime, error) {
 		return nil, nil
 	}
 	r := &ruby{}
-	versionAt := r.symbols(im)
-	if versionAt == 0 {
+	s := r.symbols(im)
+	if s.version == 0 {
 		return nil, nil
 	}
-	err := r.setVersion(im, versionAt)
+	err := r.setVersion(im, s.version)
 	if err == nil {
-		r.context, err = findThreadVariable(im, "ruby_current_ec")
+		if r.context, err = findThreadVariable(im, "ruby_current_ec"); err != nil {
+			r.context, err = contextFromCode(im, s.threadCurrent)
+		}
 	}
 	if err == nil && len(r.exec) == 0 {
-		err = errors.New("no symbol rb_vm_exec")
+		r.exec, err = execFromTables(im)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("Ruby in %s: %w", path.Base(im.Path), err)
@@ -90,9 +91,11 @@ func findRuby(im *dso.Image) (Runtime, error) {
 	return r, nil
 }
 
-// symbols finds the functions that run Ruby functions, and returns the vaddr of the version. Libraries export them, so
-// that stripped ones have them, too: except the one of the part of the function that is rarely executed.
-func (r *ruby) symbols(im *dso.Image) (versionAt uint64) {
+// rubyPlaces are the vaddrs of symbols that all files have.
+type rubyPlaces struct{ version, threadCurrent uint64 }
+
+// symbols finds the functions that run Ruby functions, which stripped files do not have from 3.2 on.
+func (r *ruby) symbols(im *dso.Image) (p rubyPlaces) {
 	for _, section := range []string{".dynsym", ".symtab"} {
 		symbols, err := im.Symbols(section)
 		if err != nil {
@@ -104,7 +107,9 @@ func (r *ruby) symbols(im *dso.Image) (versionAt uint64) {
 			}
 			switch name {
 			case "ruby_version":
-				versionAt = s.Value
+				p.version = s.Value
+			case "rb_thread_current":
+				p.threadCurrent = s.Value
 			case "rb_vm_exec", "rb_vm_exec.cold", "rb_vm_exec.part.0", "vm_exec", "vm_exec.cold", "vm_exec.part.0":
 				if e := (Range{s.Value, s.Value + s.Size}); !slices.Contains(r.exec, e) {
 					r.exec = append(r.exec, e)
@@ -112,7 +117,7 @@ func (r *ruby) symbols(im *dso.Image) (versionAt uint64) {
 			}
 		}
 	}
-	return versionAt
+	return p
 }
 
 // setVersion reads the version from a file, and sets the layout.

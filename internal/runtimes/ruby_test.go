@@ -1,11 +1,16 @@
 package runtimes
 
 import (
+	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"gperf/internal/dso"
 )
 
 // Addresses of the objects in rubyMemory.
@@ -160,6 +165,87 @@ func TestRubyBytes(t *testing.T) {
 	if err != nil || got.Name != "??[m" {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// TestRubyStripped finds the interpreter of the libraries here by their code: the function's symbol says the same.
+func TestRubyStripped(t *testing.T) {
+	libraries, _ := filepath.Glob("/usr/lib/x86_64-linux-gnu/libruby-3.*.so.3.*.*")
+	if len(libraries) == 0 {
+		t.Skip("no libruby for x86-64 (Debian's libruby)")
+	}
+	for _, path := range libraries {
+		im, err := dso.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer im.Close()
+		r := &ruby{}
+		s := r.symbols(im)
+		exec, err := execFromTables(im)
+		if err != nil || len(exec) == 0 {
+			t.Fatalf("%s: %v, %v", path, exec, err)
+		}
+		for _, want := range r.exec {
+			if !slices.ContainsFunc(exec, func(e Range) bool { return e.Start == want.Start && e.End >= want.End }) {
+				t.Errorf("%s: %#x, without %#x", path, exec, want)
+			}
+		}
+		if v, err := contextFromCode(im, s.threadCurrent); err != nil || v.Kind != threadModule {
+			t.Errorf("%s: the context is at %+v, %v", path, v, err)
+		}
+	}
+}
+
+// FuzzRubyCode looks for the interpreter in a file whose code, data and tables are the fuzzer's.
+func FuzzRubyCode(f *testing.F) {
+	code := []byte{0x66, 0x48, 0x8d, 0x3d, 0xf8, 0x0f, 0, 0, 0x66, 0x66, 0x48, 0xe8, 0, 0, 0, 0, 0x48, 0x8b, 0x80, 8, 0, 0, 0}
+	f.Add(code, []byte{1, 0x1b, 3, 0x3b, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0xf0, 0xff, 0xff, 0, 0, 0, 0},
+		binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64([]byte{0, 0x20, 0, 0, 0, 0, 0, 0}, 16), 0))
+	f.Add(code[1:], []byte{1, 0x1b, 3, 0x3b}, bytes.Repeat([]byte{8}, 24*120))
+	f.Fuzz(func(t *testing.T, code, header, relocs []byte) {
+		im := rubyFile(t, code, header, relocs)
+		contextFromCode(im, 0x1000)
+		if list, err := execFromTables(im); err == nil && len(list) == 0 {
+			t.Error("neither a function nor an error")
+		}
+	})
+}
+
+// rubyFile returns a file with code at 0x1000, .eh_frame_hdr at 0x2000 and relocations.
+func rubyFile(t *testing.T, code, header, relocs []byte) *dso.Image {
+	names := "\x00.text\x00.eh_frame_hdr\x00.rela.dyn\x00.shstrtab\x00"
+	var b bytes.Buffer
+	parts := [][]byte{code, header, relocs, []byte(names)}
+	sections := []elf.Section64{{}}
+	off := uint64(64 + 56)
+	for i, p := range parts {
+		s := elf.Section64{Name: uint32(strings.Index(names, [...]string{".text", ".eh_f", ".rela", ".shst"}[i])),
+			Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_ALLOC), Addr: uint64(i+1) << 12, Off: off,
+			Size: uint64(len(p))}
+		if i == 2 {
+			s.Type = uint32(elf.SHT_RELA)
+		}
+		if i == 3 {
+			s.Type = uint32(elf.SHT_STRTAB)
+		}
+		sections = append(sections, s)
+		off += uint64(len(p))
+	}
+	h := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Phoff: 64, Shoff: off,
+		Ehsize: 64, Phentsize: 56, Phnum: 1, Shentsize: 64, Shnum: 5, Shstrndx: 4}
+	copy(h.Ident[:], "\x7fELF\x02\x01\x01")
+	binary.Write(&b, binary.LittleEndian, h)
+	binary.Write(&b, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_LOAD), Off: 120, Vaddr: 0x1000,
+		Filesz: off - 120, Memsz: off - 120, Flags: 5})
+	for _, p := range parts {
+		b.Write(p)
+	}
+	binary.Write(&b, binary.LittleEndian, sections)
+	im, err := dso.NewImage(bytes.NewReader(b.Bytes()), int64(b.Len()), "libruby.so")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return im
 }
 
 func FuzzRubyFunction(f *testing.F) {

@@ -10,29 +10,29 @@ def spin(n)  # spin
     i += 1  # spin
   end  # spin
   t  # spin
-end
+end  # spin
 
 def inner(n)  # inner
   spin(n)  # inner > spin
-end
+end  # inner
 
 def deep(d, n)  # deep
   return inner(n) if d == 0  # deep > inner
   deep(d - 1, n)  # deep > deep
-end
+end  # deep
 
 class Größe
   def berechne_größe_数(n)  # berechne_größe_数
     spin(n)  # berechne_größe_数 > spin
-  end
+  end  # berechne_größe_数
 
   define_method(:defined) do |n|  # block_in_<class:Größe>
     spin(n)  # block_in_<class:Größe> > spin
-  end
+  end  # block_in_<class:Größe>
 
   def method_missing(name, n)  # method_missing
     spin(n)  # method_missing > spin
-  end
+  end  # method_missing
 end
 
 def values(n)  # values
@@ -41,7 +41,7 @@ def values(n)  # values
     yield spin(50)  # values > spin block_in_main
     i += 1  # values
   end  # values
-end
+end  # values
 
 def enumerate(n)  # enumerate
   Enumerator.new do |y|  # enumerate
@@ -49,14 +49,14 @@ def enumerate(n)  # enumerate
       y << spin(50)  # block_(2_levels)_in_enumerate > spin
     end  # block_in_enumerate
   end  # enumerate
-end
+end  # enumerate
 
 def each_value(n)  # each_value
   e = enumerate(n)  # each_value > enumerate
   n.times do  # each_value > block_in_each_value
     e.next  # block_in_each_value > block_in_enumerate
   end  # each_value
-end
+end  # each_value
 
 def fibers(n)  # fibers
   f = Fiber.new do  # fibers
@@ -69,17 +69,17 @@ def fibers(n)  # fibers
     f.resume  # fibers > block_in_fibers
     i += 1  # fibers
   end  # fibers
-end
+end  # fibers
 
 def key(x)  # key
   spin(3) + x  # key > spin
-end
+end  # key
 
 def sorted(n)  # sorted
   (0...n).to_a.sort do |a, b|  # sorted > block_in_sorted
     key(a) <=> key(b)  # block_in_sorted > key
   end  # sorted
-end
+end  # sorted
 
 def nested(n)  # nested
   [n].each do |x|  # nested > block_in_nested
@@ -87,17 +87,17 @@ def nested(n)  # nested
       spin(y)  # block_(2_levels)_in_nested > spin
     end  # block_in_nested
   end  # nested
-end
+end  # nested
 
 def rescued(n)  # rescued
   begin  # rescued
-    raise ArgumentError if n > 0  # rescued
-  rescue ArgumentError  # rescued
+    raise ArgumentError if n > 0  # rescued > rescue_in_rescued
+  rescue ArgumentError  # rescued > rescue_in_rescued
     spin(n)  # rescue_in_rescued > spin
   ensure  # rescued
     spin(n)  # rescued > spin
   end  # rescued
-end
+end  # rescued
 
 LONG = "long_" + "x" * 900
 eval("def #{LONG}(n)\n  spin(n)\nend\n", nil, "long.rb", 1)
@@ -109,7 +109,7 @@ def generated(n)  # generated
   name = "made_#{$number % 100}"  # generated
   eval("def #{name}(n)\n  spin(n)\nend\n", nil, name + ".rb", 1)  # generated > made
   send(name, n)  # generated > made
-end
+end  # generated
 
 def big(n)  # big
   t = 0  # big
@@ -123,7 +123,7 @@ def big(n)  # big
   spin(n)  # big > spin
   t += 1; t += 2; t += 3; t += 4; t += 5; t += 6; t += 7; t += 8; t += 9; t += 10; t += 11; t += 12; t += 13; t += 14  # big
   spin(n)  # big > spin
-end
+end  # big
 
 def main(seconds)  # main
   finish = Time.now + seconds  # main
@@ -145,7 +145,7 @@ def main(seconds)  # main
     generated(500)  # main > generated
     big(300)  # main > big
   end  # main
-end
+end  # main
 
 def thread(seconds)  # thread
   finish = Time.now + seconds  # thread
@@ -157,7 +157,7 @@ def thread(seconds)  # thread
     end  # thread
     sleep 0.01  # thread
   end  # thread
-end
+end  # thread
 
 seconds = ARGV[0].to_f  # <main>
 2.times do  # <main>
