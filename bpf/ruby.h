@@ -18,7 +18,6 @@ enum {
 	FRAME_PC = 0, /* in a frame */
 	FRAME_ISEQ = 16,
 	FRAME_EP = 32, /* the environment, which begins with flags */
-	FRAME_BYTES = 40,
 	ISEQ_BODY = 16, /* in an instruction sequence */
 	BODY_SIZE = 0,  /* in its body: with its type */
 	BODY_CODE = 8,
@@ -58,28 +57,29 @@ __attribute__((noinline)) int ruby_context(__u32 slot)
 
 /*
  * ruby_frame reads the frame at w->frame and goes to its caller: it sets w->code_object, 0 if the frame is none of a
- * Ruby function, and w->place to the address of the instruction. It returns 1 at the end. The verifier checks it
+ * Ruby function, w->instr and w->place. It returns 1 at the end. The verifier checks it
  * separately, as it does step.
  */
 __attribute__((noinline)) int ruby_frame(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 iseq, ep, flags;
 	struct ruby *r;
-	__u64 flags;
 
 	if (!w)
 		return 1;
 	r = body(w);
-	if (!r || w->frame >= w->last_frame || read_object(w, w->frame, FRAME_BYTES))
+	/* The frames are next to each other: the window has several. */
+	if (!r || w->frame >= w->last_frame || read_stack(w, &w->instr, w->frame + FRAME_PC, 1) ||
+	    read_stack(w, &iseq, w->frame + FRAME_ISEQ, 1) || read_stack(w, &ep, w->frame + FRAME_EP, 1))
 		return 1;
 	w->frame += r->frame_size;
 	w->code_object = 0;
-	if (!word(w, FRAME_PC) || !word(w, FRAME_ISEQ))
+	if (!w->instr || !iseq)
 		return 0;
-	if (bpf_probe_read_user(&flags, sizeof(flags), (void *)word(w, FRAME_EP)) || flags & FRAME_NATIVE)
+	if (bpf_probe_read_user(&flags, sizeof(flags), (void *)ep) || flags & FRAME_NATIVE)
 		return 0;
-	w->code_object = word(w, FRAME_ISEQ);
-	w->instr = word(w, FRAME_PC);
+	w->code_object = iseq;
 	w->place = flags & FRAME_FINISH ? FIRST_OF_CALL : 0;
 	return 0;
 }

@@ -83,7 +83,7 @@ func (in *inputFlags) addFilters(s *pflag.FlagSet) {
 	s.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
 	s.BoolVar(&in.guests, "guest", false, "show samples of virtual machines, too, without symbols")
 	in.addNoIdle(s)
-	s.BoolVar(&in.noNative, "no-native", false, "where Python, Ruby or PHP functions run, show only these, and the kernel")
+	s.BoolVar(&in.noNative, "no-native", false, "where functions of Python, Ruby, PHP run, only these")
 	s.StringVar(&in.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
 	in.addWeight(s)
 }

@@ -66,7 +66,8 @@ func TestScenarioRubyFunctions(t *testing.T) {
 					t.Skip("no YJIT")
 				}
 				dir := t.TempDir()
-				r := mustRecord(t, dir, "-o", "p.data", "-e", "cpu-clock", "-F", "499", "-g", "--", ruby, jit, program, "3")
+				r := mustRecord(t, dir, "-o", "p.data", "-e", "cpu-clock", "-F", "499", "-g", "--",
+					ruby, jit, program, "3")
 				n, good := 0, 0
 				functions := map[string]bool{}
 				var wrong []knownCall
@@ -84,8 +85,8 @@ func TestScenarioRubyFunctions(t *testing.T) {
 					t.Errorf("%d of %d stacks are right, not %+v\n%s", good, n, wrong, r.stderr)
 				}
 				t.Logf("%d of %d stacks are right", good, n)
-				for _, f := range []string{"spin", "deep", "berechne_größe_数", "block_in_<class:Größe>", "method_missing",
-					"block_(2_levels)_in_enumerate", "block_(2_levels)_in_fibers", "key", "block_in_sorted",
+				for _, f := range []string{"spin", "deep", "berechne_größe_数", "block_in_<class:Größe>",
+					"method_missing", "block_(2_levels)_in_enumerate", "block_(2_levels)_in_fibers", "key", "block_in_sorted",
 					"block_(2_levels)_in_nested", "rescued", "long", "made", "big", "thread"} {
 					if !functions[f] {
 						t.Errorf("no sample of %s", f)

@@ -198,7 +198,8 @@ func TestRubyStripped(t *testing.T) {
 
 // FuzzRubyCode looks for the interpreter in a file whose code, data and tables are the fuzzer's.
 func FuzzRubyCode(f *testing.F) {
-	code := []byte{0x66, 0x48, 0x8d, 0x3d, 0xf8, 0x0f, 0, 0, 0x66, 0x66, 0x48, 0xe8, 0, 0, 0, 0, 0x48, 0x8b, 0x80, 8, 0, 0, 0}
+	code := []byte{0x66, 0x48, 0x8d, 0x3d, 0xf8, 0x0f, 0, 0, 0x66, 0x66, 0x48, 0xe8, 0, 0, 0, 0, 0x48, 0x8b, 0x80,
+		8, 0, 0, 0}
 	f.Add(code, []byte{1, 0x1b, 3, 0x3b, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0xf0, 0xff, 0xff, 0, 0, 0, 0},
 		binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64([]byte{0, 0x20, 0, 0, 0, 0, 0, 0}, 16), 0))
 	f.Add(code[1:], []byte{1, 0x1b, 3, 0x3b}, bytes.Repeat([]byte{8}, 24*120))

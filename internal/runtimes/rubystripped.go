@@ -23,8 +23,9 @@ const (
 
 var errStripped = errors.New("stripped, and the interpreter is not found")
 
-// contextFromCode returns the variable that the function at a vaddr reads first, rb_thread_current. It calls the dynamic
-// linker with the address of a slot, either of the variable or of the module, whose offset then is in the next load.
+// contextFromCode returns the variable that the function at a vaddr reads first, rb_thread_current. It calls the
+// dynamic linker with the address of a slot, either of the variable or of the module, whose offset then is in the next
+// load.
 func contextFromCode(im *dso.Image, vaddr uint64) (v threadVariable, err error) {
 	const size = 7 // of the instructions lea and mov
 	off, ok := im.OffOfVaddr(vaddr)
@@ -85,8 +86,8 @@ func relocations(im *dso.Image, f func(at uint64, typ uint32, addend uint64)) {
 	}
 }
 
-// execFromTables returns the ranges of the functions that call the interpreter's function: the parts of vm_exec, or those
-// of the interpreter's function itself if it has no callers.
+// execFromTables returns the ranges of the functions that call the interpreter's function: the parts of vm_exec, or
+// that of the interpreter's function itself if it has no callers.
 func execFromTables(im *dso.Image) ([]Range, error) {
 	starts := functionStarts(im)
 	text := im.Section(".text")
