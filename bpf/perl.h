@@ -97,8 +97,7 @@ static inline_always void perl_begin(struct walk *w)
 __attribute__((noinline)) int perl_frame(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 last, statement, caller;
-	__u32 type;
+	__u64 last, from, type, statement, caller, back, function;
 
 	if (!w || !w->last_frame)
 		return 1;
@@ -115,18 +114,22 @@ __attribute__((noinline)) int perl_frame(__u32 slot)
 		w->last_frame = 0;
 		w->code_object = PERL_MAIN;
 	} else {
-		if (read_object(w, w->frame, PERL_CONTEXT_BYTES))
+		from = w->frame - (WINDOW / PERL_CONTEXT_BYTES - 1) * PERL_CONTEXT_BYTES;
+		if (w->frame - w->seen_at >= w->seen)
+			look(w, from < w->last_frame ? w->last_frame : from); /* its callers' contexts, too */
+		if (read_stack(w, &type, w->frame + CONTEXT_TYPE, 1) ||
+		    read_stack(w, &caller, w->frame + CONTEXT_STATEMENT, 1) ||
+		    read_stack(w, &back, w->frame + CONTEXT_RETURN, 1) ||
+		    read_stack(w, &function, w->frame + CONTEXT_FUNCTION, 1))
 			return 1;
 		w->frame -= PERL_CONTEXT_BYTES;
-		type = byte(w, CONTEXT_TYPE);
 		if ((type & PERL_TYPE) == PERL_SUB || (type & PERL_TYPE) == PERL_FORMAT)
-			w->code_object = word(w, CONTEXT_FUNCTION) & ((1ULL << NATIVE_SHIFT) - 8);
+			w->code_object = function & ((1ULL << NATIVE_SHIFT) - 8);
 		else if ((type & PERL_TYPE) == PERL_EVAL && type & PERL_REAL)
 			w->code_object = PERL_TEXT;
 		else
 			return 0;
-		caller = word(w, CONTEXT_STATEMENT);
-		w->place = word(w, CONTEXT_RETURN) ? 0 : FIRST_OF_CALL;
+		w->place = back ? 0 : FIRST_OF_CALL;
 		if (statement == caller && !w->out.head.interpreted) {
 			if (w->code_object == PERL_TEXT)
 				w->code_object = 0;
