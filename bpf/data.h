@@ -87,7 +87,7 @@ struct code_heap { /* hotspot.Heap */
 };
 
 /* runtimes.Kind. */
-enum { RUNTIME_PYTHON = 1, RUNTIME_RUBY = 2, RUNTIME_PHP = 3 };
+enum { RUNTIME_PYTHON = 1, RUNTIME_RUBY = 2, RUNTIME_PHP = 3, RUNTIME_PERL = 4 };
 
 /* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
 struct runtime {
@@ -133,6 +133,11 @@ struct php {
 	__u16 function_size; /* the part of a function that is read, and in it: */
 	__u16 count, code, file, first_line;
 	__u16 zero[3];
+};
+
+/* Perl. Package internal/runtimes has the same layout. */
+struct perl {
+	struct thread_variable context; /* the thread's interpreter */
 };
 
 ARRAY(mappings, struct mapping);

@@ -199,8 +199,10 @@ type unwindWalk struct {
 	LastFrame   uint64
 	CodeObject  uint64
 	Instr       uint64
+	Line        uint32
 	Place       uint32
 	Check       uint32
+	_           [4]byte
 	Fps         [1024]uint64
 	Object      [33]uint64
 	Threads     [128]struct {

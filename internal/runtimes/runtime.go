@@ -16,10 +16,11 @@ const (
 	KindPython Kind = 1
 	KindRuby   Kind = 2
 	KindPHP    Kind = 3
+	KindPerl   Kind = 4
 )
 
 // Known lists the versions whose functions have names.
-const Known = "CPython 3.8 to 3.14, Ruby 3.0 to 3.4, PHP 8.0 to 8.4"
+const Known = "CPython 3.8 to 3.14, Ruby 3.0 to 3.4, PHP 8.0 to 8.4, Perl 5.36 to 5.40"
 
 // Runtime is a runtime in a program or library.
 type Runtime interface {
@@ -63,6 +64,7 @@ var finders = []struct {
 	{mayHavePython, findPython},
 	{mayHaveRuby, findRuby},
 	{mayHavePHP, findPHP},
+	{mayHavePerl, findPerl},
 }
 
 // MayHave reports whether a file may have a runtime, by its name: libpython3.11.so.1.0, python3.
