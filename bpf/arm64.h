@@ -78,6 +78,9 @@ static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
  */
 static inline_always __u64 thread_data(struct task_struct *task) { return read_field(task, thread.uw.tp_value); }
 
+/* Where the C library has the address of the modules' parts of a thread's own data, from there on. */
+#define THREAD_MODULES 0
+
 /* goroutine returns the address of Go's struct g, if the program is a Go program. */
 static inline_always __u64 goroutine(__u64 *regs, __u64 tls) { return regs[28]; }
 

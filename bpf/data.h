@@ -87,7 +87,7 @@ struct code_heap { /* hotspot.Heap */
 };
 
 /* runtimes.Kind. */
-enum { RUNTIME_PYTHON = 1, RUNTIME_PHP = 3, RUNTIME_V8 = 5 };
+enum { RUNTIME_PYTHON = 1, RUNTIME_RUBY = 2, RUNTIME_PHP = 3, RUNTIME_PERL = 4, RUNTIME_V8 = 5 };
 
 /* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
 struct runtime {
@@ -110,12 +110,34 @@ struct python {
 	__u8 entry, instr_bits, instr_unit, zero;
 };
 
+/* Where each thread has a variable of its own: runtimes.threadVariable. */
+enum { THREAD_FIXED = 1, THREAD_OFFSET, THREAD_MODULE, THREAD_DESCRIPTOR };
+
+struct thread_variable {
+	__u64 slot;       /* address of what the dynamic linker has stored */
+	__u64 offset;     /* in the thread's own data, or in the module's part of it */
+	__u32 kind, zero; /* THREAD_FIXED: offset; THREAD_OFFSET: the slot has the offset; THREAD_MODULE: the slot has the
+			   * number of the module; THREAD_DESCRIPTOR: the slot's second word has the offset, or the
+			   * address of the module's number and the offset */
+};
+
+/* CRuby. Package internal/runtimes has the same layout. */
+struct ruby {
+	struct thread_variable context; /* the thread's execution context */
+	__u64 frame_size;               /* of a frame, in bytes */
+};
+
 /* PHP: offsets in a function (zend_function), in bytes; the other objects are the same in all versions. */
 struct php {
 	__u64 head; /* address of the pointer to the current frame */
 	__u16 function_size; /* the part of a function that is read, and in it: */
 	__u16 count, code, file, first_line;
 	__u16 zero[3];
+};
+
+/* Perl. Package internal/runtimes has the same layout. */
+struct perl {
+	struct thread_variable context; /* the thread's interpreter */
 };
 
 /* V8: offsets in frames and objects, in bytes. Package internal/runtimes has the same layout. */

@@ -5,8 +5,10 @@
 #ifndef FUNCTIONS_H
 #define FUNCTIONS_H
 
+#include "perl.h"
 #include "php.h"
 #include "python.h"
+#include "ruby.h"
 #include "v8.h"
 
 /* functions stores the frames of the functions that the process's runtime runs. */
@@ -22,6 +24,12 @@ static inline_always void functions(struct walk *w, __u32 slot)
 	switch (r->kind) {
 	case RUNTIME_PYTHON:
 		python(w, slot);
+		break;
+	case RUNTIME_RUBY:
+		ruby(w, slot);
+		break;
+	case RUNTIME_PERL:
+		perl(w, slot);
 		break;
 	case RUNTIME_PHP:
 		php(w, slot);

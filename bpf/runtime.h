@@ -43,6 +43,39 @@ static inline_always int read_object(struct walk *w, __u64 addr, __u64 size)
 	return bpf_probe_read_user(w->object, size, (void *)addr);
 }
 
+#define MAX_TLS_OFFSET 0x10000000 /* a descriptor's offset: larger numbers are addresses */
+
+/* read_user reads a word of the process, 0 if it cannot be read. */
+static inline_always __u64 read_user(__u64 addr)
+{
+	__u64 v = 0;
+
+	bpf_probe_read_user(&v, sizeof(v), (void *)addr);
+	return v;
+}
+
+/* thread_variable returns the address of a variable of the current thread in glibc's modules; w->tls must be set. */
+static inline_always __u64 thread_variable(struct walk *w, struct thread_variable *v)
+{
+	__u64 module, offset = v->offset;
+
+	if (v->kind == THREAD_FIXED)
+		return w->tls + offset;
+	if (v->kind == THREAD_OFFSET)
+		return w->tls + read_user(v->slot);
+	if (v->kind == THREAD_MODULE) {
+		module = read_user(v->slot);
+	} else {
+		__u64 at = read_user(v->slot + 8);
+
+		if (at + MAX_TLS_OFFSET < 2 * MAX_TLS_OFFSET)
+			return w->tls + at;
+		module = read_user(at);
+		offset = read_user(at + 8);
+	}
+	return read_user(read_user(w->tls + THREAD_MODULES) + 16 * module) + offset;
+}
+
 /* mix adds a value to a hash. */
 static inline_always __u64 mix(__u64 h, __u64 v)
 {

@@ -152,9 +152,11 @@ struct walk {
 	__u32 runtime;    /* the process's in runtimes; 0: none */
 	__u32 new_code;   /* a stack had a code object that is not in codes; the recorder is not woken yet */
 	__u64 tls;        /* address of the thread's own data */
-	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame */
+	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame; of Perl: for perl_frame; of the others: frame */
+	__u64 last_frame; /* of Ruby and Perl: where the list of frames ends */
 	__u64 code_object;
-	__u64 instr;      /* of PHP: address of the frame's instruction */
+	__u64 instr;      /* of PHP and Ruby: address of the frame's instruction; of Perl: of its statement */
+	__u32 line;       /* of Perl: of the frame's statement */
 	__u64 bytecode;   /* of V8: the frame's, if its code is generated */
 	__u64 function, shared, data, checked; /* of V8: the previous function, what it has; check is of checked */
 	__u32 number;     /* of V8: of the native frame */

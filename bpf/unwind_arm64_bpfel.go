@@ -196,8 +196,11 @@ type unwindWalk struct {
 	Thread      uint64
 	Interpreter uint64
 	Frame       uint64
+	LastFrame   uint64
 	CodeObject  uint64
 	Instr       uint64
+	Line        uint32
+	_           [4]byte
 	Bytecode    uint64
 	Function    uint64
 	Shared      uint64

@@ -61,7 +61,12 @@ func joinFirst(l []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(l[:n], ", "), len(l)-n)
 }
 
-// interpreters returns the programs in PATH and the files of running processes that may have interpreters.
+// interpreterLibraries are where libraries with interpreters may be that no process uses now.
+var interpreterLibraries = []string{"/usr/lib/*-linux-gnu/lib*.so.*", "/usr/lib64/lib*.so.*",
+	"/usr/local/lib/lib*.so.*"}
+
+// interpreters returns the programs in PATH, the libraries and the files of running processes that may have
+// interpreters.
 func interpreters() []string {
 	found := map[string]bool{}
 	add := func(path string) {
@@ -74,6 +79,14 @@ func interpreters() []string {
 		for _, p := range programs {
 			if runtimes.MayHave(p.Name()) {
 				add(filepath.Join(dir, p.Name()))
+			}
+		}
+	}
+	for _, pattern := range interpreterLibraries {
+		libraries, _ := filepath.Glob(pattern)
+		for _, path := range libraries {
+			if runtimes.MayHave(path) {
+				add(path)
 			}
 		}
 	}

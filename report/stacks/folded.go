@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gperf/internal/dso"
 	"gperf/internal/intern"
 	"gperf/internal/session"
 )
@@ -371,9 +372,10 @@ func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
 		names = names[:len(names)-1]
 	}
 	for i, name := range names {
-		if name == "[unknown]" {
+		switch {
+		case name == "[unknown]":
 			name = "[" + foldedDSO(dsoName) + unnamed + "]"
-		} else {
+		case !dso.IsFunctions(dsoName): // a name of Ruby's: block (2 levels) in run
 			name = tidyCall(name)
 		}
 		name = separators.Replace(name)

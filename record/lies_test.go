@@ -8,16 +8,29 @@ import (
 	"gperf/internal/testutil/programs"
 )
 
-var liesProgram = programs.C("testdata/liespython.c", "-O2", "-pthread")
+var (
+	liesProgram     = programs.C("testdata/liespython.c", "-O2", "-pthread")
+	liesRubyProgram = programs.C("testdata/liesruby.c", "-O2", "-pthread")
+)
 
 // TestDWARFPythonLies records a program that pretends to be Python and lies: it costs names only.
 func TestDWARFPythonLies(t *testing.T) {
+	recordLies(t, liesProgram.Path(t), "_PyEval_EvalFrameDefault")
+}
+
+// TestDWARFRubyLies records a program that pretends to be Ruby and lies.
+func TestDWARFRubyLies(t *testing.T) {
+	recordLies(t, liesRubyProgram.Path(t), "rb_vm_exec")
+}
+
+// recordLies records a program that pretends to be an interpreter, whose function has a name.
+func recordLies(t *testing.T, exe, function string) {
+	t.Helper()
 	t.Setenv("HOME", t.TempDir())
-	exe := liesProgram.Path(t)
 	sum, path := recordDWARF(t, Options{DWARF: true}, exe, "2")
 	n := 0
 	for _, chain := range chains(t, path, exe) {
-		if slices.Contains(chain, "_PyEval_EvalFrameDefault") && chain[len(chain)-1] == "_start" {
+		if slices.Contains(chain, function) && chain[len(chain)-1] == "_start" {
 			n++
 		}
 	}

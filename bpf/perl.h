@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The functions that Perl runs. The interpreter of a thread has a list of stacks, the innermost first, each with an array
+ * of contexts: calls, evals, blocks and loops. A context has the statement that its caller runs. Package
+ * internal/runtimes describes the interpreter.
+ */
+#ifndef PERL_H
+#define PERL_H
+
+#include "runtime.h"
+
+/* Offsets in objects, in bytes: the same from 5.36 on in builds with threads. */
+enum {
+	PERL_STATEMENT = 208, /* in an interpreter: the statement that it runs */
+	PERL_STACK = 224,     /* its innermost stack */
+	PERL_SIZE = 4096,     /* more than its size: it also contains the statement of code that is being compiled */
+	STACK_CONTEXTS = 8,   /* in a stack */
+	STACK_BACK = 16,
+	STACK_LAST = 32, /* the number of the innermost context; -1: there is none */
+	STACK_BYTES = 40,
+	CONTEXT_TYPE = 0, /* in a context */
+	CONTEXT_STATEMENT = 16,
+	CONTEXT_RETURN = 48, /* where a call continues; 0: a native call has begun with it */
+	CONTEXT_FUNCTION = 72,
+	PERL_CONTEXT_BYTES = 104,
+	STATEMENT_TYPE = 32, /* of all instructions, the lower bits */
+	STATEMENT_LINE = 36,
+	STATEMENT_FILE = 48,
+	FUNCTION_BODY = 0, /* in a function */
+	FUNCTION_START = 40, /* in its body: its first instruction */
+	FUNCTION_NAME = 56, /* in its body: its name or what has it, and then its file */
+};
+
+/* The lower bits of CONTEXT_TYPE. */
+#define PERL_TYPE 0xf
+enum { PERL_SUB = 9, PERL_FORMAT = 10, PERL_EVAL = 11 };
+#define PERL_REAL 0x20 /* an eval of a file or a string, not of a block */
+
+/* What w->code_object is, in its lowest bits: a function, or the name of a file. */
+enum { PERL_MAIN = 1, PERL_TEXT = 2 };
+
+#define INSTRUCTION_TYPE 0x1ff
+
+#define PERL_LINES 256 /* the lines of a function have a number in so many, and the number of these lines above its address */
+
+/* perl_stack sets w->frame and w->last_frame to the contexts of the stack at w->thread, and w->thread to its caller's. */
+static inline_always int perl_stack(struct walk *w)
+{
+	if (read_object(w, w->thread, STACK_BYTES))
+		return 1;
+	w->thread = word(w, STACK_BACK);
+	w->last_frame = word(w, STACK_CONTEXTS);
+	w->frame = w->last_frame + (__s64)(__s32)half(w, STACK_LAST) * PERL_CONTEXT_BYTES;
+	return 0;
+}
+
+/* perl_interpreter sets w->thread to the innermost stack of the current thread: 0 if it has none. */
+__attribute__((noinline)) int perl_interpreter(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct perl *p;
+
+	if (!w)
+		return 0;
+	w->thread = 0;
+	p = body(w);
+	if (!p)
+		return 0;
+	w->interpreter = read_user(thread_variable(w, &p->context));
+	if (!w->interpreter)
+		return 0;
+	w->instr = read_user(w->interpreter + PERL_STATEMENT);
+	w->thread = read_user(w->interpreter + PERL_STACK);
+	if (w->thread && perl_stack(w))
+		w->frame = w->last_frame = w->thread = 0;
+	return 0;
+}
+
+/*
+ * perl_begin sets w->instr to the first statement of the function at w->code_object, which has not begun: the interpreter
+ * runs its caller's statement, at w->instr. The type of instruction shows whether the function begins with one.
+ */
+static inline_always void perl_begin(struct walk *w)
+{
+	__u64 start = read_user(read_user(w->code_object + FUNCTION_BODY) + FUNCTION_START);
+
+	if ((__u16)(read_user(start + STATEMENT_TYPE) ^ read_user(w->instr + STATEMENT_TYPE)) & INSTRUCTION_TYPE)
+		return;
+	w->instr = start;
+}
+
+/*
+ * perl_frame reads the context at w->frame and goes to its caller: it sets w->code_object to its function, to 0 if it has
+ * none, and to PERL_MAIN or PERL_TEXT with its file if it is the program or an eval; w->place; and w->line to the line of its
+ * statement. It returns 1 after the last one. The verifier checks it separately, as it does step.
+ */
+__attribute__((noinline)) int perl_frame(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 last, from, type, statement, caller, back, function;
+
+	if (!w || !w->last_frame)
+		return 1;
+	statement = w->instr;
+	w->code_object = w->place = 0;
+	if (w->frame < w->last_frame) {
+		if (w->thread) { /* a native function has begun a stack, to call what is in it */
+			last = w->out.head.frames + 2 * (__u64)w->out.head.interpreted - 1;
+			keep_whole(last);
+			if (w->out.head.interpreted && last < MAX_FRAMES + 2 * MAX_INTERPRETED)
+				w->out.words[last] |= FIRST_OF_CALL;
+			return perl_stack(w);
+		}
+		w->last_frame = 0;
+		w->code_object = PERL_MAIN;
+	} else {
+		from = w->frame - (WINDOW / PERL_CONTEXT_BYTES - 1) * PERL_CONTEXT_BYTES;
+		if (w->frame - w->seen_at >= w->seen)
+			look(w, from < w->last_frame ? w->last_frame : from); /* its callers' contexts, too */
+		if (read_stack(w, &type, w->frame + CONTEXT_TYPE, 1) ||
+		    read_stack(w, &caller, w->frame + CONTEXT_STATEMENT, 1) ||
+		    read_stack(w, &back, w->frame + CONTEXT_RETURN, 1) ||
+		    read_stack(w, &function, w->frame + CONTEXT_FUNCTION, 1))
+			return 1;
+		w->frame -= PERL_CONTEXT_BYTES;
+		if ((type & PERL_TYPE) == PERL_SUB || (type & PERL_TYPE) == PERL_FORMAT)
+			w->code_object = function & ((1ULL << NATIVE_SHIFT) - 8);
+		else if ((type & PERL_TYPE) == PERL_EVAL && type & PERL_REAL)
+			w->code_object = PERL_TEXT;
+		else
+			return 0;
+		w->place = back ? 0 : FIRST_OF_CALL;
+		if (statement == caller && !w->out.head.interpreted) {
+			if (w->code_object == PERL_TEXT)
+				w->code_object = 0;
+			else
+				perl_begin(w);
+			statement = w->instr;
+		}
+		w->instr = caller;
+	}
+	if (statement - w->interpreter < PERL_SIZE && w->code_object == PERL_MAIN)
+		w->code_object = 0; /* it does not run yet */
+	w->line = read_user(statement + STATEMENT_LINE);
+	if (w->code_object == PERL_MAIN || w->code_object == PERL_TEXT)
+		w->code_object |= read_user(statement + STATEMENT_FILE) & ((1ULL << NATIVE_SHIFT) - 8);
+	return 0;
+}
+
+/*
+ * perl_code adds the line to w->place and w->code_object, and sets w->check to a hash of the function, whose memory may
+ * be used for another one later: of its body, its name and its file, or of the first characters of the name of a file. It
+ * returns 1 if the function cannot be read.
+ */
+__attribute__((noinline)) int perl_code(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 h, lines;
+
+	if (!w)
+		return 1;
+	if (w->code_object & (PERL_MAIN | PERL_TEXT)) {
+		h = mix(w->code_object, read_user(w->code_object & ~7ULL));
+	} else {
+		h = read_user(w->code_object + FUNCTION_BODY);
+		if (read_object(w, h + FUNCTION_NAME, 16))
+			return 1;
+		h = mix(h, word(w, 0));
+		h = mix(h, word(w, 8));
+	}
+	lines = w->line / PERL_LINES & 0xffff;
+	w->check = (__u32)mix(h, lines) | 1;
+	w->code_object |= lines << NATIVE_SHIFT;
+	w->place |= 2 * (w->line % PERL_LINES);
+	return 0;
+}
+
+/* perl stores the frames of the Perl functions that the current thread runs, the innermost first. */
+static inline_always void perl(struct walk *w, __u32 slot)
+{
+	w->tls = thread_data(bpf_get_current_task());
+	w->last_frame = 0;
+	perl_interpreter(slot);
+	for (int i = 0; i < 4 * MAX_INTERPRETED; i++) {
+		if (perl_frame(slot))
+			break;
+		if (w->code_object && !perl_code(slot) && add_frame(slot))
+			break;
+	}
+}
+
+#endif

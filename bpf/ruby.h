@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The functions that CRuby runs. Each thread has a variable with its execution context, or that of the fiber that it
+ * runs: this has a stack, at whose end is the array of its frames, the innermost first. Package internal/runtimes
+ * describes the objects.
+ */
+#ifndef RUBY_H
+#define RUBY_H
+
+#include "runtime.h"
+
+/* Offsets in objects, in bytes: they are the same in all versions. */
+enum {
+	CONTEXT_STACK = 0, /* in an execution context */
+	CONTEXT_SIZE = 8,  /* in words */
+	CONTEXT_FRAME = 16,
+	CONTEXT_BYTES = 24,
+	FRAME_PC = 0, /* in a frame */
+	FRAME_ISEQ = 16,
+	FRAME_EP = 32, /* the environment, which begins with flags */
+	ISEQ_BODY = 16, /* in an instruction sequence */
+	BODY_SIZE = 0,  /* in its body: with its type */
+	BODY_CODE = 8,
+	BODY_PATH = 64,
+	BODY_LABEL = 80,
+	BODY_FIRST = 88,
+	BODY_BYTES = 96,
+};
+
+#define MAX_RUBY_STACK 0x10000000 /* words */
+
+#define FRAME_FINISH 0x20 /* flags: a native call began with this frame */
+#define FRAME_NATIVE 0x80 /* it belongs to a function in C */
+
+/* ruby_context sets w->frame and w->last_frame to the frames of the current thread: w->frame is 0 if it has none. */
+__attribute__((noinline)) int ruby_context(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct ruby *r;
+	__u64 stack, size, frame;
+
+	if (!w)
+		return 0;
+	w->frame = 0;
+	r = body(w);
+	if (!r || read_object(w, read_user(thread_variable(w, &r->context)), CONTEXT_BYTES))
+		return 0;
+	stack = word(w, CONTEXT_STACK);
+	size = word(w, CONTEXT_SIZE);
+	frame = word(w, CONTEXT_FRAME);
+	if (size > MAX_RUBY_STACK || frame < stack || frame >= stack + 8 * size)
+		return 0;
+	w->frame = frame;
+	w->last_frame = stack + 8 * size - r->frame_size; /* the outermost one is a placeholder */
+	return 0;
+}
+
+/*
+ * ruby_frame reads the frame at w->frame and goes to its caller: it sets w->code_object, 0 if the frame is none of a
+ * Ruby function, w->instr and w->place. It returns 1 at the end. The verifier checks it
+ * separately, as it does step.
+ */
+__attribute__((noinline)) int ruby_frame(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 iseq, ep, flags;
+	struct ruby *r;
+
+	if (!w)
+		return 1;
+	r = body(w);
+	/* The frames are next to each other: the window has several. */
+	if (!r || w->frame >= w->last_frame || read_stack(w, &w->instr, w->frame + FRAME_PC, 1) ||
+	    read_stack(w, &iseq, w->frame + FRAME_ISEQ, 1) || read_stack(w, &ep, w->frame + FRAME_EP, 1))
+		return 1;
+	w->frame += r->frame_size;
+	w->code_object = 0;
+	if (!w->instr || !iseq)
+		return 0;
+	if (bpf_probe_read_user(&flags, sizeof(flags), (void *)ep) || flags & FRAME_NATIVE)
+		return 0;
+	w->code_object = iseq;
+	w->place = flags & FRAME_FINISH ? FIRST_OF_CALL : 0;
+	return 0;
+}
+
+/*
+ * ruby_code sets w->check to a hash of the function's body, whose memory may be used for another one later, and w->place
+ * to the place of the instruction: the one before that which runs next.
+ */
+__attribute__((noinline)) int ruby_code(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 h, off;
+
+	if (!w || read_object(w, read_user(w->code_object + ISEQ_BODY), BODY_BYTES))
+		return 1;
+	off = w->instr - word(w, BODY_CODE);
+	w->place |= (off ? off - 8 : 0) & OFFSET_BITS;
+	h = mix(word(w, BODY_SIZE), word(w, BODY_CODE));
+	h = mix(h, word(w, BODY_PATH));
+	h = mix(h, word(w, BODY_LABEL));
+	w->check = (__u32)mix(h, word(w, BODY_FIRST)) | 1;
+	return 0;
+}
+
+/* ruby stores the frames of the Ruby functions that the current thread runs, the innermost first. */
+static inline_always void ruby(struct walk *w, __u32 slot)
+{
+	w->tls = thread_data(bpf_get_current_task());
+	ruby_context(slot);
+	for (int i = 0; i < MAX_INTERPRETED + MAX_INTERPRETED / 2; i++) {
+		if (!w->frame || ruby_frame(slot))
+			break;
+		if (w->code_object && !ruby_code(slot) && add_frame(slot))
+			break;
+	}
+}
+
+#endif

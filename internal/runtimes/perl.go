@@ -1,0 +1,271 @@
+package runtimes
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"gperf/internal/dso"
+)
+
+// perl is Perl's interpreter in a program or library, built with threads.
+type perl struct {
+	version byte // 36 is 5.36
+	context threadVariable
+	run     []Range // of the native functions that run Perl functions
+}
+
+// perlWalk is BPF's struct perl.
+type perlWalk struct{ Context threadVariable }
+
+// Versions whose objects have the offsets below, and those in bpf/perl.h.
+const (
+	perlFirst = 36
+	perlLast  = 40
+)
+
+// Offsets in objects, in bytes.
+const (
+	perlBody       = 0 // in all values: pointer to the rest
+	perlFlags      = 12
+	perlStash      = 32 // in the body of a function: its package, if it has a name of its own
+	perlNameAt     = 56 // its name, or the glob that has it
+	perlFile       = 64
+	perlCodeFlags  = 92
+	perlCodeSize   = 96
+	perlGlobName   = 32 // in the body of a glob
+	perlGlobStash  = 40
+	perlStashNames = 32 // in the body of a package: its name, or a list of names
+	perlNameCount  = 60 // 0 if it is a name
+	perlLength     = 4  // in a name
+	perlNameText   = 8
+)
+
+const (
+	perlNamed   = 0x8000    // perlCodeFlags: the function has a name of its own
+	perlHasName = 0x2000000 // perlFlags: the package has a name
+	perlUTF8    = 1         // flag after the text of a name: it is UTF-8, otherwise Latin-1
+	perlLines   = 256       // see bpf/perl.h
+	perlIsMain  = 1
+	perlIsText  = 2
+)
+
+// mayHavePerl reports whether a file, by its name, may have an interpreter: perl, perl5.36.0, libperl.so.5.36.
+func mayHavePerl(name string) bool {
+	base := path.Base(name)
+	return strings.HasPrefix(base, "perl") || strings.HasPrefix(base, "libperl")
+}
+
+// findPerl returns the interpreter in a file, or nil if the file has none.
+func findPerl(im *dso.Image) (Runtime, error) {
+	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
+		return nil, nil
+	}
+	symbols, err := im.Symbols(".dynsym") // extensions need them
+	if err != nil {
+		return nil, nil
+	}
+	p := &perl{}
+	var version uint64
+	for name, s := range symbols {
+		switch name {
+		case "PL_version":
+			version = s.Value
+		case "Perl_runops_standard", "Perl_runops_debug":
+			p.run = append(p.run, Range{s.Value, s.Value + s.Size})
+		}
+	}
+	if version == 0 || len(p.run) == 0 || p.run[0].Start == 0 {
+		return nil, nil
+	}
+	if off, ok := im.OffOfVaddr(version); ok {
+		if b, err := im.Bytes(off, 1); err == nil {
+			p.version = b[0]
+		}
+	}
+	if p.version < perlFirst || p.version > perlLast {
+		err = fmt.Errorf("%w 5.%d", ErrVersion, p.version)
+	} else if p.context, err = findThreadVariable(im, "PL_current_context"); err != nil {
+		err = errors.New("a build without threads")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("Perl in %s: %w", path.Base(im.Path), err)
+	}
+	return p, nil
+}
+
+// String implements Runtime.
+func (p *perl) String() string { return fmt.Sprintf("Perl 5.%d", p.version) }
+
+// DSO implements Runtime.
+func (p *perl) DSO() string { return dso.PerlName }
+
+// Walk implements Runtime.
+func (p *perl) Walk(bias uint64) Walk { return newWalk(KindPerl, &perlWalk{p.context.at(bias)}) }
+
+// Runs implements Runtime.
+func (p *perl) Runs(vaddr uint64) bool {
+	return slices.ContainsFunc(p.run, func(r Range) bool { return r.Contains(vaddr) })
+}
+
+// Function implements Runtime: a function is perlLines lines of one, whose number is frame.Native. Perl has no table of
+// lines; the offset of an instruction is that of its line.
+func (p *perl) Function(mem io.ReaderAt, frame Interpreted) (f *Function, err error) {
+	at := frame.Code &^ 7
+	switch frame.Code & 7 {
+	case 0:
+		f, err = perlFunction(mem, at, frame)
+	case perlIsMain:
+		f, err = perlText(mem, at, frame, "(main)")
+	case perlIsText:
+		f, err = perlText(mem, at, frame, "(eval)")
+	default:
+		err = errors.New("not a function")
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.Size = 2 * perlLines
+	for i := range uint32(perlLines) {
+		f.Lines = append(f.Lines, Line{2 * i, int32(uint32(frame.Native)*perlLines + i)})
+	}
+	return f, nil
+}
+
+// perlCheck completes the hash that BPF makes of a function: perl_code in bpf/perl.h.
+func perlCheck(h uint64, frame Interpreted) error {
+	if uint32(mix(h, uint64(frame.Native)))|1 != frame.Check {
+		return ErrChanged
+	}
+	return nil
+}
+
+// perlText reads the code of a file or of a string. Its name tells which.
+func perlText(mem io.ReaderAt, file uint64, frame Interpreted, name string) (*Function, error) {
+	b, err := readAt(mem, file, 8)
+	if err != nil {
+		return nil, err
+	}
+	if err := perlCheck(mix(frame.Code, binary.LittleEndian.Uint64(b)), frame); err != nil {
+		return nil, err
+	}
+	text, err := perlString(mem, file)
+	return &Function{Name: name, File: text}, err
+}
+
+// perlFunction reads a function.
+func perlFunction(mem io.ReaderAt, at uint64, frame Interpreted) (*Function, error) {
+	body, err := perlWord(mem, at+perlBody)
+	if err != nil {
+		return nil, err
+	}
+	b, err := readAt(mem, body, perlCodeSize)
+	if err != nil {
+		return nil, err
+	}
+	le := binary.LittleEndian
+	name, file, stash := le.Uint64(b[perlNameAt:]), le.Uint64(b[perlFile:]), le.Uint64(b[perlStash:])
+	if err := perlCheck(mix(mix(body, name), file), frame); err != nil {
+		return nil, err
+	}
+	f := &Function{}
+	if le.Uint32(b[perlCodeFlags:])&perlNamed == 0 { // a glob has the name
+		if name, stash, err = perlGlob(mem, name); err != nil {
+			return nil, fmt.Errorf("name: %w", err)
+		}
+	}
+	if f.Name, err = perlName(mem, name); err != nil {
+		return nil, fmt.Errorf("name: %w", err)
+	}
+	if of := perlPackage(mem, stash); of != "" {
+		f.Name = shown(of + "::" + f.Name)
+	}
+	f.File, err = perlString(mem, file)
+	return f, err
+}
+
+// perlGlob returns where the name of a glob and its package are.
+func perlGlob(mem io.ReaderAt, glob uint64) (name, stash uint64, err error) {
+	body, err := perlWord(mem, glob+perlBody)
+	if err != nil {
+		return 0, 0, err
+	}
+	b, err := readAt(mem, body, perlGlobStash+8)
+	if err != nil {
+		return 0, 0, err
+	}
+	return binary.LittleEndian.Uint64(b[perlGlobName:]), binary.LittleEndian.Uint64(b[perlGlobStash:]), nil
+}
+
+// perlPackage reads the name of a package: "" if it has none.
+func perlPackage(mem io.ReaderAt, stash uint64) string {
+	head, err := readAt(mem, stash, 16)
+	if err != nil || binary.LittleEndian.Uint32(head[perlFlags:])&perlHasName == 0 {
+		return ""
+	}
+	b, err := readAt(mem, binary.LittleEndian.Uint64(head[perlBody:]), perlNameCount+4)
+	if err != nil {
+		return ""
+	}
+	name := binary.LittleEndian.Uint64(b[perlStashNames:])
+	if binary.LittleEndian.Uint32(b[perlNameCount:]) != 0 {
+		if name, err = perlWord(mem, name); err != nil {
+			return ""
+		}
+	}
+	text, _ := perlName(mem, name)
+	return text
+}
+
+// perlName reads a name.
+func perlName(mem io.ReaderAt, addr uint64) (string, error) {
+	n, err := readAt(mem, addr+perlLength, 4)
+	if err != nil {
+		return "", err
+	}
+	length := binary.LittleEndian.Uint32(n)
+	if length > 1<<20 {
+		return "", errString
+	}
+	b, err := readAt(mem, addr+perlNameText, int(length)+2)
+	if err != nil {
+		return "", err
+	}
+	text := b[:min(length, maxName)]
+	if b[length+1]&perlUTF8 == 0 {
+		return shown(decode(text, 1)), nil
+	}
+	return shown(string(text)), nil
+}
+
+// perlString reads a text that ends with a zero byte. What follows it need not be memory.
+func perlString(mem io.ReaderAt, addr uint64) (string, error) {
+	const part = 64
+	var text []byte
+	for len(text) < maxName {
+		b, err := readAt(mem, addr, int(part-addr%part))
+		if err != nil {
+			return "", err
+		}
+		if i := bytes.IndexByte(b, 0); i >= 0 {
+			return shown(string(append(text, b[:i]...))), nil
+		}
+		text = append(text, b...)
+		addr += uint64(len(b))
+	}
+	return shown(string(text)), nil
+}
+
+// perlWord reads a word.
+func perlWord(mem io.ReaderAt, addr uint64) (uint64, error) {
+	b, err := readAt(mem, addr, 8)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint64(b), nil
+}

@@ -1,0 +1,142 @@
+package runtimes
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"gperf/internal/dso"
+)
+
+// ruby is CRuby's interpreter in a program or library.
+type ruby struct {
+	version [3]int
+	layout  rubyLayout
+	// context is the variable with the thread's execution context, which has the list of frames.
+	context threadVariable
+	// exec are the vaddrs of the native function that begins to run Ruby functions, and of its rarely executed part.
+	exec []Range
+}
+
+// rubyLayout are the offsets that differ between versions, in bytes. The others are constants, the same on all 64-bit
+// machines.
+type rubyLayout struct {
+	frameSize uint64 // of rb_control_frame_t
+	lines     int    // iseq_insn_info, in rb_iseq_constant_body
+	lineSize  uint64 // of iseq_insn_info_entry
+	shortLen  bool   // strings in their object have their length in the object's flags
+}
+
+// rubyWalk is what BPF's struct ruby has.
+type rubyWalk struct {
+	Context   threadVariable
+	FrameSize uint64
+}
+
+// rubyLayouts are the layouts of 3.0 to 3.4, by the minor version (vm_core.h, iseq.h).
+var rubyLayouts = []rubyLayout{
+	{frameSize: 56, lines: 120, lineSize: 8, shortLen: true},
+	{frameSize: 64, lines: 120, lineSize: 12, shortLen: true},
+	{frameSize: 56, lines: 112, lineSize: 12},
+	{frameSize: 56, lines: 112, lineSize: 12},
+	{frameSize: 56, lines: 112, lineSize: 12},
+}
+
+// String implements Runtime.
+func (r *ruby) String() string {
+	return fmt.Sprintf("Ruby %d.%d.%d", r.version[0], r.version[1], r.version[2])
+}
+
+// DSO implements Runtime.
+func (r *ruby) DSO() string { return dso.RubyName }
+
+// Walk implements Runtime.
+func (r *ruby) Walk(bias uint64) Walk {
+	return newWalk(KindRuby, &rubyWalk{Context: r.context.at(bias), FrameSize: r.layout.frameSize})
+}
+
+// Runs implements Runtime.
+func (r *ruby) Runs(vaddr uint64) bool {
+	return slices.ContainsFunc(r.exec, func(e Range) bool { return e.Contains(vaddr) })
+}
+
+// mayHaveRuby reports whether a file, by its name, may have an interpreter: libruby-3.1.so.3.1.2, ruby.
+func mayHaveRuby(name string) bool { return strings.Contains(path.Base(name), "ruby") }
+
+// findRuby returns the interpreter in a file, or nil if the file has none.
+func findRuby(im *dso.Image) (Runtime, error) {
+	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
+		return nil, nil
+	}
+	r := &ruby{}
+	s := r.symbols(im)
+	if s.version == 0 {
+		return nil, nil
+	}
+	err := r.setVersion(im, s.version)
+	if err == nil {
+		if r.context, err = findThreadVariable(im, "ruby_current_ec"); err != nil {
+			r.context, err = contextFromCode(im, s.threadCurrent)
+		}
+	}
+	if err == nil && len(r.exec) == 0 {
+		r.exec, err = execFromTables(im)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("Ruby in %s: %w", path.Base(im.Path), err)
+	}
+	return r, nil
+}
+
+// rubyPlaces are the vaddrs of symbols that all files have.
+type rubyPlaces struct{ version, threadCurrent uint64 }
+
+// symbols finds the functions that run Ruby functions, which stripped files do not have from 3.2 on.
+func (r *ruby) symbols(im *dso.Image) (p rubyPlaces) {
+	for _, section := range []string{".dynsym", ".symtab"} {
+		symbols, err := im.Symbols(section)
+		if err != nil {
+			continue
+		}
+		for name, s := range symbols {
+			if s.Shndx == uint16(elf.SHN_UNDEF) {
+				continue
+			}
+			switch name {
+			case "ruby_version":
+				p.version = s.Value
+			case "rb_thread_current":
+				p.threadCurrent = s.Value
+			case "rb_vm_exec", "rb_vm_exec.cold", "rb_vm_exec.part.0", "vm_exec", "vm_exec.cold", "vm_exec.part.0":
+				if e := (Range{s.Value, s.Value + s.Size}); !slices.Contains(r.exec, e) {
+					r.exec = append(r.exec, e)
+				}
+			}
+		}
+	}
+	return p
+}
+
+// setVersion reads the version from a file, and sets the layout.
+func (r *ruby) setVersion(im *dso.Image, at uint64) error {
+	off, ok := im.OffOfVaddr(at)
+	if !ok {
+		return ErrVersion
+	}
+	b, err := im.Bytes(off, 8)
+	if err != nil {
+		return err
+	}
+	v := &r.version
+	if n, _ := fmt.Sscanf(string(b), "%d.%d.%d", &v[0], &v[1], &v[2]); n < 3 {
+		return ErrVersion
+	}
+	if v[0] != 3 || v[1] < 0 || v[1] >= len(rubyLayouts) {
+		return fmt.Errorf("%w %d.%d", ErrVersion, v[0], v[1])
+	}
+	r.layout = rubyLayouts[v[1]]
+	return nil
+}

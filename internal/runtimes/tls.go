@@ -1,0 +1,113 @@
+package runtimes
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"gperf/internal/dso"
+)
+
+// threadVariable is where each thread has a variable of its own. BPF's struct thread_variable has the same layout.
+type threadVariable struct {
+	Slot   uint64 // address of what the dynamic linker has stored, a vaddr until it is passed to BPF
+	Offset uint64 // in the thread's own data, or in the module's part of it
+	Kind   uint32 // one of the following
+	_      uint32
+}
+
+// How a thread's address of a variable is found.
+const (
+	threadFixed      = iota + 1 // Offset, from the thread's pointer
+	threadOffset                // the slot has the offset
+	threadModule                // the slot has the number of the module
+	threadDescriptor            // the slot has a function, and the offset or where the module's number and offset are
+)
+
+// at returns the variable of a file that is loaded with a bias.
+func (v threadVariable) at(bias uint64) threadVariable {
+	if v.Slot != 0 {
+		v.Slot += bias
+	}
+	return v
+}
+
+// threadKinds are the relocations by which the dynamic linker stores where a variable is.
+var threadKinds = map[elf.Machine]map[uint32]uint32{
+	elf.EM_X86_64: {uint32(elf.R_X86_64_TPOFF64): threadOffset, uint32(elf.R_X86_64_DTPMOD64): threadModule,
+		uint32(elf.R_X86_64_TLSDESC): threadDescriptor},
+	elf.EM_AARCH64: {uint32(elf.R_AARCH64_TLS_TPREL64): threadOffset, uint32(elf.R_AARCH64_TLS_DTPMOD64): threadModule,
+		uint32(elf.R_AARCH64_TLSDESC): threadDescriptor},
+}
+
+// findThreadVariable returns where the threads of a program or library have a variable.
+func findThreadVariable(im *dso.Image, name string) (v threadVariable, err error) {
+	for _, section := range []string{".dynsym", ".symtab"} {
+		symbols, err := im.Symbols(section)
+		if err != nil {
+			continue
+		}
+		index := -1
+		for n, s := range symbols {
+			if index++; n == name && elf.ST_TYPE(s.Info) == elf.STT_TLS && s.Shndx != uint16(elf.SHN_UNDEF) {
+				return findSlot(im, s, uint32(index), section == ".dynsym")
+			}
+		}
+	}
+	return v, fmt.Errorf("no variable %s", name)
+}
+
+// findSlot returns where the threads have the variable of a symbol: number index of the dynamic symbols, if dynamic.
+// Relocations of other symbols have the variable's offset as their addend.
+func findSlot(im *dso.Image, s elf.Sym64, index uint32, dynamic bool) (v threadVariable, err error) {
+	le := binary.LittleEndian
+	for _, section := range im.Sections() {
+		if section.Type != elf.SHT_RELA || section.Flags&elf.SHF_ALLOC == 0 {
+			continue
+		}
+		b, err := im.Data(section)
+		for ; err == nil && len(b) >= 24; b = b[24:] {
+			info, addend := le.Uint64(b[8:]), le.Uint64(b[16:])
+			kind := threadKinds[im.Machine][elf.R_TYPE64(info)]
+			sym := elf.R_SYM64(info)
+			switch {
+			case kind == 0, sym != 0 && (!dynamic || sym != index):
+			case kind == threadModule: // the same for all variables of the file
+				return threadVariable{Slot: le.Uint64(b), Offset: s.Value, Kind: kind}, nil
+			case sym != 0 || addend == s.Value:
+				v = threadVariable{Slot: le.Uint64(b), Kind: kind}
+			}
+		}
+	}
+	if v.Kind == 0 {
+		return fixedVariable(im, s)
+	}
+	return v, nil
+}
+
+// fixedVariable returns a variable of a program, whose place the linker has known: the data of programs are next to the
+// thread's pointer, before it on x86-64 and 16 bytes after it on arm64.
+func fixedVariable(im *dso.Image, s elf.Sym64) (v threadVariable, err error) {
+	start, end, align := uint64(math.MaxUint64), uint64(0), uint64(1)
+	for _, section := range im.Sections() {
+		if section.Flags&elf.SHF_TLS != 0 {
+			start, end = min(start, section.Addr), max(end, section.Addr+section.Size)
+			align = max(align, section.Addralign)
+		}
+	}
+	if im.Section(".interp") == nil && im.Type != elf.ET_EXEC || start > end || align&(align-1) != 0 {
+		return v, fmt.Errorf("unknown place of the thread's data")
+	}
+	up := func(n uint64) uint64 { return (n + align - 1) &^ (align - 1) }
+	v.Kind = threadFixed
+	switch im.Machine {
+	case elf.EM_X86_64:
+		v.Offset = s.Value - up(end-start)
+	case elf.EM_AARCH64:
+		v.Offset = s.Value + up(16)
+	default:
+		return v, fmt.Errorf("unknown place of the thread's data on %s", im.Machine)
+	}
+	return v, nil
+}
