@@ -2,8 +2,8 @@ package runtimes
 
 import "encoding/binary"
 
-// v8Baseline is where code of V8's first compiler (Sparkplug) is, and which bytecode each part of it is from: offsets in
-// its Code object. The compiler makes code for one bytecode after the other.
+// v8Baseline is where code of V8's first compiler (Sparkplug) is, and which bytecode each part of it is from: offsets
+// in its Code object. The compiler makes code for one bytecode after the other.
 type v8Baseline struct {
 	start  uint64 // the address of the instructions, or they are here
 	inside bool
