@@ -87,7 +87,7 @@ struct code_heap { /* hotspot.Heap */
 };
 
 /* runtimes.Kind. */
-enum { RUNTIME_PYTHON = 1, RUNTIME_RUBY = 2, RUNTIME_PHP = 3, RUNTIME_PERL = 4 };
+enum { RUNTIME_PYTHON = 1, RUNTIME_RUBY = 2, RUNTIME_PHP = 3, RUNTIME_PERL = 4, RUNTIME_V8 = 5 };
 
 /* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
 struct runtime {
@@ -138,6 +138,16 @@ struct php {
 /* Perl. Package internal/runtimes has the same layout. */
 struct perl {
 	struct thread_variable context; /* the thread's interpreter */
+};
+
+/* V8: offsets in frames and objects, in bytes. Package internal/runtimes has the same layout. */
+struct v8 {
+	__u64 builtins_start, builtins_end; /* vaddrs of builtins, which run interpreted functions */
+	__s16 context, function, bytecode, offset; /* below the frame pointer */
+	__u16 shared;                      /* in a JSFunction: its SharedFunctionInfo */
+	__u16 data, script, literal;       /* in that */
+	__u16 script_id;                   /* in a Script */
+	__u16 bytecode_header;             /* the size of what precedes the instructions in a BytecodeArray */
 };
 
 ARRAY(mappings, struct mapping);

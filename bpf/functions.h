@@ -9,6 +9,7 @@
 #include "php.h"
 #include "python.h"
 #include "ruby.h"
+#include "v8.h"
 
 /* functions stores the frames of the functions that the process's runtime runs. */
 static inline_always void functions(struct walk *w, __u32 slot)
@@ -32,6 +33,9 @@ static inline_always void functions(struct walk *w, __u32 slot)
 		break;
 	case RUNTIME_PHP:
 		php(w, slot);
+		break;
+	case RUNTIME_V8:
+		v8(w, slot);
 		break;
 	}
 }

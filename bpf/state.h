@@ -157,6 +157,9 @@ struct walk {
 	__u64 code_object;
 	__u64 instr;      /* of PHP and Ruby: address of the frame's instruction; of Perl: of its statement */
 	__u32 line;       /* of Perl: of the frame's statement */
+	__u64 bytecode;   /* of V8: the frame's, if its code is generated */
+	__u64 function, shared, data, checked; /* of V8: the previous function, what it has; check is of checked */
+	__u32 number;     /* of V8: of the native frame */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */
 	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames */

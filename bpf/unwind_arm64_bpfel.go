@@ -200,6 +200,13 @@ type unwindWalk struct {
 	CodeObject  uint64
 	Instr       uint64
 	Line        uint32
+	_           [4]byte
+	Bytecode    uint64
+	Function    uint64
+	Shared      uint64
+	Data        uint64
+	Checked     uint64
+	Number      uint32
 	Place       uint32
 	Check       uint32
 	_           [4]byte

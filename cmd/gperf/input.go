@@ -83,7 +83,7 @@ func (in *inputFlags) addFilters(s *pflag.FlagSet) {
 	s.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
 	s.BoolVar(&in.guests, "guest", false, "show samples of virtual machines, too, without symbols")
 	in.addNoIdle(s)
-	s.BoolVar(&in.noNative, "no-native", false, "where functions of Python, Ruby, PHP run, only these")
+	s.BoolVar(&in.noNative, "no-native", false, "where runtimes run functions, show these and the kernel")
 	s.StringVar(&in.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
 	in.addWeight(s)
 }

@@ -17,10 +17,11 @@ const (
 	KindRuby   Kind = 2
 	KindPHP    Kind = 3
 	KindPerl   Kind = 4
+	KindV8     Kind = 5
 )
 
 // Known lists the versions whose functions have names.
-const Known = "CPython 3.8 to 3.14, Ruby 3.0 to 3.4, PHP 8.0 to 8.4, Perl 5.36 to 5.40"
+const Known = "CPython 3.8 to 3.14, Ruby 3.0 to 3.4, PHP 8.0 to 8.4, Perl 5.36 to 5.40, Node.js 18 to 24"
 
 // Runtime is a runtime in a program or library.
 type Runtime interface {
@@ -65,6 +66,7 @@ var finders = []struct {
 	{mayHaveRuby, findRuby},
 	{mayHavePHP, findPHP},
 	{mayHavePerl, findPerl},
+	{mayHaveV8, findV8},
 }
 
 // MayHave reports whether a file may have a runtime, by its name: libpython3.11.so.1.0, python3.
