@@ -25,6 +25,7 @@ type interpreter struct {
 	bias   uint64
 	number uint32 // in BPF
 	codes  map[codeID]place
+	bound  map[runtimes.NativeFrame]runtimes.Bound // of a runtimes.Native
 }
 
 // codeID identifies a code object of an address space.
@@ -130,6 +131,9 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 	}
 	in := p.space.interpreter
 	n.decode(data[8*head.Frames:][:16*head.Interpreted])
+	if native, ok := in.file.runtime.(runtimes.Native); ok {
+		return n.bind(p, native, frames, time)
+	}
 	natives := in.calls(frames)
 	// The first native frame may be missing, if its interpreted frame is not known yet or it is in the part of the
 	// function that no symbol names; the last ones, if the walk has ended early.
@@ -166,15 +170,15 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 // Interpret returns the frames of a stack that a program has sent as output o, with its interpreted frames.
 func (j *Merged) Interpret(o Output, s *bpf.Stack) []byte {
 	pid := int32(o.TID)
-	if j.names == nil || len(s.Interpreted) == 0 {
+	head := bpf.Head{End: bpf.EndEntry, Frames: uint32(len(s.User) / 8), Interpreted: uint32(len(s.Interpreted) / 16)}
+	if !j.names.applies(pid, &head) {
 		return s.User
 	}
 	p := j.names.procs.byPID[pid]
 	if p == nil {
 		return s.User
 	}
-	head := bpf.Head{End: bpf.EndEntry, Exec: p.execSeq, Frames: uint32(len(s.User) / 8),
-		Interpreted: uint32(len(s.Interpreted) / 16)}
+	head.Exec = p.execSeq
 	return bytes.Clone(j.names.insert(pid, o.Time, &head, slices.Concat(s.User, s.Interpreted)))
 }
 
@@ -257,9 +261,7 @@ func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, t
 func (n *interpreted) read(pid int32, in *interpreter, f runtimes.Interpreted) (at place) {
 	fn, err := in.file.runtime.Function(procMem(pid), f)
 	if err != nil {
-		if errors.Is(err, unix.EPERM) || errors.Is(err, fs.ErrPermission) {
-			n.count.Denied = true
-		}
+		n.unread(err)
 		return place{}
 	}
 	ip, ok := n.set.Add(in.file.runtime.DSO(), fn)
@@ -268,6 +270,13 @@ func (n *interpreted) read(pid int32, in *interpreter, f runtimes.Interpreted) (
 		return place{}
 	}
 	return place{ip, fn.Size}
+}
+
+// unread notes why memory of a process could not be read.
+func (n *interpreted) unread(err error) {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, fs.ErrPermission) {
+		n.count.Denied = true
+	}
 }
 
 // describe adds the mappings of functions that samples need and the recording lacks, with a time before those samples,

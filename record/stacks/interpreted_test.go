@@ -116,6 +116,61 @@ func TestInsert(t *testing.T) {
 	}
 }
 
+// boundRuntime is a runtime with native frames: those that BPF has read something for run its function, and those in
+// generated code two functions with the code objects 1 and 2.
+type boundRuntime struct {
+	testRuntime
+	binds *int
+}
+
+func (b boundRuntime) Bind(_ io.ReaderAt, f runtimes.NativeFrame) (runtimes.Bound, error) {
+	*b.binds++
+	if f.Has {
+		return runtimes.Bound{Functions: []runtimes.Interpreted{f.Passed}, Replaces: f.Generated}, nil
+	}
+	if f.IP < 0x8000 || f.IP >= 0x8800 {
+		return runtimes.Bound{}, errors.New("no function")
+	}
+	return runtimes.Bound{Functions: []runtimes.Interpreted{{Code: 1, Check: 9}, {Code: 2, Check: 9, Off: 6}},
+		Replaces: true}, nil
+}
+
+// TestBind checks where the functions of native frames are put into a stack. Generated code is at 0x8000 to 0x8fff.
+func TestBind(t *testing.T) {
+	const check = 9 << 32
+	for _, c := range []struct {
+		name   string
+		frames []uint64
+		passed []uint64
+		want   string
+	}{
+		{"a frame in a file", []uint64{0x5000, 0x1801, 0x6000}, []uint64{3 | 1<<48, check | 20}, "5000 1801 f3+20 6000"},
+		{"generated code", []uint64{0x8000, 0x8801, 0x6000}, []uint64{3 | 1<<48, check}, "f1+0 f2+6 f3+0 6000"},
+		{"the return address after generated code", []uint64{0x5000, 0x8000}, nil, "5000 8000"},
+		{"an unknown function", []uint64{0x8800}, []uint64{0xdead0, check}, "8800"},
+		{"no function", []uint64{0x8900, 0x8800}, nil, "8900 f1+0 f2+6"},
+		{"wrong numbers", []uint64{0x5000, 0x8000}, []uint64{3 | 1<<48, check, 3, check, 3 | 9<<48, check}, "5000 8000"},
+	} {
+		n, p := testInterpreted(1, 2, 3)
+		binds := 0
+		p.space.interpreter.file.runtime = boundRuntime{binds: &binds}
+		p.space.insert(mapping{start: 0x8000, end: 0x9000, file: &mappedFile{name: anonymous}})
+		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: uint32(len(c.frames)), Interpreted: uint32(len(c.passed) / 2)}
+		for range 2 {
+			if !n.applies(1, &head) {
+				t.Error("does not apply")
+			}
+			got := p.space.interpreter.describe(n.insert(1, 100, &head, words(append(c.frames, c.passed...)...)))
+			if got != c.want {
+				t.Errorf("%s: %s, want %s", c.name, got, c.want)
+			}
+			if binds > len(c.frames) {
+				t.Errorf("%s: %d calls of Bind", c.name, binds)
+			}
+		}
+	}
+}
+
 // TestInsertOther checks that the functions of another program are not those of a process.
 func TestInsertOther(t *testing.T) {
 	n, _ := testInterpreted(1)

@@ -122,7 +122,7 @@ func (j *Merged) join(f *bpfStack, rec []byte, tid, time uint64, chain, most int
 	}
 	frames := f.data[:8*f.head.Frames]
 	j.ended(f.head, int32(tid), time, frames)
-	if f.head.Interpreted > 0 && j.names != nil {
+	if j.names.applies(int32(tid), &f.head) {
 		frames = j.names.insert(int32(tid), time, &f.head, f.data)
 	}
 	j.add(rec, chain, most, frames)

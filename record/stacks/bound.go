@@ -1,0 +1,81 @@
+package stacks
+
+import (
+	"encoding/binary"
+
+	"gperf/bpf"
+	"gperf/internal/runtimes"
+)
+
+// applies reports whether a stack of a process may have functions to insert.
+func (n *interpreted) applies(pid int32, head *bpf.Head) bool {
+	if n == nil || head.Interpreted > 0 {
+		return n != nil
+	}
+	p := n.procs.byPID[pid]
+	if p == nil || p.space.interpreter == nil {
+		return false
+	}
+	_, native := p.space.interpreter.file.runtime.(runtimes.Native)
+	return native
+}
+
+// bind returns a stack's words with the functions that its native frames run: in the place of generated code, or after
+// the frame that runs them. n.list is what BPF has passed for the frames, in their order.
+func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, time uint64) []byte {
+	n.words = n.words[:0]
+	passed := n.list
+	for i := 0; i < len(frames); i += 8 {
+		word := frames[i : i+8]
+		f := runtimes.NativeFrame{IP: binary.LittleEndian.Uint64(word)}
+		if i > 0 {
+			f.IP-- // a return address
+		}
+		for len(passed) > 0 && int(passed[0].Native) <= i/8 {
+			f.Has, f.Passed = int(passed[0].Native) == i/8, passed[0]
+			passed = passed[1:]
+		}
+		f.Generated = p.space.generated(f.IP)
+		if !f.Has && !f.Generated {
+			n.words = append(n.words, word...)
+			continue
+		}
+		b := n.bound(p, native, f)
+		before := len(n.words)
+		if !b.Replaces {
+			n.words = append(n.words, word...)
+		}
+		for _, fn := range b.Functions {
+			n.add(p, p.space.interpreter, fn, time)
+		}
+		if len(n.words) == before {
+			n.words = append(n.words, word...) // none of its functions has a name
+		}
+	}
+	return n.words
+}
+
+// bound returns the functions of a native frame, of which it remembers the latest.
+func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.NativeFrame) runtimes.Bound {
+	in := p.space.interpreter
+	if b, ok := in.bound[f]; ok {
+		return b
+	}
+	b, err := native.Bind(procMem(p.pid), f)
+	if err != nil {
+		n.unread(err)
+		n.count.Unnamed++
+		b = runtimes.Bound{}
+	}
+	if in.bound == nil || len(in.bound) >= maxCodes {
+		in.bound = map[runtimes.NativeFrame]runtimes.Bound{}
+	}
+	in.bound[f] = b
+	return b
+}
+
+// generated reports whether an address is in code without a file, or in that of a virtual machine.
+func (s *addrSpace) generated(ip uint64) bool {
+	m := s.find(ip)
+	return m != nil && (m.file.isAnonymous() || m.file.vm != nil || m.file.jit != nil)
+}
