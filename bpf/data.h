@@ -87,7 +87,7 @@ struct code_heap { /* hotspot.Heap */
 };
 
 /* runtimes.Kind. */
-enum { RUNTIME_PYTHON = 1, RUNTIME_PHP = 3 };
+enum { RUNTIME_PYTHON = 1, RUNTIME_PHP = 3, RUNTIME_JAVA = 6 };
 
 /* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
 struct runtime {
@@ -116,6 +116,12 @@ struct php {
 	__u16 function_size; /* the part of a function that is read, and in it: */
 	__u16 count, code, file, first_line;
 	__u16 zero[3];
+};
+
+/* HotSpot: offset from an interpreted frame's frame pointer, in bytes. */
+struct java {
+	__s32 bytecode; /* of the address of the bytecode */
+	__u32 zero;
 };
 
 ARRAY(mappings, struct mapping);

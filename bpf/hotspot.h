@@ -307,11 +307,15 @@ static inline_always int entering(struct walk *w, struct code_heap *h)
  */
 static inline_always int interpreted(struct walk *w, struct code_heap *h)
 {
-	__u64 fp = w->fp, sender;
+	__u64 fp = w->fp, at, sender;
 	int end;
 
 	if (w->all && !entering(w, h))
 		return END_NONE;
+	at = w->n;
+	keep_whole(at);
+	if (at < MAX_FRAMES)
+		w->fps[at] = fp | INTERPRETED_FRAME;
 	if (read_stack(w, &sender, fp - 8, 1))
 		return END_UNREADABLE;
 	end = framed(w, h, fp);

@@ -33,6 +33,7 @@ struct head {
  */
 #define MAX_INTERPRETED 512
 #define NATIVE_SHIFT 48
+#define INTERPRETED_FRAME 1 /* in a frame pointer: the native frame is that of a method that HotSpot's interpreter runs */
 #define FIRST_OF_CALL 1
 #define OFFSET_BITS 0x7ffffffe
 
@@ -155,9 +156,10 @@ struct walk {
 	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame */
 	__u64 code_object;
 	__u64 instr;      /* of PHP: address of the frame's instruction */
+	__u64 native;     /* of Java: number of the native frame */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */
-	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames */
+	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames, with INTERPRETED_FRAME */
 	__u64 object[OBJECT / 8 + 1];
 	struct known_thread threads[KNOWN_THREADS];
 	__u64 codes[KNOWN_CODES];

@@ -198,6 +198,7 @@ type unwindWalk struct {
 	Frame       uint64
 	CodeObject  uint64
 	Instr       uint64
+	Native      uint64
 	Place       uint32
 	Check       uint32
 	Fps         [1024]uint64

@@ -15,6 +15,7 @@ type Kind uint32
 const (
 	KindPython Kind = 1
 	KindPHP    Kind = 3
+	KindJava   Kind = 6
 )
 
 // Known lists the versions whose functions have names.
@@ -61,6 +62,7 @@ var finders = []struct {
 }{
 	{mayHavePython, findPython},
 	{mayHavePHP, findPHP},
+	{mayHaveJava, findJava},
 }
 
 // MayHave reports whether a file may have a runtime, by its name: libpython3.11.so.1.0, python3.

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"encoding/binary"
+	"time"
 
 	"gperf/bpf"
 	"gperf/internal/runtimes"
@@ -58,6 +59,12 @@ func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, ti
 // bound returns the functions of a native frame, of which it remembers the latest.
 func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.NativeFrame) runtimes.Bound {
 	in := p.space.interpreter
+	if r, ok := native.(runtimes.Renewed); ok && time.Since(in.renewed) > time.Second {
+		in.renewed = time.Now()
+		if r.Stale(procMem(p.pid)) {
+			clear(in.bound)
+		}
+	}
 	if b, ok := in.bound[f]; ok {
 		return b
 	}
