@@ -87,7 +87,7 @@ struct code_heap { /* hotspot.Heap */
 };
 
 /* runtimes.Kind. */
-enum { RUNTIME_PYTHON = 1, RUNTIME_PHP = 3, RUNTIME_JAVA = 6 };
+enum { RUNTIME_PYTHON = 1, RUNTIME_PHP = 3, RUNTIME_V8 = 5, RUNTIME_JAVA = 6 };
 
 /* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
 struct runtime {
@@ -122,6 +122,16 @@ struct php {
 struct java {
 	__s32 bytecode; /* of the address of the bytecode */
 	__u32 zero;
+};
+
+/* V8: offsets in frames and objects, in bytes. Package internal/runtimes has the same layout. */
+struct v8 {
+	__u64 builtins_start, builtins_end; /* the code of builtins, which run interpreted functions */
+	__s16 context, function, bytecode, offset; /* below the frame pointer */
+	__u16 shared;                      /* in a JSFunction: its SharedFunctionInfo */
+	__u16 data, script, literal;       /* in that */
+	__u16 script_id;                   /* in a Script */
+	__u16 bytecode_header;             /* the size of what precedes the instructions in a BytecodeArray */
 };
 
 ARRAY(mappings, struct mapping);

@@ -8,6 +8,7 @@
 #include "java.h"
 #include "php.h"
 #include "python.h"
+#include "v8.h"
 
 /* functions stores the frames of the functions that the process's runtime runs. */
 static inline_always void functions(struct walk *w, __u32 slot)
@@ -28,6 +29,9 @@ static inline_always void functions(struct walk *w, __u32 slot)
 		break;
 	case RUNTIME_PHP:
 		php(w, slot);
+		break;
+	case RUNTIME_V8:
+		v8(w, slot);
 		break;
 	}
 }

@@ -14,7 +14,7 @@
 #define JAVA_CODE 0x11000    /* maximum distance from JAVA_CONST's object to a bytecode */
 
 /*
- * java_frame stores the interpreted frame with the native frame of number w->native. The verifier checks it separately,
+ * java_frame stores the interpreted frame with the native frame of number w->number. The verifier checks it separately,
  * as it does step.
  */
 __attribute__((noinline)) int java_frame(__u32 slot)
@@ -25,7 +25,7 @@ __attribute__((noinline)) int java_frame(__u32 slot)
 
 	if (!w)
 		return 1;
-	at = w->native;
+	at = w->number;
 	keep_whole(at);
 	j = body(w);
 	if (!j || at >= MAX_FRAMES)
@@ -54,7 +54,7 @@ static inline_always void java(struct walk *w, __u32 slot)
 	for (__u32 i = 0; i < MAX_FRAMES; i++) {
 		if (i >= w->out.head.frames)
 			break;
-		w->native = i;
+		w->number = i;
 		if (w->fps[i] & INTERPRETED_FRAME && java_frame(slot))
 			break;
 	}

@@ -65,7 +65,7 @@ __attribute__((noinline)) int add_frame(__u32 slot)
 	w->out.words[at] = w->code_object;
 	w->out.words[at + 1] = (__u64)w->check << 32 | w->place;
 	w->out.head.interpreted++;
-	id = w->code_object ^ (__u64)w->check << 32;
+	id = (w->code_object & ((1ULL << NATIVE_SHIFT) - 1)) ^ (__u64)w->check << 32;
 	at = mix(0, id) % KNOWN_CODES;
 	if (w->codes[at] != id) {
 		w->codes[at] = id;

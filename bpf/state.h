@@ -156,7 +156,8 @@ struct walk {
 	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame */
 	__u64 code_object;
 	__u64 instr;      /* of PHP: address of the frame's instruction */
-	__u64 native;     /* of Java: number of the native frame */
+	__u64 bytecode;   /* of V8: the frame's, if its code is generated */
+	__u32 number;     /* of V8 and Java: of the native frame */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */
 	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames, with INTERPRETED_FRAME */

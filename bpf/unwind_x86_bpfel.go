@@ -198,9 +198,11 @@ type unwindWalk struct {
 	Frame       uint64
 	CodeObject  uint64
 	Instr       uint64
-	Native      uint64
+	Bytecode    uint64
+	Number      uint32
 	Place       uint32
 	Check       uint32
+	_           [4]byte
 	Fps         [1024]uint64
 	Object      [33]uint64
 	Threads     [128]struct {

@@ -15,6 +15,7 @@ type Kind uint32
 const (
 	KindPython Kind = 1
 	KindPHP    Kind = 3
+	KindV8     Kind = 5
 	KindJava   Kind = 6
 )
 
@@ -63,6 +64,7 @@ var finders = []struct {
 	{mayHavePython, findPython},
 	{mayHavePHP, findPHP},
 	{mayHaveJava, findJava},
+	{mayHaveV8, findV8},
 }
 
 // MayHave reports whether a file may have a runtime, by its name: libpython3.11.so.1.0, python3.

@@ -84,5 +84,5 @@ func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.Nativ
 // generated reports whether an address is in code without a file, or in that of a virtual machine.
 func (s *addrSpace) generated(ip uint64) bool {
 	m := s.find(ip)
-	return m != nil && (m.file.isAnonymous() || m.file.vm != nil || m.file.jit != nil)
+	return m != nil && (m.file.state == fileMade || m.file.vm != nil || m.file.jit != nil)
 }

@@ -154,7 +154,7 @@ func TestBind(t *testing.T) {
 		n, p := testInterpreted(1, 2, 3)
 		binds := 0
 		p.space.interpreter.file.runtime = boundRuntime{binds: &binds}
-		p.space.insert(mapping{start: 0x8000, end: 0x9000, file: &mappedFile{name: anonymous}})
+		p.space.insert(mapping{start: 0x8000, end: 0x9000, file: &mappedFile{state: fileMade}})
 		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: uint32(len(c.frames)), Interpreted: uint32(len(c.passed) / 2)}
 		for range 2 {
 			if !n.applies(1, &head) {

@@ -122,10 +122,24 @@ func (j *Merged) join(f *bpfStack, rec []byte, tid, time uint64, chain, most int
 	}
 	frames := f.data[:8*f.head.Frames]
 	j.ended(f.head, int32(tid), time, frames)
+	at, old := len(j.Records), frames
 	if j.names.applies(int32(tid), &f.head) {
 		frames = j.names.insert(int32(tid), time, &f.head, f.data)
 	}
 	j.add(rec, chain, most, frames)
+	if len(old) > 0 && len(frames) > 0 {
+		replaceIP(j.Records[at:], old[:8], frames[:8])
+	}
+}
+
+// ipAt is the position of a sample's ip: it follows the identifier.
+const ipAt = format.HeaderSize + 8
+
+// replaceIP gives a sample of user code the ip of the function that has taken the place of its innermost frame.
+func replaceIP(rec, old, with []byte) {
+	if ip := rec[ipAt:][:8]; bytes.Equal(ip, old) {
+		copy(ip, with)
+	}
 }
 
 // add appends a sample whose callchain has the user's frames after the kernel's, with at most

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The functions that V8 runs. Each has a native frame: in generated code, or in the builtin that interprets it. After the
+ * native walk, each such frame is read at its frame pointer. Package internal/runtimes describes V8.
+ */
+#ifndef V8_H
+#define V8_H
+
+#include "runtime.h"
+
+#define V8_FRAME 48    /* bytes that are read of a frame, below its frame pointer */
+#define V8_MAX_CODE (1 << 24)
+
+/* is_object reports whether a word is a tagged pointer. */
+static inline_always int is_object(__u64 v) { return (v & 3) == 1; }
+
+/* slot_of returns a word of the frame in w->object, by its offset from the frame pointer. */
+static inline_always __u64 slot_of(struct walk *w, __s16 off)
+{
+	return word(w, (__u32)(V8_FRAME + off));
+}
+
+static inline_always int in_builtin(struct v8 *p, __u64 addr)
+{
+	return addr - p->builtins_start < p->builtins_end - p->builtins_start;
+}
+
+/* v8_code reports whether an address is in code that V8 has generated or in one of its builtins. */
+static inline_always int v8_code(struct walk *w, struct v8 *p, __u64 addr)
+{
+	if (in_builtin(p, addr))
+		return 1;
+	if (addr - w->start >= w->end - w->start && find_mapping(w, addr)) {
+		w->start = w->end = 0;
+		return 0;
+	}
+	return w->kind == TABLE_MADE || w->kind == TABLE_FP;
+}
+
+/*
+ * v8_function reads the function of native frame w->number: it sets w->code_object to its SharedFunctionInfo and the
+ * number of the frame, 0 if the frame is none of a function, and w->place. The verifier checks it separately, as it does
+ * step.
+ */
+__attribute__((noinline)) int v8_function(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 n, addr, bytecode, offset, shared;
+	struct v8 *p;
+
+	if (!w)
+		return 0;
+	w->code_object = 0;
+	w->place = 0;
+	p = body(w);
+	n = w->number;
+	keep_whole(n);
+	if (!p || n >= MAX_FRAMES)
+		return 0;
+	addr = w->out.frames[n];
+	if (!v8_code(w, p, n ? addr - 1 : addr))
+		return 0;
+	addr = w->fps[n];
+	if (addr & 7 || read_object(w, addr - V8_FRAME, V8_FRAME))
+		return 0;
+	/* Other frames have a number instead of the context. */
+	if (!is_object(slot_of(w, p->context)) || !is_object(slot_of(w, p->function)))
+		return 0;
+	bytecode = slot_of(w, p->bytecode);
+	offset = slot_of(w, p->offset);
+	shared = slot_of(w, p->function) - 1 + p->shared;
+	if (bpf_probe_read_user(&shared, sizeof(shared), (void *)shared) || !is_object(shared))
+		return 0;
+	w->code_object = shared;
+	/* An interpreted frame has a small number, the offset from the tagged pointer. */
+	offset = (offset & 0xffffffff) || !is_object(bytecode) ? 0 : (offset >> 32) + 1 - p->bytecode_header;
+	if (offset < V8_MAX_CODE)
+		w->place = offset << 1;
+	w->bytecode = in_builtin(p, w->out.frames[n]) ? 0 : bytecode;
+	return 0;
+}
+
+/*
+ * v8_check sets w->check to a hash of the function's number in its script and the script's number: its memory may be used
+ * for another one later. It is 0 if the function is a builtin or cannot be read.
+ */
+__attribute__((noinline)) int v8_check(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 data, script;
+	__u32 literal;
+	struct v8 *p;
+
+	if (!w)
+		return 0;
+	w->check = 0;
+	p = body(w);
+	if (!p || read_object(w, w->code_object - 1, OBJECT / 2))
+		return 0;
+	data = word(w, p->data);
+	script = word(w, p->script);
+	literal = half(w, p->literal);
+	if (!is_object(data) || !is_object(script))
+		return 0;
+	if (w->bytecode && w->bytecode != data)
+		w->place = 0; /* compiled code: its frames have other values there */
+	if (bpf_probe_read_user(&script, sizeof(script), (void *)script - 1 + p->script_id))
+		return 0;
+	w->check = (__u32)mix(mix(0, script), literal) | 1;
+	return 0;
+}
+
+/*
+ * v8_frame stores the function that native frame w->number runs, if any, and goes to the next one. It returns 1 after the
+ * last one. Of several frames with the same frame pointer, the last one has made the frame: the others have none.
+ */
+__attribute__((noinline)) int v8_frame(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 n, next;
+
+	if (!w)
+		return 1;
+	n = w->number;
+	keep_whole(n);
+	if (n >= w->out.head.frames || n >= MAX_FRAMES)
+		return 1;
+	next = n + 1;
+	if (next >= w->out.head.frames || next >= MAX_FRAMES || w->fps[n] != w->fps[next]) {
+		v8_function(slot);
+		if (w->code_object)
+			v8_check(slot);
+		if (w->code_object && w->check) {
+			w->code_object |= n << NATIVE_SHIFT;
+			if (add_frame(slot))
+				return 1;
+		}
+	}
+	w->number = next;
+	return 0;
+}
+
+/* v8 stores the functions that native frames run, the innermost first. */
+static inline_always void v8(struct walk *w, __u32 slot)
+{
+	w->start = w->end = 0;
+	w->number = 0;
+	for (int i = 0; i < MAX_FRAMES; i++) {
+		if (v8_frame(slot))
+			break;
+	}
+}
+
+#endif

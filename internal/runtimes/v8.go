@@ -1,0 +1,288 @@
+package runtimes
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"strings"
+
+	"gperf/internal/dso"
+)
+
+// v8 is V8, the JavaScript engine of Node.js, in a program or library.
+type v8 struct {
+	version [2]int // 11, 3
+	// walk is where frames have their functions. Builtins are vaddrs.
+	walk    v8Walk
+	objects v8Objects
+	scripts *v8Scripts
+}
+
+// v8Walk is where a frame has its function, and what identifies a function: offsets in bytes from the frame pointer and
+// in objects. BPF's struct v8 has the same layout, and describes the fields.
+type v8Walk struct {
+	BuiltinsStart, BuiltinsEnd          uint64
+	Context, Function, Bytecode, Offset int16
+	Shared, Data, Script, Literal       uint16
+	ScriptID, BytecodeHeader            uint16
+}
+
+// v8Objects are the offsets and types that are only needed to read names.
+type v8Objects struct {
+	instanceType                                             uint64 // in a map
+	nameOrScope                                              uint64 // in a SharedFunctionInfo
+	firstLocal                                               int    // in a ScopeInfo: number of words before the variables
+	positions                                                int    // in a ScopeInfo: number of words before its positions; 0: after its names
+	length, first, second, actual, parent, offset            uint64 // in strings
+	chars, resource                                          uint64
+	source, scriptName, lineOffset                           uint64 // in a Script
+	bytecode                                                 uint64 // in baseline Code
+	bytecodeTable                                            uint64
+	sourcePositions                                          uint64 // in a BytecodeArray
+	sharedType, scopeType, scriptType, bytecodeType          uint16
+	codeType, oneByteMask, representationMask, notStringMask uint16
+}
+
+// Kinds of strings: those of V8 have had these numbers in all versions.
+const (
+	v8Seq = iota
+	v8Cons
+	v8External
+	v8Sliced
+	v8Thin = 5
+)
+
+// v8First and v8Last are the versions whose objects are known: those of Node.js 18 and 24.
+const (
+	v8First = 10
+	v8Last  = 13
+)
+
+// String implements Runtime.
+func (v *v8) String() string { return fmt.Sprintf("V8 %d.%d", v.version[0], v.version[1]) }
+
+// DSO implements Runtime.
+func (v *v8) DSO() string { return dso.JavaScriptName }
+
+// Walk implements Runtime.
+func (v *v8) Walk(bias uint64) Walk {
+	w := v.walk
+	w.BuiltinsStart += bias
+	w.BuiltinsEnd += bias
+	return newWalk(KindV8, &w)
+}
+
+// Runs implements Runtime: builtins run interpreted functions.
+func (v *v8) Runs(vaddr uint64) bool {
+	return vaddr >= v.walk.BuiltinsStart && vaddr < v.walk.BuiltinsEnd
+}
+
+// mayHaveV8 reports whether a file, by its name, may have V8: node, libnode.so.108.
+func mayHaveV8(name string) bool {
+	name = path.Base(name)
+	return strings.HasPrefix(name, "node") || strings.HasPrefix(name, "libnode")
+}
+
+// v8Prefix begins the names of the numbers that V8 has for debuggers.
+const v8Prefix = "v8dbg_"
+
+// v8Constants are the vaddrs of V8's numbers, by their names without v8Prefix, and the range of builtins.
+type v8Constants struct {
+	im           *dso.Image
+	at           map[string]uint64
+	major, minor uint64 // vaddrs of the version
+	builtins     Range
+	err          error // the first one of the constants that are missing
+}
+
+const (
+	v8Major = "_ZN2v88internal7Version6major_E"
+	v8Minor = "_ZN2v88internal7Version6minor_E"
+	// v8Builtin begins the names of builtins, which stripped files do not have.
+	v8Builtin = "Builtins_"
+)
+
+// findV8 returns V8 in a file, or nil if the file has none.
+func findV8(im *dso.Image) (Runtime, error) {
+	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
+		return nil, nil
+	}
+	c := &v8Constants{im: im, at: map[string]uint64{}}
+	if !c.read() {
+		return nil, nil
+	}
+	v, err := c.v8()
+	if err != nil {
+		return nil, fmt.Errorf("V8 in %s: %w", path.Base(im.Path), err)
+	}
+	return v, nil
+}
+
+// read finds the symbols, and reports whether the file has V8's.
+func (c *v8Constants) read() bool {
+	for _, section := range []string{".dynsym", ".symtab"} {
+		symbols, err := c.im.Symbols(section)
+		if err != nil {
+			continue
+		}
+		for name, s := range symbols {
+			switch {
+			case s.Shndx == uint16(elf.SHN_UNDEF):
+			case strings.HasPrefix(name, v8Prefix):
+				c.at[name[len(v8Prefix):]] = s.Value
+			case name == v8Major:
+				c.major = s.Value
+			case name == v8Minor:
+				c.minor = s.Value
+			case strings.HasPrefix(name, v8Builtin):
+				c.addBuiltin(Range{s.Value, s.Value + s.Size})
+			}
+		}
+	}
+	return len(c.at) > 0
+}
+
+func (c *v8Constants) addBuiltin(r Range) {
+	if c.builtins.End == 0 {
+		c.builtins = r
+		return
+	}
+	c.builtins.Start, c.builtins.End = min(c.builtins.Start, r.Start), max(c.builtins.End, r.End)
+}
+
+// value reads a number.
+func (c *v8Constants) value(vaddr uint64) (int, error) {
+	for _, p := range c.im.Loads() {
+		if vaddr < p.Vaddr || vaddr-p.Vaddr >= p.Memsz || p.Memsz-(vaddr-p.Vaddr) < 4 {
+			continue
+		}
+		if vaddr-p.Vaddr >= p.Filesz {
+			return 0, nil // in .bss
+		}
+		b, err := c.im.Bytes(p.Off+vaddr-p.Vaddr, 4)
+		if err != nil {
+			return 0, err
+		}
+		return int(int32(binary.LittleEndian.Uint32(b))), nil
+	}
+	return 0, errors.New("a constant is not in the file")
+}
+
+// has returns the number with the first one of these names that the file has. A name that ends in __ may continue with
+// a type, which differs between versions.
+func (c *v8Constants) has(names ...string) (n int, ok bool) {
+	for _, name := range names {
+		for full, vaddr := range c.at {
+			if full == name || strings.HasSuffix(name, "__") && strings.HasPrefix(full, name) {
+				n, err := c.value(vaddr)
+				return n, err == nil
+			}
+		}
+	}
+	return 0, false
+}
+
+// get returns a number that is from lo to hi: otherwise it sets c.err.
+func (c *v8Constants) get(lo, hi int, names ...string) int {
+	n, ok := c.has(names...)
+	switch {
+	case c.err != nil:
+	case !ok:
+		c.err = fmt.Errorf("no %s%s", v8Prefix, names[0])
+	case n < lo || n > hi:
+		c.err = fmt.Errorf("%s%s is %d", v8Prefix, names[0], n)
+	default:
+		return n
+	}
+	return lo
+}
+
+// off returns the offset of a field.
+func (c *v8Constants) off(names ...string) uint64 {
+	for i := range names {
+		names[i] = "class_" + names[i] + "__"
+	}
+	return uint64(c.get(0, maxObject-8, names...))
+}
+
+// field returns the offset of a field that BPF reads.
+func (c *v8Constants) field(names ...string) uint16 { return uint16(c.off(names...)) }
+
+// frame returns the offset of a word in a frame.
+func (c *v8Constants) frame(name string) int16 { return int16(c.get(-v8Frame, -8, "off_fp_"+name)) }
+
+// typ returns a number of a type.
+func (c *v8Constants) typ(name string) uint16 {
+	return uint16(c.get(1, math.MaxUint16, "type_"+name+"__"))
+}
+
+// v8Frame is the size in bytes of the part of a frame that BPF reads, below the frame pointer.
+const v8Frame = 48
+
+// v8 returns the description of a version.
+func (c *v8Constants) v8() (*v8, error) {
+	v := &v8{scripts: &v8Scripts{}}
+	for i, at := range []uint64{c.major, c.minor} {
+		n, err := c.value(at)
+		if err != nil {
+			return nil, err
+		}
+		v.version[i] = n
+	}
+	if v.version[0] < v8First || v.version[0] > v8Last {
+		return nil, fmt.Errorf("%w %d.%d", ErrVersion, v.version[0], v.version[1])
+	}
+	if c.get(0, 8, "TaggedSize") != 8 || c.get(0, 63, "SmiShiftSize") != 31 {
+		return nil, errors.New("compressed pointers")
+	}
+	if c.builtins.End == 0 {
+		c.builtins = c.code()
+	}
+	v.walk = v8Walk{
+		BuiltinsStart: c.builtins.Start, BuiltinsEnd: c.builtins.End,
+		Context: c.frame("context_or_frame_type"), Function: c.frame("function"),
+		Bytecode: c.frame("bytecode_array"), Offset: c.frame("bytecode_offset"),
+		Shared: c.field("JSFunction__shared"), Data: 8,
+		Script: c.field("SharedFunctionInfo__script", "SharedFunctionInfo__script_or_debug_info"),
+		// The number of the function's literal in the script follows the flags.
+		Literal: c.field("SharedFunctionInfo__flags") + 4,
+		// A Script's number follows the ends of its lines.
+		ScriptID: c.field("Script__line_ends") + 8, BytecodeHeader: c.field("BytecodeArray__data"),
+	}
+	v.objects = v8Objects{
+		instanceType: c.off("Map__instance_type"), nameOrScope: c.off("SharedFunctionInfo__name_or_scope_info"),
+		firstLocal: 1 + c.get(3, 5, "scopeinfo_idx_first_vars"),
+		length:     c.off("String__length"), first: c.off("ConsString__first"), second: c.off("ConsString__second"),
+		actual: c.off("ThinString__actual"), parent: c.off("SlicedString__parent"), offset: c.off("SlicedString__offset"),
+		chars: c.off("SeqOneByteString__chars"), resource: c.off("ExternalString__resource") + 8,
+		source: c.off("Script__source"), scriptName: c.off("Script__name"), lineOffset: c.off("Script__name") + 8,
+		sharedType: c.typ("SharedFunctionInfo"), scopeType: c.typ("ScopeInfo"), scriptType: c.typ("Script"),
+		bytecodeType: c.typ("BytecodeArray"), codeType: c.typ("Code"),
+		oneByteMask:        uint16(c.get(1, 127, "StringEncodingMask")),
+		representationMask: uint16(c.get(1, 127, "StringRepresentationMask")),
+		notStringMask:      uint16(c.get(-1<<15, -1, "IsNotStringMask")),
+	}
+	o := &v.objects
+	if o.firstLocal == 6 {
+		o.positions = 4
+	}
+	// Objects of trusted space, since 12, have their wrapper first; before, baseline code has the positions' table first.
+	o.sourcePositions, o.bytecode, o.bytecodeTable = 32, 16, 24
+	if v.walk.BytecodeHeader == 64 {
+		o.sourcePositions, o.bytecode, o.bytecodeTable = 24, 8, 16
+	}
+	return v, c.err
+}
+
+// code returns the range of the file's code.
+func (c *v8Constants) code() (r Range) {
+	for _, p := range c.im.Loads() {
+		if p.Flags&elf.PF_X != 0 {
+			r = Range{p.Vaddr, p.Vaddr + p.Memsz}
+		}
+	}
+	return r
+}

@@ -1,0 +1,363 @@
+package runtimes
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"reflect"
+	"sort"
+	"strings"
+	"unicode/utf16"
+)
+
+// Bind implements Native. BPF passes the SharedFunctionInfo of a frame's function: what the function has inlined is not
+// known.
+func (v *v8) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
+	if !f.Has {
+		return Bound{}, nil
+	}
+	return Bound{Functions: []Interpreted{f.Passed}, Replaces: f.Generated}, nil
+}
+
+// Function reads the function of a SharedFunctionInfo from a process's memory. The garbage collector may move what
+// belongs to it meanwhile: so it is read twice.
+func (v *v8) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
+	h := &v8Heap{mem, &v.objects}
+	const tries = 3
+	last, err := v.read(h, f)
+	for range tries {
+		if errors.Is(err, ErrChanged) {
+			return nil, err
+		}
+		fn, e := v.read(h, f)
+		if e == nil && err == nil && reflect.DeepEqual(fn, last) {
+			return fn, nil
+		}
+		last, err = fn, e
+	}
+	if err == nil {
+		err = ErrChanged
+	}
+	return nil, err
+}
+
+// read reads a function once.
+func (v *v8) read(h *v8Heap, f Interpreted) (*Function, error) {
+	object := f.Code
+	if h.is(object, h.sharedType) != nil {
+		return nil, ErrChanged
+	}
+	w, err := h.words(object, 0, int(max(v.walk.Literal, v.walk.Script, uint16(h.nameOrScope), v.walk.Data)/8)+1)
+	if err != nil {
+		return nil, err
+	}
+	script, literal := w[v.walk.Script/8], w[v.walk.Literal/8]>>(8*(v.walk.Literal%8))
+	if err := h.is(script, h.scriptType); err != nil {
+		return nil, err
+	}
+	id, err := h.word(script, uint64(v.walk.ScriptID))
+	if err != nil {
+		return nil, err
+	}
+	if v8Check(id, uint32(literal)) != f.Check {
+		return nil, ErrChanged
+	}
+	name, start, err := h.scope(w[h.nameOrScope/8])
+	if err != nil {
+		return nil, fmt.Errorf("name: %w", err)
+	}
+	fn := &Function{Name: name, File: h.scriptFile(script), Size: 2}
+	code := h.bytecodeOf(w[v.walk.Data/8])
+	positions := []v8Position{{0, start}}
+	if code != 0 {
+		size, err := h.word(code, 8)
+		if err != nil {
+			return nil, err
+		}
+		if n := smi(size); n > 0 && n <= maxCode {
+			fn.Size = 2 * uint32(n)
+		}
+		positions = append(positions, h.positionsOf(code)...)
+	}
+	fn.Lines = v.scripts.lines(h, script, id, positions)
+	return fn, nil
+}
+
+// v8Check returns the hash that BPF makes of a function: v8_check in bpf/v8.h.
+func v8Check(script uint64, literal uint32) uint32 {
+	return uint32(mix(mix(0, script), uint64(literal))) | 1
+}
+
+// Flags of a ScopeInfo, which versions 10 to 13 have in the same places.
+const (
+	v8SavedVariable  = 1 << 10
+	v8FunctionName   = 3 << 12
+	v8InferredName   = 1 << 14
+	v8MaxInlineNames = 75 // a scope with as many variables has their names in a table
+	v8MaxVariables   = 1 << 16
+)
+
+// v8NoName is the name of a function without one.
+const v8NoName = "(anonymous)"
+
+// scope returns the name of a function and the position of its start in the script's source, -1 if it is not known, from
+// its ScopeInfo, or its name alone.
+func (h *v8Heap) scope(object uint64) (name string, start int32, err error) {
+	if !isObject(object) {
+		return v8NoName, -1, nil
+	}
+	t, err := h.typeOf(object)
+	if err != nil {
+		return "", 0, err
+	}
+	if h.isString(t) {
+		name, err = h.name(object)
+		return name, -1, err
+	}
+	if t != h.scopeType {
+		return "", 0, errObject
+	}
+	head, err := h.words(object, 0, h.firstLocal)
+	if err != nil {
+		return "", 0, err
+	}
+	flags, variables := uint32(head[1]), smi(head[3])
+	if flags == 0 { // a Smi before 13
+		flags = uint32(head[1] >> 32)
+	}
+	if variables < 0 || variables > v8MaxVariables {
+		return "", 0, errObject
+	}
+	at := h.firstLocal + int(variables)
+	if variables < v8MaxInlineNames {
+		at += int(variables)
+	} else {
+		at++
+	}
+	if flags&v8SavedVariable != 0 {
+		at++
+	}
+	rest, err := h.words(object, 8*uint64(at), 5)
+	if err != nil {
+		return "", 0, err
+	}
+	var names []uint64
+	if flags&v8FunctionName != 0 {
+		names, rest = append(names, rest[0]), rest[2:]
+	}
+	if flags&v8InferredName != 0 {
+		names, rest = append(names, rest[0]), rest[1:]
+	}
+	start = smi(rest[0])
+	if h.positions != 0 {
+		start = smi(head[h.positions])
+	}
+	for _, n := range names {
+		name, err := h.name(n)
+		if err == nil && name != v8NoName {
+			return name, start, nil
+		}
+	}
+	return v8NoName, start, nil
+}
+
+// name reads a string that is a name.
+func (h *v8Heap) name(object uint64) (string, error) {
+	if !isObject(object) {
+		return v8NoName, nil
+	}
+	s, err := h.str(object)
+	if err == nil && s == "" {
+		s = v8NoName
+	}
+	return s, err
+}
+
+// str reads the first maxName characters of a string.
+func (h *v8Heap) str(object uint64) (string, error) {
+	t, err := h.text(object, maxName)
+	if err != nil {
+		return "", err
+	}
+	return shown(string(utf16.Decode(t.chars))), nil
+}
+
+// scriptFile returns the name of a script: a path, without file://, a name that Node.js gives, or that of code without a
+// file.
+func (h *v8Heap) scriptFile(script uint64) string {
+	name := ""
+	if at, err := h.word(script, h.scriptName); err == nil {
+		name, _ = h.str(at)
+	}
+	if strings.HasPrefix(name, "file://") {
+		if u, err := url.Parse(name); err == nil && u.Path != "" {
+			name = shown(u.Path)
+		}
+	}
+	if name == "" {
+		return "(eval)"
+	}
+	return name
+}
+
+// bytecodeOf returns the BytecodeArray of a function, 0 if it is not known: data is it, or compiled code that has it.
+func (h *v8Heap) bytecodeOf(data uint64) uint64 {
+	t, err := h.typeOf(data)
+	if err == nil && t == h.codeType {
+		if data, err = h.word(data, h.bytecode); err == nil {
+			t, err = h.typeOf(data)
+		}
+	}
+	if err != nil || t != h.bytecodeType {
+		return 0
+	}
+	return data
+}
+
+// v8Position is the position in the source that bytecode from an offset on is from.
+type v8Position struct {
+	off    uint32
+	source int32
+}
+
+// maxV8Table is the maximum size in bytes of a table of positions.
+const maxV8Table = 1 << 20
+
+// positionsOf returns the positions of bytecode, nil if V8 has not kept them.
+func (h *v8Heap) positionsOf(code uint64) []v8Position {
+	table, err := h.word(code, h.sourcePositions)
+	if err != nil {
+		return nil
+	}
+	return v8Positions(h.byteArray(table))
+}
+
+// byteArray reads an array of bytes, nil if the object is none.
+func (h *v8Heap) byteArray(object uint64) []byte {
+	size, err := h.word(object, 8)
+	if err != nil || !isSmi(size) || smi(size) <= 0 || smi(size) > maxV8Table {
+		return nil
+	}
+	b, err := readAt(h.mem, object-v8Tag+16, int(smi(size)))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// v8Positions decodes a table of positions: for each, the steps of the offset and of the position, whose lowest bits say
+// that it is in the script, and not in C++ code.
+func v8Positions(table []byte) (list []v8Position) {
+	var off, pos int64
+	for len(table) > 0 {
+		var step int64
+		step, table = v8Signed(table)
+		if step < 0 {
+			step = -step - 1 // of an expression, rather than a statement
+		}
+		off += step
+		step, table = v8Signed(table)
+		pos += step
+		if off < 0 || off > maxCode || pos < 0 {
+			return list
+		}
+		const external = 1
+		if pos&external == 0 {
+			list = append(list, v8Position{uint32(off), int32(pos>>1&(1<<30-1)) - 1})
+		}
+	}
+	return list
+}
+
+// v8Signed decodes a number of 7 bits in each byte, the lowest first. The number's lowest bit is its sign.
+func v8Signed(b []byte) (int64, []byte) {
+	var u uint64
+	for shift := 0; len(b) > 0; shift += 7 {
+		c := b[0]
+		b = b[1:]
+		if shift < 64 {
+			u |= uint64(c&0x7f) << shift
+		}
+		if c&0x80 == 0 {
+			break
+		}
+	}
+	return int64(u>>1) ^ -int64(u&1), b
+}
+
+// v8Scripts are the ends of lines of the latest scripts.
+type v8Scripts struct {
+	ends map[v8Script][]int32
+}
+
+// v8Script identifies a script of a process.
+type v8Script struct {
+	mem            io.ReaderAt
+	object, source uint64
+	id             uint64
+}
+
+const (
+	maxV8Scripts = 64
+	maxV8Source  = 1 << 24 // characters
+)
+
+// lines returns the lines of positions in a script. There is none where the source cannot be read.
+func (s *v8Scripts) lines(h *v8Heap, script, id uint64, positions []v8Position) (list []Line) {
+	source, err := h.word(script, h.source)
+	if err != nil {
+		return nil
+	}
+	first, err := h.word(script, h.lineOffset)
+	if err != nil || !isSmi(first) {
+		return nil
+	}
+	key := v8Script{h.mem, script, source, id}
+	ends, ok := s.ends[key]
+	if !ok {
+		t, err := h.text(source, maxV8Source)
+		if err != nil {
+			return nil
+		}
+		ends = lineEnds(t.chars)
+		if s.ends == nil || len(s.ends) >= maxV8Scripts {
+			s.ends = map[v8Script][]int32{}
+		}
+		s.ends[key] = ends
+	}
+	for _, p := range positions {
+		if p.source < 0 || p.source > maxV8Source {
+			continue
+		}
+		line := int64(sort.Search(len(ends), func(i int) bool { return ends[i] >= p.source })) + 1 + int64(smi(first))
+		if line < 1 || line > math.MaxInt32 {
+			line = 0
+		}
+		if n := len(list); n > 0 && list[n-1].Line == int32(line) {
+			continue
+		} else if n > 0 && list[n-1].Off == 2*p.off {
+			list[n-1].Line = int32(line)
+			continue
+		}
+		list = append(list, Line{2 * p.off, int32(line)})
+	}
+	return list
+}
+
+// lineEnds returns the positions of the characters that end lines.
+func lineEnds(text []uint16) (ends []int32) {
+	for i, c := range text {
+		switch c {
+		case '\r':
+			if i+1 < len(text) && text[i+1] == '\n' {
+				continue
+			}
+			ends = append(ends, int32(i))
+		case '\n', 0x2028, 0x2029:
+			ends = append(ends, int32(i))
+		}
+	}
+	return ends
+}

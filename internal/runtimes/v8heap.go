@@ -1,0 +1,217 @@
+package runtimes
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// v8Heap reads objects of V8's heap: tagged pointers are an address plus 1, and small integers (Smi) have their value in
+// the upper half of a word.
+type v8Heap struct {
+	mem io.ReaderAt
+	*v8Objects
+}
+
+const v8Tag = 1
+
+// isObject reports whether a word is a tagged pointer.
+func isObject(w uint64) bool { return w&3 == v8Tag && w < 1<<48 }
+
+// isSmi reports whether a word is a small integer.
+func isSmi(w uint64) bool { return uint32(w) == 0 }
+
+// smi returns the value of a small integer.
+func smi(w uint64) int32 { return int32(w >> 32) }
+
+var errObject = errors.New("another object than expected")
+
+// words reads n words of an object from an offset on.
+func (h *v8Heap) words(object, off uint64, n int) ([]uint64, error) {
+	if !isObject(object) {
+		return nil, errObject
+	}
+	b, err := readAt(h.mem, object-v8Tag+off, 8*n)
+	if err != nil {
+		return nil, err
+	}
+	l := make([]uint64, n)
+	for i := range l {
+		l[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return l, nil
+}
+
+// word reads a word of an object.
+func (h *v8Heap) word(object, off uint64) (uint64, error) {
+	l, err := h.words(object, off, 1)
+	if err != nil {
+		return 0, err
+	}
+	return l[0], nil
+}
+
+// typeOf returns the type of an object.
+func (h *v8Heap) typeOf(object uint64) (uint16, error) {
+	m, err := h.word(object, 0)
+	if err != nil {
+		return 0, err
+	}
+	if !isObject(m) {
+		return 0, errObject // the object has moved
+	}
+	b, err := readAt(h.mem, m-v8Tag+h.instanceType, 2)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint16(b), nil
+}
+
+// is returns an error if an object does not have a type.
+func (h *v8Heap) is(object uint64, want uint16) error {
+	t, err := h.typeOf(object)
+	if err == nil && t != want {
+		err = errObject
+	}
+	return err
+}
+
+// isString reports whether an object of a type is a string.
+func (h *v8Heap) isString(t uint16) bool { return t&h.notStringMask == 0 }
+
+// maxV8Parts limits the parts that a string is put together from.
+const maxV8Parts = 1 << 12
+
+// text reads the first characters of a string, as UTF-16 or Latin-1, at most limit.
+func (h *v8Heap) text(object uint64, limit int) (v8Text, error) {
+	t := v8Text{h: h, limit: limit, parts: maxV8Parts}
+	err := t.add(object)
+	return t, err
+}
+
+// v8Text is the text of a string, a character in each element.
+type v8Text struct {
+	h     *v8Heap
+	chars []uint16
+	limit int // of characters
+	parts int // how many more are read
+}
+
+// add adds a string: the parts of one that was made by concatenation form a tree, which may be deep.
+func (t *v8Text) add(object uint64) error {
+	for left := []uint64{object}; len(left) > 0 && len(t.chars) < t.limit; {
+		object, left = left[len(left)-1], left[:len(left)-1]
+		if t.parts--; t.parts < 0 {
+			return errors.New("a string of too many parts")
+		}
+		typ, n, err := t.h.stringHead(object)
+		if err != nil {
+			return err
+		}
+		switch typ & t.h.representationMask {
+		case v8Cons:
+			w, err := t.h.words(object, t.h.first, 2)
+			if err != nil {
+				return err
+			}
+			left = append(left, w[1], w[0])
+		case v8Thin:
+			w, err := t.h.word(object, t.h.actual)
+			if err != nil {
+				return err
+			}
+			left = append(left, w)
+		default:
+			if err := t.flat(object, typ, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stringHead returns the type and the length of a string.
+func (h *v8Heap) stringHead(object uint64) (typ uint16, n int, err error) {
+	if typ, err = h.typeOf(object); err != nil {
+		return 0, 0, err
+	}
+	if !h.isString(typ) {
+		return 0, 0, errString
+	}
+	b, err := readAt(h.mem, object-v8Tag+h.length, 4)
+	if err != nil {
+		return 0, 0, err
+	}
+	if n = int(binary.LittleEndian.Uint32(b)); n > 1<<30 {
+		return 0, 0, fmt.Errorf("a string of %d characters", n)
+	}
+	return typ, n, nil
+}
+
+// flat adds n characters of a string that has them in one place, its own, another string's or outside the heap.
+func (t *v8Text) flat(object uint64, typ uint16, n int) error {
+	h, from := t.h, 0
+	if typ&h.representationMask == v8Sliced {
+		w, err := h.words(object, min(h.parent, h.offset), 2)
+		if err != nil {
+			return err
+		}
+		if from = int(smi(w[1])); from < 0 {
+			return errString
+		}
+		object = w[0]
+		var all int
+		if typ, all, err = h.stringHead(object); err != nil {
+			return err
+		}
+		if typ&h.representationMask == v8Thin {
+			if object, err = h.word(object, h.actual); err != nil {
+				return err
+			}
+			if typ, all, err = h.stringHead(object); err != nil {
+				return err
+			}
+		}
+		if from+n > all {
+			return errString
+		}
+	}
+	at := object - v8Tag + h.chars
+	switch typ & h.representationMask {
+	case v8Seq:
+	case v8External:
+		var err error
+		if at, err = h.word(object, h.resource); err != nil {
+			return err
+		}
+	default:
+		return errString
+	}
+	width := 2
+	if typ&h.oneByteMask != 0 {
+		width = 1
+	}
+	return t.read(at+uint64(from*width), min(n, t.limit-len(t.chars)), width)
+}
+
+// read adds n characters of a width in bytes that are at an address.
+func (t *v8Text) read(at uint64, n, width int) error {
+	const step = 1 << 20 // a wrong length costs little memory
+	for n > 0 {
+		b, err := readAt(t.h.mem, at, min(n, step)*width)
+		if err != nil {
+			return err
+		}
+		for i := 0; i < len(b); i += width {
+			c := uint16(b[i])
+			if width == 2 {
+				c = binary.LittleEndian.Uint16(b[i:])
+			}
+			t.chars = append(t.chars, c)
+		}
+		at += uint64(len(b))
+		n -= len(b) / width
+	}
+	return nil
+}
