@@ -30,7 +30,7 @@ __attribute__((noinline)) int java_frame(__u32 slot)
 	j = body(w);
 	if (!j || at >= MAX_FRAMES)
 		return 1;
-	fp = w->fps[at] & ~(__u64)INTERPRETED_FRAME;
+	fp = w->fps[at] & ~7ULL;
 	if (bpf_probe_read_user(&method, sizeof(method), (void *)fp + JAVA_METHOD) ||
 	    bpf_probe_read_user(&bytecode, sizeof(bytecode), (void *)fp + j->bytecode) ||
 	    bpf_probe_read_user(&constant, sizeof(constant), (void *)method + JAVA_CONST) ||
@@ -48,7 +48,7 @@ __attribute__((noinline)) int java_frame(__u32 slot)
 	return add_frame(slot);
 }
 
-/* java stores the methods of the interpreted native frames. */
+/* java stores the methods of the interpreted native frames, and wakes the recorder if there is code that it may not know. */
 static inline_always void java(struct walk *w, __u32 slot)
 {
 	for (__u32 i = 0; i < MAX_FRAMES; i++) {
@@ -57,6 +57,8 @@ static inline_always void java(struct walk *w, __u32 slot)
 		w->number = i;
 		if (w->fps[i] & INTERPRETED_FRAME && java_frame(slot))
 			break;
+		if (w->fps[i] & BLOB_FRAME)
+			see(w, w->out.frames[i]);
 	}
 }
 

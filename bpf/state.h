@@ -33,7 +33,10 @@ struct head {
  */
 #define MAX_INTERPRETED 512
 #define NATIVE_SHIFT 48
-#define INTERPRETED_FRAME 1 /* in a frame pointer: the native frame is that of a method that HotSpot's interpreter runs */
+
+/* In a frame pointer: the native frame is that of a method that HotSpot's interpreter runs, or in a blob. */
+#define INTERPRETED_FRAME 1
+#define BLOB_FRAME 2
 #define FIRST_OF_CALL 1
 #define OFFSET_BITS 0x7ffffffe
 
@@ -160,7 +163,7 @@ struct walk {
 	__u32 number;     /* of V8 and Java: of the native frame */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */
-	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames, with INTERPRETED_FRAME */
+	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames, with INTERPRETED_FRAME and BLOB_FRAME */
 	__u64 object[OBJECT / 8 + 1];
 	struct known_thread threads[KNOWN_THREADS];
 	__u64 codes[KNOWN_CODES];

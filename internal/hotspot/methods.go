@@ -146,14 +146,19 @@ type Place struct {
 	Name     uint64 // address of the name of other code
 }
 
-var errNoCode = errors.New("not in a code heap")
+var (
+	// ErrNoHeap means that an address is in none of the heaps that NewMethods has found: the virtual machine may have
+	// been starting.
+	ErrNoHeap = errors.New("not in a code heap")
+	errNoCode = errors.New("in no block of a code heap")
+)
 
 // At returns what an instruction's address is in. For a return address, it is one in the call.
 func (l *Methods) At(mem io.ReaderAt, ip uint64) (c Place, err error) {
 	w := walk{Code: &Code{Heaps: l.heaps, Mem: mem}}
 	i := slices.IndexFunc(l.heaps, func(h Heap) bool { return ip >= h.Low && ip < h.High })
 	if i < 0 {
-		return c, errNoCode
+		return c, ErrNoHeap
 	}
 	w.h = &l.heaps[i]
 	block, ok := w.blockOf(ip)

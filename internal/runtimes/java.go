@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"io"
 	"path"
+	"time"
 
 	"gperf/internal/dso"
 	"gperf/internal/hotspot"
@@ -80,9 +81,13 @@ type javaProcess struct {
 	*java
 	bias    uint64
 	methods *hotspot.Methods
+	read    time.Time         // when methods was set
 	broken  error             // why methods cannot be read
 	ids     map[uint64]uint32 // of compiled methods that Bind has found, by their addresses
 }
+
+// startTime is how long a virtual machine may need to create all of its code heaps.
+const startTime = 100 * time.Millisecond
 
 // attach reads how methods are described, once the virtual machine has begun.
 func (j *javaProcess) attach(mem io.ReaderAt) error {
@@ -95,7 +100,7 @@ func (j *javaProcess) attach(mem io.ReaderAt) error {
 	})
 	switch {
 	case err == nil:
-		j.methods = methods
+		j.methods, j.read = methods, time.Now()
 	case !errors.Is(err, hotspot.ErrStarting):
 		j.broken = fmt.Errorf("Java: %w", err)
 	}
@@ -112,6 +117,12 @@ func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 		return Bound{Functions: []Interpreted{f.Passed}, Replaces: true}, nil
 	}
 	at, err := j.methods.At(mem, f.IP)
+	if errors.Is(err, hotspot.ErrNoHeap) && time.Since(j.read) > startTime {
+		j.methods = nil
+		if err = j.attach(mem); err == nil {
+			at, err = j.methods.At(mem, f.IP)
+		}
+	}
 	if err != nil {
 		return Bound{}, err
 	}

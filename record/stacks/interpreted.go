@@ -24,6 +24,7 @@ import (
 type interpreter struct {
 	file    *mappedFile      // the program or library that has it
 	own     runtimes.Runtime // the process's, if it is another one in each
+	failed  bool             // some functions of native frames could not be found
 	renewed time.Time        // when bound was checked last
 	bias    uint64
 	number  uint32 // in BPF
