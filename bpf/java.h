@@ -11,6 +11,7 @@
 #define JAVA_METHOD (-3 * 8) /* from the frame pointer to the method */
 #define JAVA_CONST 8         /* in a method: to what does not change of it */
 #define JAVA_BYTECODE 13     /* the register that has the address of the bytecode: r13 */
+#define JAVA_BLOCK 128       /* bytes of code for which the recorder is woken once */
 #define JAVA_CODE 0x11000    /* maximum distance from JAVA_CONST's object to a bytecode */
 
 /*
@@ -58,7 +59,7 @@ static inline_always void java(struct walk *w, __u32 slot)
 		if (w->fps[i] & INTERPRETED_FRAME && java_frame(slot))
 			break;
 		if (w->fps[i] & BLOB_FRAME)
-			see(w, w->out.frames[i]);
+			see(w, w->out.frames[i] / JAVA_BLOCK);
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -21,23 +22,23 @@ type Methods struct {
 type methodFields struct {
 	blobName uint64
 
-	nmethodMethod, compileID     uint64
-	immutable                    uint64 // of the address that pcs and scopes are relative to; 0: the blob
-	pcs                          uint64
-	scopes                       uint64
-	scopesIsAddress              bool
-	metadata                     uint64 // 0: after the relocations, in the mutable data
-	mutableData, relocationSize  uint64
-	pcOff, pcScope, pcSize       uint64
-	constMethod                  uint64 // in a Method
-	constants, flags, codeSize   uint64 // in a ConstMethod
-	constSize, nameIndex, header uint64
-	holder, poolHeader           uint64 // in a ConstantPool
-	sourceIndex                  uint64
-	sourceInPool                 bool
-	className                    uint64 // in a Klass
-	symbolLength, symbolBody     uint64
-	excluded                     uint32 // the number of values that a byte of a compressed number does not have
+	nmethodMethod, compileID                 uint64
+	immutable, immutableSize                 uint64 // of the address that pcs and scopes are relative to; 0: the blob
+	pcs                                      uint64
+	scopes                                   uint64
+	scopesIsAddress                          bool
+	metadata                                 uint64 // 0: after the relocations, in the mutable data
+	mutableData, mutableSize, relocationSize uint64
+	pcOff, pcScope, pcSize                   uint64
+	constMethod                              uint64 // in a Method
+	constants, flags, codeSize               uint64 // in a ConstMethod
+	constSize, nameIndex, header             uint64
+	holder, poolHeader                       uint64 // in a ConstantPool
+	sourceIndex                              uint64
+	sourceInPool                             bool
+	className                                uint64 // in a Klass
+	symbolLength, symbolBody                 uint64
+	excluded                                 uint32 // the number of values that a byte of a compressed number does not have
 }
 
 // NewMethods reads how a process's libjvm.so describes methods. symbol returns the ip of a symbol of it.
@@ -66,6 +67,7 @@ const (
 	maxPcs      = 1 << 16
 	maxInlined  = 128
 	maxMethod   = 1 << 20 // bytes of a ConstMethod
+	maxPart     = 4 << 20 // bytes of the descriptions of a compiled method
 	maxSymbol   = 1 << 16
 	maxField    = 1 << 12 // offsets
 	noBCI       = -1
@@ -99,7 +101,9 @@ func (f *methodFields) read(t *tables, m *memory) error {
 	f.scopesIsAddress = scopes == "address"
 	if off, _, ok := t.first("nmethod._immutable_data"); ok {
 		f.immutable = off
+		find(&f.immutableSize, "nmethod._immutable_data_size")
 		find(&f.mutableData, "CodeBlob._mutable_data")
+		find(&f.mutableSize, "CodeBlob._mutable_data_size")
 		find(&f.relocationSize, "CodeBlob._relocation_size")
 	} else {
 		find(&f.metadata, "nmethod._metadata_offset")
@@ -138,12 +142,18 @@ type Call struct {
 	BCI    int    // -1: before the first
 }
 
-// Place is what an address of generated code is in.
+// Place is code that HotSpot has generated.
 type Place struct {
-	Compiled uint64 // address of the compiled method, 0 for other code
-	ID       uint32 // its number, unique in the process
-	Calls    []Call // of a compiled method, the innermost first: the others have it inlined
-	Name     uint64 // address of the name of other code
+	Code, Size uint64 // ip of its first instruction, and bytes
+	Name       uint64 // address of the name of code that is no compiled method; 0 for a method
+	Compiled   uint64 // address of the compiled method
+	ID         uint32 // its number, unique in the process
+
+	method   uint64
+	pcs      []byte   // descriptions of instructions
+	scopes   []byte   // that they refer to
+	metadata []uint64 // that those refer to
+	at       *methodFields
 }
 
 var (
@@ -153,32 +163,30 @@ var (
 	errNoCode = errors.New("in no block of a code heap")
 )
 
-// At returns what an instruction's address is in. For a return address, it is one in the call.
-func (l *Methods) At(mem io.ReaderAt, ip uint64) (c Place, err error) {
+// At returns the code that contains an address.
+func (l *Methods) At(mem io.ReaderAt, ip uint64) (*Place, error) {
 	w := walk{Code: &Code{Heaps: l.heaps, Mem: mem}}
 	i := slices.IndexFunc(l.heaps, func(h Heap) bool { return ip >= h.Low && ip < h.High })
 	if i < 0 {
-		return c, ErrNoHeap
+		return nil, ErrNoHeap
 	}
 	w.h = &l.heaps[i]
 	block, ok := w.blockOf(ip)
 	if !ok {
-		return c, errNoCode
+		return nil, errNoCode
 	}
 	b, ok := w.blobAt(block, ip)
 	if !ok {
-		return c, errNoCode
+		return nil, errNoCode
 	}
 	r := reader{mem: mem}
 	blob := block + uint64(w.h.Blob)
-	c.Name = r.word(blob + l.at.blobName)
-	name := r.text(c.Name)
-	if r.err != nil || name != "nmethod" && name != "native nmethod" {
-		return c, r.err
+	p := &Place{Code: b.code, Size: b.size, Name: r.word(blob + l.at.blobName), at: &l.at}
+	if name := r.text(p.Name); name == "nmethod" || name == "native nmethod" {
+		p.Name = 0
+		p.read(&r, blob)
 	}
-	c.Compiled, c.ID = blob, r.half(blob+l.at.compileID)
-	c.Calls = l.calls(&r, blob, uint32(ip-b.code), uint32(b.size))
-	return c, r.err
+	return p, r.err
 }
 
 // ID returns the number of the compiled method at an address, which changes if another one takes its memory.
@@ -188,62 +196,81 @@ func (l *Methods) ID(mem io.ReaderAt, compiled uint64) (uint32, error) {
 	return id, r.err
 }
 
-// calls returns the methods that an instruction of a compiled method is in. off is its offset in the code of so many
-// bytes.
-func (l *Methods) calls(r *reader, blob uint64, off, size uint32) (list []Call) {
-	f := &l.at
-	base := blob
-	if f.immutable != 0 {
-		base = r.word(blob + f.immutable)
+// read reads the descriptions of a compiled method. Up to JDK 22, they follow its code: metadata, scopes, pcs. Later,
+// pcs and scopes are in memory of their own, and metadata in another one.
+func (p *Place) read(r *reader, blob uint64) {
+	f := p.at
+	p.Compiled, p.ID, p.method = blob, r.half(blob+f.compileID), r.word(blob+f.nmethodMethod)
+	if f.immutable == 0 {
+		pcs, metadata := blob+uint64(r.half(blob+f.pcs)), blob+uint64(r.half(blob+f.metadata))
+		scopes := blob + uint64(r.half(blob+f.scopes))
+		if f.scopesIsAddress {
+			scopes = r.word(blob + f.scopes)
+		}
+		p.pcs = p.untilLast(r, pcs)
+		p.scopes = r.part(scopes, pcs)
+		p.metadata = words(r.part(metadata, scopes))
+		return
 	}
-	scopes := base + uint64(r.half(blob+f.scopes))
-	if f.scopesIsAddress {
-		scopes = r.word(blob + f.scopes)
+	base := r.word(blob + f.immutable)
+	pcs, scopes := base+uint64(r.half(blob+f.pcs)), base+uint64(r.half(blob+f.scopes))
+	p.pcs = p.untilLast(r, pcs)
+	p.scopes = r.part(scopes, base+uint64(r.half(blob+f.immutableSize)))
+	mutable := r.word(blob + f.mutableData)
+	p.metadata = words(r.part(mutable+uint64(r.half(blob+f.relocationSize)), mutable+uint64(r.half(blob+f.mutableSize))))
+}
+
+// untilLast reads the descriptions of instructions: the last one is of one after the code.
+func (p *Place) untilLast(r *reader, at uint64) (b []byte) {
+	const chunk = 64
+	size := int(p.at.pcSize)
+	for r.err == nil && len(b) < maxPcs*size {
+		part := r.some(at+uint64(len(b)), chunk*size)
+		for off := 0; off+size <= len(part); off += size {
+			if int32(binary.LittleEndian.Uint32(part[off+int(p.at.pcOff):])) > int32(p.Size) {
+				return append(b, part[:off]...)
+			}
+		}
+		if r.short {
+			return append(b, part...)
+		}
+		b = append(b, part...)
 	}
-	metadata := blob + uint64(r.half(blob+f.metadata))
-	if f.metadata == 0 {
-		metadata = r.word(blob+f.mutableData) + uint64(r.half(blob+f.relocationSize))
-	}
-	scope := l.scopeAt(r, base+uint64(r.half(blob+f.pcs)), off, size)
+	return b
+}
+
+// Calls returns the methods that an instruction of a compiled method is in, the innermost first: the others have it
+// inlined. For a return address, ip is one in the call.
+func (p *Place) Calls(ip uint64) (list []Call) {
+	scope := p.scopeAt(uint32(ip - p.Code))
 	for range maxInlined {
-		if scope == nullScope || r.err != nil {
+		if scope == nullScope || uint64(scope) >= uint64(len(p.scopes)) {
 			break
 		}
-		s := stream{b: r.some(scopes+uint64(scope), streamBytes), excluded: f.excluded}
+		s := stream{b: p.scopes[scope:], excluded: p.at.excluded}
 		sender, method, bci := s.number(), s.number(), int(s.number())-1
-		if s.failed || method == 0 || method > maxPcs {
+		if s.failed || method == 0 || uint64(method) > uint64(len(p.metadata)) {
 			break
 		}
-		list = append(list, Call{r.word(metadata + 8*uint64(method-1)), bci})
+		list = append(list, Call{p.metadata[method-1], bci})
 		scope = sender
 	}
-	if len(list) == 0 && r.err == nil {
-		list = append(list, Call{r.word(blob + f.nmethodMethod), noBCI})
+	if len(list) == 0 {
+		list = append(list, Call{p.method, noBCI})
 	}
 	return list
 }
 
 // scopeAt returns the scope of an instruction: that of the first description after it, as the virtual machine's own
 // profilers do, because only calls and loops have one.
-func (l *Methods) scopeAt(r *reader, pcs uint64, off, size uint32) uint32 {
-	const chunk = 64
-	f := &l.at
-	for n := 0; n < maxPcs && r.err == nil; n += chunk {
-		b := r.some(pcs+uint64(n)*f.pcSize, chunk*int(f.pcSize))
-		for ; len(b) >= int(f.pcSize); b = b[f.pcSize:] {
-			at := int32(binary.LittleEndian.Uint32(b[f.pcOff:]))
-			if at > int32(size) {
-				return nullScope
-			}
-			if at > int32(off) {
-				return binary.LittleEndian.Uint32(b[f.pcScope:])
-			}
-		}
-		if len(b) > 0 || n == 0 && r.short {
-			return nullScope
-		}
+func (p *Place) scopeAt(off uint32) uint32 {
+	size, le := int(p.at.pcSize), binary.LittleEndian
+	n := len(p.pcs) / size
+	i := sort.Search(n, func(i int) bool { return int32(le.Uint32(p.pcs[i*size+int(p.at.pcOff):])) > int32(off) })
+	if i == n {
+		return nullScope
 	}
-	return nullScope
+	return le.Uint32(p.pcs[i*size+int(p.at.pcScope):])
 }
 
 // Method is a method.
@@ -419,6 +446,25 @@ func (r *reader) some(addr uint64, n int) []byte {
 	b = b[:min(uint64(n), pageSize-addr%pageSize)]
 	r.read(b, addr)
 	return b
+}
+
+// part reads the memory between two addresses, nothing if it is too large.
+func (r *reader) part(from, to uint64) []byte {
+	if from >= to || to-from > maxPart {
+		return nil
+	}
+	b := make([]byte, to-from)
+	r.read(b, from)
+	return b
+}
+
+// words decodes words.
+func words(b []byte) []uint64 {
+	l := make([]uint64, len(b)/8)
+	for i := range l {
+		l[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return l
 }
 
 // text reads a string that ends with a zero byte, of limited length.

@@ -1,12 +1,14 @@
 package runtimes
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"path"
+	"slices"
 	"time"
 
 	"gperf/internal/dso"
@@ -73,7 +75,7 @@ var errUnattached = errors.New("the process is not known")
 
 // In implements PerProcess.
 func (j *java) In(bias uint64) Native {
-	return &javaProcess{java: j, bias: bias, ids: map[uint64]uint32{}}
+	return &javaProcess{java: j, bias: bias}
 }
 
 // javaProcess is HotSpot in a process.
@@ -81,9 +83,9 @@ type javaProcess struct {
 	*java
 	bias    uint64
 	methods *hotspot.Methods
-	read    time.Time         // when methods was set
-	broken  error             // why methods cannot be read
-	ids     map[uint64]uint32 // of compiled methods that Bind has found, by their addresses
+	read    time.Time        // when methods was set
+	broken  error            // why methods cannot be read
+	places  []*hotspot.Place // that Bind has found, by their addresses
 }
 
 // startTime is how long a virtual machine may need to create all of its code heaps.
@@ -116,24 +118,17 @@ func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	if f.Has {
 		return Bound{Functions: []Interpreted{f.Passed}, Replaces: true}, nil
 	}
-	at, err := j.methods.At(mem, f.IP)
-	if errors.Is(err, hotspot.ErrNoHeap) && time.Since(j.read) > startTime {
-		j.methods = nil
-		if err = j.attach(mem); err == nil {
-			at, err = j.methods.At(mem, f.IP)
-		}
-	}
+	at, err := j.place(mem, f.IP)
 	if err != nil {
 		return Bound{}, err
 	}
 	b := Bound{Replaces: true}
-	if at.Compiled == 0 {
+	if at.Name != 0 {
 		name, err := j.methods.Name(mem, at.Name)
 		b.Functions = []Interpreted{{Code: at.Name, Check: nameCheck(name)}}
 		return b, err
 	}
-	j.ids[at.Compiled] = at.ID
-	for _, c := range at.Calls {
+	for _, c := range at.Calls(f.IP) {
 		check, err := hotspot.Check(mem, c.Method)
 		if err != nil {
 			return Bound{}, err
@@ -144,11 +139,38 @@ func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	return b, nil
 }
 
+// place returns the code that contains an address. It is read once, with what describes all of its instructions.
+func (j *javaProcess) place(mem io.ReaderAt, ip uint64) (*hotspot.Place, error) {
+	i, _ := slices.BinarySearchFunc(j.places, ip, func(p *hotspot.Place, ip uint64) int {
+		return cmp.Compare(p.Code+p.Size-1, ip)
+	})
+	if i < len(j.places) && ip >= j.places[i].Code {
+		return j.places[i], nil
+	}
+	at, err := j.methods.At(mem, ip)
+	if errors.Is(err, hotspot.ErrNoHeap) && time.Since(j.read) > startTime {
+		j.methods = nil
+		if err = j.attach(mem); err == nil {
+			at, err = j.methods.At(mem, ip)
+		}
+	}
+	if err == nil && len(j.places) < maxPlaces {
+		j.places = slices.Insert(j.places, i, at)
+	}
+	return at, err
+}
+
+// maxPlaces limits the code that is remembered of a process.
+const maxPlaces = 1 << 14
+
 // Stale implements Renewed: another method may have been compiled to the memory of one.
 func (j *javaProcess) Stale(mem io.ReaderAt) bool {
-	for at, id := range j.ids {
-		if now, err := j.methods.ID(mem, at); err != nil || now != id {
-			clear(j.ids)
+	for _, p := range j.places {
+		if p.Name != 0 {
+			continue
+		}
+		if id, err := j.methods.ID(mem, p.Compiled); err == nil && id != p.ID {
+			j.places = nil
 			return true
 		}
 	}
