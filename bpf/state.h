@@ -345,7 +345,7 @@ __attribute__((noinline)) int reach(__u32 slot)
 	if (n >= MAX_FRAMES)
 		return END_DEPTH;
 	w->out.frames[n] = w->ip = w->next.ip;
-	w->fps[n] = w->next.fp;
+	w->fps[n] = w->next.fp & ~7ULL;
 	w->n = n;
 	w->ra_at = w->next.ra_at;
 	w->sp = w->next.sp;
