@@ -75,7 +75,7 @@ var errUnattached = errors.New("the process is not known")
 
 // In implements PerProcess.
 func (j *java) In(bias uint64) Native {
-	return &javaProcess{java: j, bias: bias}
+	return &javaProcess{java: j, bias: bias, known: map[uint64]uint32{}}
 }
 
 // javaProcess is HotSpot in a process.
@@ -86,6 +86,9 @@ type javaProcess struct {
 	read    time.Time        // when methods was set
 	broken  error            // why methods cannot be read
 	places  []*hotspot.Place // that Bind has found, by their addresses
+	// known are the checks of methods, and of the names of other code, by their addresses. The process may have exited when
+	// its last samples are read.
+	known map[uint64]uint32
 }
 
 // startTime is how long a virtual machine may need to create all of its code heaps.
@@ -124,12 +127,12 @@ func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	}
 	b := Bound{Replaces: true}
 	if at.Name != 0 {
-		name, err := j.methods.Name(mem, at.Name)
-		b.Functions = []Interpreted{{Code: at.Name, Check: nameCheck(name)}}
+		check, err := j.check(mem, at.Name, j.nameCheck)
+		b.Functions = []Interpreted{{Code: at.Name, Check: check}}
 		return b, err
 	}
 	for _, c := range at.Calls(f.IP) {
-		check, err := hotspot.Check(mem, c.Method)
+		check, err := j.check(mem, c.Method, hotspot.Check)
 		if err != nil {
 			return Bound{}, err
 		}
@@ -137,6 +140,24 @@ func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 			Off: javaOff(j.methods.Header() + uint32(max(c.BCI, 0)))})
 	}
 	return b, nil
+}
+
+// check returns the check of what is at an address, which read reads once.
+func (j *javaProcess) check(mem io.ReaderAt, addr uint64, read func(io.ReaderAt, uint64) (uint32, error)) (uint32, error) {
+	if c, ok := j.known[addr]; ok {
+		return c, nil
+	}
+	c, err := read(mem, addr)
+	if err == nil {
+		j.known[addr] = c
+	}
+	return c, err
+}
+
+// nameCheck returns the check of the name of code that is no method: that of a method is odd.
+func (j *javaProcess) nameCheck(mem io.ReaderAt, addr uint64) (uint32, error) {
+	name, err := j.methods.Name(mem, addr)
+	return hashOf(name), err
 }
 
 // place returns the code that contains an address. It is read once, with what describes all of its instructions.
@@ -171,6 +192,7 @@ func (j *javaProcess) Stale(mem io.ReaderAt) bool {
 		}
 		if id, err := j.methods.ID(mem, p.Compiled); err == nil && id != p.ID {
 			j.places = nil
+			clear(j.known)
 			return true
 		}
 	}
@@ -181,8 +203,7 @@ func (j *javaProcess) Stale(mem io.ReaderAt) bool {
 // of frames are even.
 func javaOff(off uint32) uint32 { return 2 * off }
 
-// nameCheck returns the check of code that is no method: that of a method is odd.
-func nameCheck(name string) uint32 {
+func hashOf(name string) uint32 {
 	h := fnv.New32a()
 	io.WriteString(h, name)
 	return h.Sum32() &^ 1
@@ -195,7 +216,7 @@ func (j *javaProcess) Function(mem io.ReaderAt, f Interpreted) (*Function, error
 	}
 	if f.Check&1 == 0 {
 		name, err := j.methods.Name(mem, f.Code)
-		if err == nil && nameCheck(name) != f.Check {
+		if err == nil && hashOf(name) != f.Check {
 			err = ErrChanged
 		}
 		return &Function{Name: shown(name), Size: 2}, err
