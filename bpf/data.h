@@ -87,7 +87,14 @@ struct code_heap { /* hotspot.Heap */
 };
 
 /* runtimes.Kind. */
-enum { RUNTIME_PYTHON = 1, RUNTIME_RUBY = 2, RUNTIME_PHP = 3, RUNTIME_PERL = 4, RUNTIME_V8 = 5 };
+enum {
+	RUNTIME_PYTHON = 1,
+	RUNTIME_RUBY,
+	RUNTIME_PHP,
+	RUNTIME_PERL,
+	RUNTIME_V8,
+	RUNTIME_JAVA,
+};
 
 /* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
 struct runtime {
@@ -138,6 +145,12 @@ struct php {
 /* Perl. Package internal/runtimes has the same layout. */
 struct perl {
 	struct thread_variable context; /* the thread's interpreter */
+};
+
+/* HotSpot: offset from an interpreted frame's frame pointer, in bytes. */
+struct java {
+	__s32 bytecode; /* of the address of the bytecode */
+	__u32 zero;
 };
 
 /* V8: offsets in frames and objects, in bytes. Package internal/runtimes has the same layout. */

@@ -5,6 +5,7 @@
 #ifndef FUNCTIONS_H
 #define FUNCTIONS_H
 
+#include "java.h"
 #include "perl.h"
 #include "php.h"
 #include "python.h"
@@ -30,6 +31,9 @@ static inline_always void functions(struct walk *w, __u32 slot)
 		break;
 	case RUNTIME_PERL:
 		perl(w, slot);
+		break;
+	case RUNTIME_JAVA:
+		java(w, slot);
 		break;
 	case RUNTIME_PHP:
 		php(w, slot);

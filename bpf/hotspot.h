@@ -85,6 +85,16 @@ static inline_always int find_blob(struct walk *w, struct code_heap *h, __u64 ad
 	return read_blob(w, h, h->low + (segment << (h->shift & 63)), addr);
 }
 
+/* mark notes what the current frame is. */
+static inline_always void mark(struct walk *w, __u64 what)
+{
+	__u64 at = w->n;
+
+	keep_whole(at);
+	if (at < MAX_FRAMES)
+		w->fps[at] = (w->fp & ~7ULL) | what;
+}
+
 /* to_caller goes to the caller whose frame pointer and return address are known. */
 static inline_always int to_caller(struct walk *w, __u64 ip, __u64 sp, __u64 fp)
 {
@@ -312,6 +322,7 @@ static inline_always int interpreted(struct walk *w, struct code_heap *h)
 
 	if (w->all && !entering(w, h))
 		return END_NONE;
+	mark(w, INTERPRETED_FRAME);
 	if (read_stack(w, &sender, fp - 8, 1))
 		return END_UNREADABLE;
 	end = framed(w, h, fp);
@@ -341,6 +352,7 @@ __attribute__((noinline)) int hotspot(__u32 slot)
 	end = find_blob(w, h, addr);
 	if (end)
 		return end;
+	mark(w, BLOB_FRAME);
 	if (!w->returned)
 		return interrupted(w, h);
 	if (w->blob.words)

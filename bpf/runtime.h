@@ -83,11 +83,22 @@ static inline_always __u64 mix(__u64 h, __u64 v)
 	return h ^ h >> 32;
 }
 
+/* see notes that a stack has some code: the recorder is woken for code that is new. */
+static inline_always void see(struct walk *w, __u64 id)
+{
+	__u64 at = mix(0, id) % KNOWN_CODES;
+
+	if (w->codes[at] != id) {
+		w->codes[at] = id;
+		w->new_code = 1;
+	}
+}
+
 /* add_frame stores the interpreted frame with w->code_object, and returns 1 if there is no room. */
 __attribute__((noinline)) int add_frame(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 at, id;
+	__u64 at;
 
 	if (!w || w->out.head.interpreted >= MAX_INTERPRETED)
 		return 1;
@@ -98,12 +109,7 @@ __attribute__((noinline)) int add_frame(__u32 slot)
 	w->out.words[at] = w->code_object;
 	w->out.words[at + 1] = (__u64)w->check << 32 | w->place;
 	w->out.head.interpreted++;
-	id = (w->code_object & ((1ULL << NATIVE_SHIFT) - 1)) ^ (__u64)w->check << 32;
-	at = mix(0, id) % KNOWN_CODES;
-	if (w->codes[at] != id) {
-		w->codes[at] = id;
-		w->new_code = 1;
-	}
+	see(w, (w->code_object & ((1ULL << NATIVE_SHIFT) - 1)) ^ (__u64)w->check << 32);
 	return 0;
 }
 

@@ -33,6 +33,10 @@ struct head {
  */
 #define MAX_INTERPRETED 512
 #define NATIVE_SHIFT 48
+
+/* In a frame pointer: the native frame is that of a method that HotSpot's interpreter runs, or in a blob. */
+#define INTERPRETED_FRAME 1
+#define BLOB_FRAME 2
 #define FIRST_OF_CALL 1
 #define OFFSET_BITS 0x7ffffffe
 
@@ -159,10 +163,10 @@ struct walk {
 	__u32 line;       /* of Perl: of the frame's statement */
 	__u64 bytecode;   /* of V8: the frame's, if its code is generated */
 	__u64 function, shared, data, checked; /* of V8: the previous function, what it has; check is of checked */
-	__u32 number;     /* of V8: of the native frame */
+	__u32 number;     /* of V8 and Java: of the native frame */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */
-	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames */
+	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames, with INTERPRETED_FRAME and BLOB_FRAME */
 	__u64 object[OBJECT / 8 + 1];
 	struct known_thread threads[KNOWN_THREADS];
 	__u64 codes[KNOWN_CODES];
@@ -344,7 +348,7 @@ __attribute__((noinline)) int reach(__u32 slot)
 	if (n >= MAX_FRAMES)
 		return END_DEPTH;
 	w->out.frames[n] = w->ip = w->next.ip;
-	w->fps[n] = w->next.fp;
+	w->fps[n] = w->next.fp & ~7ULL;
 	w->n = n;
 	w->ra_at = w->next.ra_at;
 	w->sp = w->next.sp;

@@ -181,7 +181,7 @@ keep:
 	if (w->n >= MAX_FRAMES)
 		return END_DEPTH;
 	w->out.frames[w->n] = w->ip;
-	w->fps[w->n] = w->fp;
+	w->fps[w->n] = w->fp & ~7ULL;
 	return END_NONE;
 }
 
@@ -225,7 +225,8 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 
 	w->ip = w->out.frames[0] = w->regs[IP];
 	w->sp = w->regs[SP];
-	w->fp = w->fps[0] = w->regs[FP];
+	w->fp = w->regs[FP];
+	w->fps[0] = w->fp & ~7ULL;
 	w->lr = LR < 0 ? 0 : w->regs[LR];
 	w->code_mask = code_mask(read_field(task, mm));
 	w->n = w->returned = w->interrupted = 0;

@@ -142,7 +142,7 @@ func (f *sideBandFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.BoolVar(&f.buildIDMmap, "buildid-mmap", true, "record build IDs in MMAP2 records (Linux 5.12)")
 	s.BoolVarP(&o.NoBuildID, "no-buildid", "B", false, "do not write the table of build IDs")
 	s.BoolVarP(&o.NoBuildIDCache, "no-buildid-cache", "N", false, "do not update the build-ID cache")
-	s.BoolVar(&o.NoRuntimes, "no-runtimes", false, "record no functions of runtimes (Python, Ruby, PHP)")
+	s.BoolVar(&o.NoRuntimes, "no-runtimes", false, "record no functions of runtimes: Python, Node.js, …")
 	s.StringVar(&f.synth, "synth", "all", "synthesize `kinds`: no, task, mmap, …")
 	s.BoolVar(&o.TailSynth, "tail-synthesize", false, "synthesize records of running processes at the end")
 	s.BoolVar(&f.ignored, "timestamp-boundary", false, "record the first and last time (always)")

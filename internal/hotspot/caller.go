@@ -89,22 +89,31 @@ func (w *walk) read(b []byte, addr uint64) bool {
 
 // find returns the blob that contains addr.
 func (w *walk) find(addr uint64) (b blob, ok bool) {
+	block, ok := w.blockOf(addr)
+	if !ok {
+		return b, false
+	}
+	return w.blobAt(block, addr)
+}
+
+// blockOf returns the block that contains addr.
+func (w *walk) blockOf(addr uint64) (block uint64, ok bool) {
 	segment := (addr - w.h.Low) >> w.h.Shift
 	var back [1]byte
 	for range maxJumps {
 		if !w.read(back[:], w.h.Segments+segment) {
-			return b, false
+			return 0, false
 		}
 		n := uint64(back[0])
 		if n == 0 {
-			return w.blobAt(w.h.Low+segment<<w.h.Shift, addr)
+			return w.h.Low + segment<<w.h.Shift, true
 		}
 		if n == 0xff || n > segment {
 			break
 		}
 		segment -= n
 	}
-	return b, false
+	return 0, false
 }
 
 // blobAt reads the blob of a block, which must contain addr in its code.

@@ -21,7 +21,11 @@ type field struct {
 
 // needed are the types whose fields are kept.
 var needed = []string{"CodeCache", "CodeHeap", "CodeBlob", "VirtualSpace", "HeapBlock::Header", "GrowableArrayBase",
-	"GenericGrowableArray", "GrowableArray<int>", "AbstractInterpreter", "StubQueue"}
+	"GenericGrowableArray", "GrowableArray<int>", "AbstractInterpreter", "StubQueue", "Abstract_VM_Version",
+	"nmethod", "CompiledMethod", "PcDesc", "Method", "ConstMethod", "ConstantPool", "Symbol", "Klass", "InstanceKlass"}
+
+// sized are the types whose sizes are kept.
+var sized = []string{"HeapBlock", "PcDesc", "ConstMethod", "ConstantPool"}
 
 // maxEntries limits the entries of a table: vmStructs.cpp has some 3,000.
 const maxEntries = 20_000
@@ -50,7 +54,7 @@ func readTables(m *memory, symbol func(string) (uint64, bool)) (*tables, error) 
 		return nil, err
 	}
 	for e := range types.entries(m) {
-		if name := m.name(e[0]); name == "HeapBlock" {
+		if name := m.name(e[0]); slices.Contains(sized, name) {
 			t.sizes[name] = e[1]
 		}
 	}
@@ -70,6 +74,16 @@ func (t *tables) check() error {
 		}
 	}
 	return nil
+}
+
+// first returns the offset of the first of some fields that this version has.
+func (t *tables) first(names ...string) (off uint64, kind string, ok bool) {
+	for _, name := range names {
+		if f, ok := t.fields[name]; ok {
+			return f.off, f.kind, true
+		}
+	}
+	return 0, "", false
 }
 
 func (t *tables) off(name string) uint64  { return t.fields[name].off }

@@ -29,3 +29,16 @@ type Bound struct {
 	// Replaces means that the functions take the frame's place. Otherwise they follow it, as its callers.
 	Replaces bool
 }
+
+// PerProcess is a runtime that is another one in each process.
+type PerProcess interface {
+	Native
+	// In returns the runtime of a process, in which the file is loaded with a bias.
+	In(bias uint64) Native
+}
+
+// Renewed is a runtime whose generated code makes way for other code.
+type Renewed interface {
+	// Stale reports whether what Bind has returned may be wrong now.
+	Stale(mem io.ReaderAt) bool
+}

@@ -13,15 +13,17 @@ type Kind uint32
 
 // The runtimes whose functions are named.
 const (
-	KindPython Kind = 1
-	KindRuby   Kind = 2
-	KindPHP    Kind = 3
-	KindPerl   Kind = 4
-	KindV8     Kind = 5
+	KindPython Kind = iota + 1
+	KindRuby
+	KindPHP
+	KindPerl
+	KindV8
+	KindJava
 )
 
 // Known lists the versions whose functions have names.
-const Known = "CPython 3.8 to 3.14, Ruby 3.0 to 3.4, PHP 8.0 to 8.4, Perl 5.36 to 5.40, Node.js 18 to 24"
+const Known = "CPython 3.8 to 3.14, Ruby 3.0 to 3.4, PHP 8.0 to 8.4, Perl 5.36 to 5.40, " +
+	"Node.js 18 to 24, Java 11 to 25"
 
 // Runtime is a runtime in a program or library.
 type Runtime interface {
@@ -66,6 +68,7 @@ var finders = []struct {
 	{mayHaveRuby, findRuby},
 	{mayHavePHP, findPHP},
 	{mayHavePerl, findPerl},
+	{mayHaveJava, findJava},
 	{mayHaveV8, findV8},
 }
 

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"encoding/binary"
+	"time"
 
 	"gperf/bpf"
 	"gperf/internal/runtimes"
@@ -58,6 +59,13 @@ func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, ti
 // bound returns the functions of a native frame, of which it remembers the latest.
 func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.NativeFrame) runtimes.Bound {
 	in := p.space.interpreter
+	if time.Since(in.renewed) > time.Second {
+		in.renewed = time.Now()
+		if r, ok := native.(runtimes.Renewed); in.failed || ok && r.Stale(procMem(p.pid)) {
+			clear(in.bound)
+			in.failed = false
+		}
+	}
 	if b, ok := in.bound[f]; ok {
 		return b
 	}
@@ -65,6 +73,7 @@ func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.Nativ
 	if err != nil {
 		n.unread(err)
 		n.count.Unnamed++
+		in.failed = true
 		b = runtimes.Bound{}
 	}
 	if in.bound == nil || len(in.bound) >= maxCodes {

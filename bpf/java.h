@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The methods that HotSpot's interpreter runs: each has a native frame, which the walk has marked. The recorder finds
+ * compiled methods by the addresses of their code. Package internal/hotspot describes the objects.
+ */
+#ifndef JAVA_H
+#define JAVA_H
+
+#include "runtime.h"
+
+#define JAVA_METHOD (-3 * 8) /* from the frame pointer to the method */
+#define JAVA_CONST 8         /* in a method: to what does not change of it */
+#define JAVA_BYTECODE 13     /* the register that has the address of the bytecode: r13 */
+#define JAVA_BLOCK 128       /* bytes of code for which the recorder is woken once */
+#define JAVA_CODE 0x11000    /* maximum distance from JAVA_CONST's object to a bytecode */
+
+/*
+ * java_frame stores the interpreted frame with the native frame of number w->number. The verifier checks it separately,
+ * as it does step.
+ */
+__attribute__((noinline)) int java_frame(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 at, fp, method = 0, constant = 0, h, bytecode = 0;
+	struct java *j;
+
+	if (!w)
+		return 1;
+	at = w->number;
+	keep_whole(at);
+	j = body(w);
+	if (!j || at >= MAX_FRAMES)
+		return 1;
+	fp = w->fps[at] & ~7ULL;
+	if (bpf_probe_read_user(&method, sizeof(method), (void *)fp + JAVA_METHOD) ||
+	    bpf_probe_read_user(&bytecode, sizeof(bytecode), (void *)fp + j->bytecode) ||
+	    bpf_probe_read_user(&constant, sizeof(constant), (void *)method + JAVA_CONST) ||
+	    read_object(w, constant, 40))
+		return 0;
+	if (!at && w->regs[JAVA_BYTECODE] - constant < JAVA_CODE)
+		bytecode = w->regs[JAVA_BYTECODE];
+	h = mix(0, constant);
+	h = mix(h, word(w, 8));
+	h = mix(h, word(w, 24));
+	h = mix(h, word(w, 32));
+	w->check = (__u32)h | 1;
+	w->code_object = (method & ((1ULL << NATIVE_SHIFT) - 1)) | at << NATIVE_SHIFT;
+	w->place = (bytecode - constant) << 1 & OFFSET_BITS;
+	return add_frame(slot);
+}
+
+/* java stores the methods of the interpreted native frames, and wakes the recorder if there is code that it may not know. */
+static inline_always void java(struct walk *w, __u32 slot)
+{
+	for (__u32 i = 0; i < MAX_FRAMES; i++) {
+		if (i >= w->out.head.frames)
+			break;
+		w->number = i;
+		if (w->fps[i] & INTERPRETED_FRAME && java_frame(slot))
+			break;
+		if (w->fps[i] & BLOB_FRAME)
+			see(w, w->out.frames[i] / JAVA_BLOCK);
+	}
+}
+
+#endif

@@ -1,0 +1,497 @@
+package hotspot
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Methods names the code of a Java virtual machine: which methods an address of compiled code is in, and what they are
+// called.
+type Methods struct {
+	heaps []Heap
+	at    methodFields
+}
+
+// methodFields are offsets in the structures, in bytes.
+type methodFields struct {
+	blobName uint64
+
+	nmethodMethod, compileID                 uint64
+	immutable, immutableSize                 uint64 // of the address that pcs and scopes are relative to; 0: the blob
+	pcs                                      uint64
+	scopes                                   uint64
+	scopesIsAddress                          bool
+	metadata                                 uint64 // 0: after the relocations, in the mutable data
+	mutableData, mutableSize, relocationSize uint64
+	pcOff, pcScope, pcSize                   uint64
+	constMethod                              uint64 // in a Method
+	constants, flags, codeSize               uint64 // in a ConstMethod
+	constSize, nameIndex, header             uint64
+	holder, poolHeader                       uint64 // in a ConstantPool
+	sourceIndex                              uint64
+	sourceInPool                             bool
+	className                                uint64 // in a Klass
+	symbolLength, symbolBody                 uint64
+	excluded                                 uint32 // the number of values that a byte of a compressed number does not have
+}
+
+// NewMethods reads how a process's libjvm.so describes methods. symbol returns the ip of a symbol of it.
+func NewMethods(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) (*Methods, error) {
+	m := &memory{from: mem, pages: map[uint64][]byte{}}
+	t, err := readTables(m, symbol)
+	if err != nil {
+		return nil, err
+	}
+	var h Heap
+	if err := t.layout(&h); err != nil {
+		return nil, err
+	}
+	l := &Methods{heaps: t.heaps(m, &h)}
+	if err = l.at.read(t, m); err == nil {
+		err = m.err
+	}
+	if err == nil {
+		err = checkHeaps(l.heaps)
+	}
+	return l, err
+}
+
+// Limits of what is read for an address or a method.
+const (
+	maxPcs      = 1 << 16
+	maxInlined  = 128
+	maxMethod   = 1 << 20 // bytes of a ConstMethod
+	maxPart     = 4 << 20 // bytes of the descriptions of a compiled method
+	maxSymbol   = 1 << 16
+	maxField    = 1 << 12 // offsets
+	noBCI       = -1
+	nullScope   = 0
+	streamBytes = 3 * maxNumber
+	maxNumber   = 5 // bytes of a compressed number
+)
+
+// read finds the offsets in the tables.
+func (f *methodFields) read(t *tables, m *memory) error {
+	var missing []string
+	find := func(to *uint64, names ...string) string {
+		off, kind, ok := t.first(names...)
+		if !ok || off > maxField {
+			missing = append(missing, names[0])
+		}
+		*to = off
+		return kind
+	}
+	size := func(to *uint64, name string) {
+		if *to = t.sizes[name]; *to == 0 || *to > maxField {
+			missing = append(missing, "size of "+name)
+		}
+	}
+	find(&f.blobName, "CodeBlob._name")
+	find(&f.nmethodMethod, "nmethod._method", "CompiledMethod._method")
+	find(&f.compileID, "nmethod._compile_id")
+	find(&f.pcs, "nmethod._scopes_pcs_offset")
+	scopes := find(&f.scopes, "nmethod._scopes_data_offset", "CompiledMethod._scopes_data_begin",
+		"nmethod._scopes_data_begin")
+	f.scopesIsAddress = scopes == "address"
+	if off, _, ok := t.first("nmethod._immutable_data"); ok {
+		f.immutable = off
+		find(&f.immutableSize, "nmethod._immutable_data_size")
+		find(&f.mutableData, "CodeBlob._mutable_data")
+		find(&f.mutableSize, "CodeBlob._mutable_data_size")
+		find(&f.relocationSize, "CodeBlob._relocation_size")
+	} else {
+		find(&f.metadata, "nmethod._metadata_offset")
+	}
+	find(&f.pcOff, "PcDesc._pc_offset")
+	find(&f.pcScope, "PcDesc._scope_decode_offset")
+	size(&f.pcSize, "PcDesc")
+	find(&f.constMethod, "Method._constMethod")
+	find(&f.constants, "ConstMethod._constants")
+	find(&f.flags, "ConstMethod._flags", "ConstMethod._flags._flags")
+	find(&f.codeSize, "ConstMethod._code_size")
+	find(&f.constSize, "ConstMethod._constMethod_size")
+	find(&f.nameIndex, "ConstMethod._name_index")
+	size(&f.header, "ConstMethod")
+	find(&f.holder, "ConstantPool._pool_holder")
+	size(&f.poolHeader, "ConstantPool")
+	_, _, f.sourceInPool = t.first("ConstantPool._source_file_name_index")
+	find(&f.sourceIndex, "ConstantPool._source_file_name_index", "InstanceKlass._source_file_name_index")
+	find(&f.className, "Klass._name")
+	find(&f.symbolLength, "Symbol._length")
+	find(&f.symbolBody, "Symbol._body", "Symbol._body[0]")
+	if len(missing) > 0 {
+		return fmt.Errorf("libjvm.so does not describe %s", strings.Join(missing, ", "))
+	}
+	const excludes = 20 // the first version in which bytes of compressed numbers are not 0
+	_, old := t.fields["CodeCache._heap"]
+	if major := m.int32(t.addr("Abstract_VM_Version._vm_major_version")); !old && major >= excludes {
+		f.excluded = 1
+	}
+	return nil
+}
+
+// Call is a method that runs, at an index of its bytecode.
+type Call struct {
+	Method uint64 // address of the Method
+	BCI    int    // -1: before the first
+}
+
+// Place is code that HotSpot has generated.
+type Place struct {
+	Code, Size uint64 // ip of its first instruction, and bytes
+	Name       uint64 // address of the name of code that is no compiled method; 0 for a method
+	Compiled   uint64 // address of the compiled method
+	ID         uint32 // its number, unique in the process
+
+	method   uint64
+	pcs      []byte   // descriptions of instructions
+	scopes   []byte   // that they refer to
+	metadata []uint64 // that those refer to
+	at       *methodFields
+}
+
+var (
+	// ErrNoHeap means that an address is in none of the heaps that NewMethods has found: the virtual machine may have
+	// been starting.
+	ErrNoHeap = errors.New("not in a code heap")
+	errNoCode = errors.New("in no block of a code heap")
+)
+
+// At returns the code that contains an address.
+func (l *Methods) At(mem io.ReaderAt, ip uint64) (*Place, error) {
+	w := walk{Code: &Code{Heaps: l.heaps, Mem: mem}}
+	i := slices.IndexFunc(l.heaps, func(h Heap) bool { return ip >= h.Low && ip < h.High })
+	if i < 0 {
+		return nil, ErrNoHeap
+	}
+	w.h = &l.heaps[i]
+	block, ok := w.blockOf(ip)
+	if !ok {
+		return nil, errNoCode
+	}
+	b, ok := w.blobAt(block, ip)
+	if !ok {
+		return nil, errNoCode
+	}
+	r := reader{mem: mem}
+	blob := block + uint64(w.h.Blob)
+	p := &Place{Code: b.code, Size: b.size, Name: r.word(blob + l.at.blobName), at: &l.at}
+	if name := r.text(p.Name); name == "nmethod" || name == "native nmethod" {
+		p.Name = 0
+		p.read(&r, blob)
+	}
+	return p, r.err
+}
+
+// ID returns the number of the compiled method at an address, which changes if another one takes its memory.
+func (l *Methods) ID(mem io.ReaderAt, compiled uint64) (uint32, error) {
+	r := reader{mem: mem}
+	id := r.half(compiled + l.at.compileID)
+	return id, r.err
+}
+
+// read reads the descriptions of a compiled method. Up to JDK 22, they follow its code: metadata, scopes, pcs. Later,
+// pcs and scopes are in memory of their own, and metadata in another one.
+func (p *Place) read(r *reader, blob uint64) {
+	f := p.at
+	p.Compiled, p.ID, p.method = blob, r.half(blob+f.compileID), r.word(blob+f.nmethodMethod)
+	if f.immutable == 0 {
+		pcs, metadata := blob+uint64(r.half(blob+f.pcs)), blob+uint64(r.half(blob+f.metadata))
+		scopes := blob + uint64(r.half(blob+f.scopes))
+		if f.scopesIsAddress {
+			scopes = r.word(blob + f.scopes)
+		}
+		p.pcs = p.untilLast(r, pcs)
+		p.scopes = r.part(scopes, pcs)
+		p.metadata = words(r.part(metadata, scopes))
+		return
+	}
+	base := r.word(blob + f.immutable)
+	pcs, scopes := base+uint64(r.half(blob+f.pcs)), base+uint64(r.half(blob+f.scopes))
+	p.pcs = p.untilLast(r, pcs)
+	p.scopes = r.part(scopes, base+uint64(r.half(blob+f.immutableSize)))
+	mutable := r.word(blob + f.mutableData)
+	p.metadata = words(r.part(mutable+uint64(r.half(blob+f.relocationSize)), mutable+uint64(r.half(blob+f.mutableSize))))
+}
+
+// untilLast reads the descriptions of instructions: the last one is of one after the code.
+func (p *Place) untilLast(r *reader, at uint64) (b []byte) {
+	const chunk = 64
+	size := int(p.at.pcSize)
+	for r.err == nil && len(b) < maxPcs*size {
+		part := r.some(at+uint64(len(b)), chunk*size)
+		for off := 0; off+size <= len(part); off += size {
+			if int32(binary.LittleEndian.Uint32(part[off+int(p.at.pcOff):])) > int32(p.Size) {
+				return append(b, part[:off]...)
+			}
+		}
+		if r.short {
+			return append(b, part...)
+		}
+		b = append(b, part...)
+	}
+	return b
+}
+
+// Calls returns the methods that an instruction of a compiled method is in, the innermost first: the others have it
+// inlined. For a return address, ip is one in the call.
+func (p *Place) Calls(ip uint64) (list []Call) {
+	scope := p.scopeAt(uint32(ip - p.Code))
+	for range maxInlined {
+		if scope == nullScope || uint64(scope) >= uint64(len(p.scopes)) {
+			break
+		}
+		s := stream{b: p.scopes[scope:], excluded: p.at.excluded}
+		sender, method, bci := s.number(), s.number(), int(s.number())-1
+		if s.failed || method == 0 || uint64(method) > uint64(len(p.metadata)) {
+			break
+		}
+		list = append(list, Call{p.metadata[method-1], bci})
+		scope = sender
+	}
+	if len(list) == 0 {
+		list = append(list, Call{p.method, noBCI})
+	}
+	return list
+}
+
+// scopeAt returns the scope of an instruction: that of the first description after it, as the virtual machine's own
+// profilers do, because only calls and loops have one.
+func (p *Place) scopeAt(off uint32) uint32 {
+	size, le := int(p.at.pcSize), binary.LittleEndian
+	n := len(p.pcs) / size
+	i := sort.Search(n, func(i int) bool { return int32(le.Uint32(p.pcs[i*size+int(p.at.pcOff):])) > int32(off) })
+	if i == n {
+		return nullScope
+	}
+	return le.Uint32(p.pcs[i*size+int(p.at.pcScope):])
+}
+
+// Method is a method.
+type Method struct {
+	Name   string // java.util.HashMap.get
+	File   string // java/util/HashMap.java, "" if unknown
+	Header uint32 // offset of the bytecode from the ConstMethod
+	Size   uint32 // of the bytecode
+	Lines  []MethodLine
+}
+
+// MethodLine is the line from an index of the bytecode on.
+type MethodLine struct{ BCI, Line int }
+
+// Check returns a hash of a method by its address, as the BPF programs make it: java_check in bpf/java.h.
+func Check(mem io.ReaderAt, method uint64) (uint32, error) {
+	const constMethod = 8 // in a Method: after its table of functions
+	r := reader{mem: mem}
+	c := r.word(method + constMethod)
+	h := mix(0, c)
+	for _, off := range [...]uint64{8, 24, 32} { // the constant pool; the sizes, flags and names
+		h = mix(h, r.word(c+off))
+	}
+	return uint32(h) | 1, r.err
+}
+
+func mix(h, v uint64) uint64 {
+	h = (h ^ v) * 0x9e3779b97f4a7c15
+	return h ^ h>>32
+}
+
+// Method reads a method.
+func (l *Methods) Method(mem io.ReaderAt, addr uint64) (*Method, error) {
+	f, r := &l.at, reader{mem: mem}
+	c := r.word(addr + f.constMethod)
+	pool := r.word(c + f.constants)
+	class := r.word(pool + f.holder)
+	className := strings.ReplaceAll(r.symbol(r.word(class+f.className), f), "/", ".")
+	className = strings.Replace(className, "+", "/", 1) // of hidden classes
+	m := &Method{Header: uint32(f.header), Size: uint32(r.short16(c + f.codeSize)),
+		Name: className + "." + r.constant(pool, r.short16(c+f.nameIndex), f)}
+	source := class + f.sourceIndex
+	if f.sourceInPool {
+		source = pool + f.sourceIndex
+	}
+	if i := r.short16(source); i != 0 {
+		dir := path.Dir(strings.ReplaceAll(className, ".", "/"))
+		m.File = path.Join(dir, r.constant(pool, i, f))
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	const hasLines = 1
+	if r.short16(c+f.flags)&hasLines != 0 {
+		start := f.header + uint64(m.Size)
+		size := 8 * uint64(r.half(c+f.constSize))
+		if size > maxMethod || size < start {
+			return nil, fmt.Errorf("a method of %d bytes", size)
+		}
+		m.Lines = lines(r.some(c+start, int(size-start)), f.excluded)
+	}
+	return m, r.err
+}
+
+// Name reads the name of code that is no method.
+func (l *Methods) Name(mem io.ReaderAt, addr uint64) (string, error) {
+	r := reader{mem: mem}
+	s := r.text(addr)
+	return s, r.err
+}
+
+// lines decodes a compressed table of lines (CompressedLineNumberReadStream): a byte has a small step of both numbers,
+// 0xff precedes two large ones, and 0 is the end.
+func lines(b []byte, excluded uint32) (l []MethodLine) {
+	s := stream{b: b, excluded: excluded}
+	bci, line := 0, 0
+	for len(s.b) > 0 {
+		switch c := s.b[0]; c {
+		case 0:
+			return l
+		case 0xff:
+			s.b = s.b[1:]
+			bci += s.signed()
+			line += s.signed()
+		default:
+			s.b = s.b[1:]
+			bci += int(c >> 3)
+			line += int(c & 7)
+		}
+		if s.failed || bci < 0 || line < 0 || line > 1<<30 {
+			return l
+		}
+		l = append(l, MethodLine{bci, line})
+	}
+	return l
+}
+
+// stream decodes compressed numbers (UNSIGNED5).
+type stream struct {
+	b        []byte
+	excluded uint32
+	failed   bool
+}
+
+func (s *stream) number() (v uint32) {
+	const high, bits = 64, 6 // a byte of at least 256 - high is followed by another one
+	low := uint32(256-high) - s.excluded
+	for i := range maxNumber {
+		if len(s.b) == 0 || uint32(s.b[0]) < s.excluded {
+			s.failed = true
+			return 0
+		}
+		c := uint32(s.b[0]) - s.excluded
+		s.b = s.b[1:]
+		v += c << (bits * i)
+		if c < low {
+			break
+		}
+	}
+	return v
+}
+
+func (s *stream) signed() int {
+	v := s.number()
+	return int(int32(v>>1) ^ -int32(v&1))
+}
+
+// reader reads fields from the memory of a process. After the first error all reads return zeros.
+type reader struct {
+	mem   io.ReaderAt
+	err   error
+	short bool // the last some could not read all
+}
+
+func (r *reader) read(b []byte, addr uint64) {
+	if r.err == nil {
+		if _, err := r.mem.ReadAt(b, int64(addr)); err != nil {
+			r.err = fmt.Errorf("read memory at %#x: %w", addr, err)
+			clear(b)
+		}
+	}
+}
+
+func (r *reader) word(addr uint64) uint64 {
+	var b [8]byte
+	r.read(b[:], addr)
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+func (r *reader) half(addr uint64) uint32 {
+	var b [4]byte
+	r.read(b[:], addr)
+	return binary.LittleEndian.Uint32(b[:])
+}
+
+func (r *reader) short16(addr uint64) uint16 {
+	var b [2]byte
+	r.read(b[:], addr)
+	return binary.LittleEndian.Uint16(b[:])
+}
+
+// some reads up to n bytes: as many as there are up to the end of a page, if those after it cannot be read.
+func (r *reader) some(addr uint64, n int) []byte {
+	if r.err != nil {
+		return nil
+	}
+	b := make([]byte, n)
+	r.short = false
+	if _, err := r.mem.ReadAt(b, int64(addr)); err == nil {
+		return b
+	}
+	r.short = true
+	b = b[:min(uint64(n), pageSize-addr%pageSize)]
+	r.read(b, addr)
+	return b
+}
+
+// part reads the memory between two addresses, nothing if it is too large.
+func (r *reader) part(from, to uint64) []byte {
+	if from >= to || to-from > maxPart {
+		return nil
+	}
+	b := make([]byte, to-from)
+	r.read(b, from)
+	return b
+}
+
+// words decodes words.
+func words(b []byte) []uint64 {
+	l := make([]uint64, len(b)/8)
+	for i := range l {
+		l[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return l
+}
+
+// text reads a string that ends with a zero byte, of limited length.
+func (r *reader) text(addr uint64) string {
+	if addr == 0 {
+		return ""
+	}
+	b := r.some(addr, maxName)
+	if i := slices.Index(b, 0); i >= 0 {
+		b = b[:i]
+	}
+	return string(b)
+}
+
+// constant reads a string of a constant pool.
+func (r *reader) constant(pool uint64, index uint16, f *methodFields) string {
+	return r.symbol(r.word(pool+f.poolHeader+8*uint64(index)), f)
+}
+
+func (r *reader) symbol(addr uint64, f *methodFields) string {
+	n := r.short16(addr + f.symbolLength)
+	b := make([]byte, n)
+	if n > 0 {
+		r.read(b, addr+f.symbolBody)
+	}
+	return string(b)
+}
+
+// Header returns the offset of a method's bytecode from its ConstMethod, in bytes.
+func (l *Methods) Header() uint32 { return uint32(l.at.header) }

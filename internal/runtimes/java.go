@@ -1,0 +1,241 @@
+package runtimes
+
+import (
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"path"
+	"slices"
+	"time"
+
+	"gperf/internal/dso"
+	"gperf/internal/hotspot"
+)
+
+// java is HotSpot in a libjvm.so for x86-64. What it has to know of methods is in the memory of each process.
+type java struct {
+	symbols map[string]uint64 // vaddrs
+	walk    javaWalk
+}
+
+// javaWalk is where an interpreted frame has the address of its bytecode, in bytes from its frame pointer. BPF's struct
+// java has the same layout.
+type javaWalk struct{ Bytecode int32 }
+
+// mayHaveJava reports whether a file may have HotSpot, by its name.
+func mayHaveJava(name string) bool { return path.Base(name) == "libjvm.so" }
+
+// findJava returns HotSpot in a file, or nil if the file has none, or one for another machine, whose stacks are walked by
+// frame pointers.
+func findJava(im *dso.Image) (Runtime, error) {
+	if !im.Is64 || im.Machine != elf.EM_X86_64 {
+		return nil, nil
+	}
+	list, err := im.Symbols(".dynsym")
+	if err != nil {
+		return nil, nil
+	}
+	j := &java{symbols: map[string]uint64{}, walk: javaWalk{-7 * 8}} // JDK 8
+	for name, s := range list {
+		switch {
+		case hotspot.IsSymbol(name):
+			j.symbols[name] = s.Value
+		case name == "JVM_DefineModule" && s.Shndx != 0: // JDK 9 and later
+			j.walk.Bytecode = -8 * 8
+		}
+	}
+	if len(j.symbols) == 0 {
+		return nil, nil
+	}
+	return j, nil
+}
+
+// String implements Runtime.
+func (j *java) String() string { return "HotSpot" }
+
+// DSO implements Runtime.
+func (j *java) DSO() string { return dso.JavaName }
+
+// Walk implements Runtime.
+func (j *java) Walk(uint64) Walk { return newWalk(KindJava, &j.walk) }
+
+// Runs implements Runtime: methods run in generated code.
+func (j *java) Runs(uint64) bool { return false }
+
+// Function implements Runtime.
+func (j *java) Function(io.ReaderAt, Interpreted) (*Function, error) { return nil, errUnattached }
+
+// Bind implements Native.
+func (j *java) Bind(io.ReaderAt, NativeFrame) (Bound, error) { return Bound{}, errUnattached }
+
+var errUnattached = errors.New("the process is not known")
+
+// In implements PerProcess.
+func (j *java) In(bias uint64) Native {
+	return &javaProcess{java: j, bias: bias, known: map[uint64]uint32{}}
+}
+
+// javaProcess is HotSpot in a process.
+type javaProcess struct {
+	*java
+	bias    uint64
+	methods *hotspot.Methods
+	read    time.Time        // when methods was set
+	broken  error            // why methods cannot be read
+	places  []*hotspot.Place // that Bind has found, by their addresses
+	// known are the checks of methods, and of the names of other code, by their addresses. The process may have exited when
+	// its last samples are read.
+	known map[uint64]uint32
+}
+
+// startTime is how long a virtual machine may need to create all of its code heaps.
+const startTime = 100 * time.Millisecond
+
+// attach reads how methods are described, once the virtual machine has begun.
+func (j *javaProcess) attach(mem io.ReaderAt) error {
+	if j.methods != nil || j.broken != nil {
+		return j.broken
+	}
+	methods, err := hotspot.NewMethods(mem, func(name string) (uint64, bool) {
+		vaddr, ok := j.symbols[name]
+		return vaddr + j.bias, ok
+	})
+	switch {
+	case err == nil:
+		j.methods, j.read = methods, time.Now()
+	case !errors.Is(err, hotspot.ErrStarting):
+		j.broken = fmt.Errorf("Java: %w", err)
+	}
+	return err
+}
+
+// Bind implements Native. Compiled code, and the interpreter's, is replaced by its methods; other code by a function with
+// its name, such as StubRoutines.
+func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
+	if err := j.attach(mem); err != nil {
+		return Bound{}, err
+	}
+	if f.Has {
+		return Bound{Functions: []Interpreted{f.Passed}, Replaces: true}, nil
+	}
+	at, err := j.place(mem, f.IP)
+	if err != nil {
+		return Bound{}, err
+	}
+	b := Bound{Replaces: true}
+	if at.Name != 0 {
+		check, err := j.check(mem, at.Name, j.nameCheck)
+		b.Functions = []Interpreted{{Code: at.Name, Check: check}}
+		return b, err
+	}
+	for _, c := range at.Calls(f.IP) {
+		check, err := j.check(mem, c.Method, hotspot.Check)
+		if err != nil {
+			return Bound{}, err
+		}
+		b.Functions = append(b.Functions, Interpreted{Code: c.Method, Check: check,
+			Off: javaOff(j.methods.Header() + uint32(max(c.BCI, 0)))})
+	}
+	return b, nil
+}
+
+// check returns the check of what is at an address, which read reads once.
+func (j *javaProcess) check(mem io.ReaderAt, addr uint64, read func(io.ReaderAt, uint64) (uint32, error)) (uint32, error) {
+	if c, ok := j.known[addr]; ok {
+		return c, nil
+	}
+	c, err := read(mem, addr)
+	if err == nil {
+		j.known[addr] = c
+	}
+	return c, err
+}
+
+// nameCheck returns the check of the name of code that is no method: that of a method is odd.
+func (j *javaProcess) nameCheck(mem io.ReaderAt, addr uint64) (uint32, error) {
+	name, err := j.methods.Name(mem, addr)
+	return hashOf(name), err
+}
+
+// place returns the code that contains an address. It is read once, with what describes all of its instructions.
+func (j *javaProcess) place(mem io.ReaderAt, ip uint64) (*hotspot.Place, error) {
+	i, _ := slices.BinarySearchFunc(j.places, ip, func(p *hotspot.Place, ip uint64) int {
+		return cmp.Compare(p.Code+p.Size-1, ip)
+	})
+	if i < len(j.places) && ip >= j.places[i].Code {
+		return j.places[i], nil
+	}
+	at, err := j.methods.At(mem, ip)
+	if errors.Is(err, hotspot.ErrNoHeap) && time.Since(j.read) > startTime {
+		j.methods = nil
+		if err = j.attach(mem); err == nil {
+			at, err = j.methods.At(mem, ip)
+		}
+	}
+	if err == nil && len(j.places) < maxPlaces {
+		j.places = slices.Insert(j.places, i, at)
+	}
+	return at, err
+}
+
+// maxPlaces limits the code that is remembered of a process.
+const maxPlaces = 1 << 14
+
+// Stale implements Renewed: another method may have been compiled to the memory of one.
+func (j *javaProcess) Stale(mem io.ReaderAt) bool {
+	for _, p := range j.places {
+		if p.Name != 0 {
+			continue
+		}
+		if id, err := j.methods.ID(mem, p.Compiled); err == nil && id != p.ID {
+			j.places = nil
+			clear(j.known)
+			return true
+		}
+	}
+	return false
+}
+
+// javaOff returns the offset of a frame for that of a bytecode from the start of the description that has it: offsets
+// of frames are even.
+func javaOff(off uint32) uint32 { return 2 * off }
+
+func hashOf(name string) uint32 {
+	h := fnv.New32a()
+	io.WriteString(h, name)
+	return h.Sum32() &^ 1
+}
+
+// Function implements Runtime.
+func (j *javaProcess) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
+	if err := j.attach(mem); err != nil {
+		return nil, err
+	}
+	if f.Check&1 == 0 {
+		name, err := j.methods.Name(mem, f.Code)
+		if err == nil && hashOf(name) != f.Check {
+			err = ErrChanged
+		}
+		return &Function{Name: shown(name), Size: 2}, err
+	}
+	m, err := j.methods.Method(mem, f.Code)
+	if err != nil {
+		return nil, err
+	}
+	if check, err := hotspot.Check(mem, f.Code); err != nil || check != f.Check {
+		return nil, errors.Join(err, ErrChanged)
+	}
+	fn := &Function{Name: shown(m.Name), File: shown(m.File), Size: javaOff(m.Header + max(m.Size, 1))}
+	l := lines{size: fn.Size}
+	for _, line := range m.Lines {
+		if off := javaOff(m.Header + uint32(line.BCI)); off >= l.off {
+			l.off, l.line = off, int64(line.Line)
+			l.add(false)
+		}
+	}
+	fn.Lines = l.list
+	return fn, nil
+}
