@@ -44,7 +44,7 @@ enum { PERL_MAIN = 1, PERL_TEXT = 2 };
 /* The address of a function has the number of these lines above it, and the place has the line among them. */
 #define PERL_LINES 256
 
-/* perl_stack sets w->frame and w->last_frame to the contexts of the stack at w->thread, and w->thread to its caller's. */
+/* perl_stack sets w->frame and w->last_frame to the contexts of the stack at w->thread, which becomes its caller's. */
 static inline_always int perl_stack(struct walk *w)
 {
 	if (read_object(w, w->thread, STACK_BYTES))
