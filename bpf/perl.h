@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The functions that Perl runs. The interpreter of a thread has a list of stacks, the innermost first, each with an array
- * of contexts: calls, evals, blocks and loops. A context has the statement that its caller runs. Package
+ * The functions that Perl runs. The interpreter of a thread has a list of stacks, the innermost first, each with an
+ * array of contexts: calls, evals, blocks and loops. A context has the statement that its caller runs. Package
  * internal/runtimes describes the interpreter.
  */
 #ifndef PERL_H
@@ -13,7 +13,7 @@
 enum {
 	PERL_STATEMENT = 208, /* in an interpreter: the statement that it runs */
 	PERL_STACK = 224,     /* its innermost stack */
-	PERL_SIZE = 4096,     /* more than its size: it also contains the statement of code that is being compiled */
+	PERL_SIZE = 4096,     /* more than its size: it contains the statement of code that is being compiled */
 	STACK_CONTEXTS = 8,   /* in a stack */
 	STACK_BACK = 16,
 	STACK_LAST = 32, /* the number of the innermost context; -1: there is none */
@@ -41,9 +41,10 @@ enum { PERL_MAIN = 1, PERL_TEXT = 2 };
 
 #define INSTRUCTION_TYPE 0x1ff
 
-#define PERL_LINES 256 /* the lines of a function have a number in so many, and the number of these lines above its address */
+/* The address of a function has the number of these lines above it, and the place has the line among them. */
+#define PERL_LINES 256
 
-/* perl_stack sets w->frame and w->last_frame to the contexts of the stack at w->thread, and w->thread to its caller's. */
+/* perl_stack sets w->frame and w->last_frame to the contexts of the stack at w->thread, which becomes its caller's. */
 static inline_always int perl_stack(struct walk *w)
 {
 	if (read_object(w, w->thread, STACK_BYTES))
@@ -77,8 +78,9 @@ __attribute__((noinline)) int perl_interpreter(__u32 slot)
 }
 
 /*
- * perl_begin sets w->instr to the first statement of the function at w->code_object, which has not begun: the interpreter
- * runs its caller's statement, at w->instr. The type of instruction shows whether the function begins with one.
+ * perl_begin sets w->instr to the first statement of the function at w->code_object, which has not begun: the
+ * interpreter runs its caller's statement, at w->instr. The type of instruction shows whether the function begins
+ * with one.
  */
 static inline_always void perl_begin(struct walk *w)
 {
@@ -90,9 +92,9 @@ static inline_always void perl_begin(struct walk *w)
 }
 
 /*
- * perl_frame reads the context at w->frame and goes to its caller: it sets w->code_object to its function, to 0 if it has
- * none, and to PERL_MAIN or PERL_TEXT with its file if it is the program or an eval; w->place; and w->line to the line of its
- * statement. It returns 1 after the last one. The verifier checks it separately, as it does step.
+ * perl_frame reads the context at w->frame and goes to its caller: it sets w->code_object to its function, to 0 if it
+ * has none, and to PERL_MAIN or PERL_TEXT with its file if it is the program or an eval; w->place; and w->line to the
+ * line of its statement. It returns 1 after the last one. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int perl_frame(__u32 slot)
 {
@@ -148,9 +150,9 @@ __attribute__((noinline)) int perl_frame(__u32 slot)
 }
 
 /*
- * perl_code adds the line to w->place and w->code_object, and sets w->check to a hash of the function, whose memory may
- * be used for another one later: of its body, its name and its file, or of the first characters of the name of a file. It
- * returns 1 if the function cannot be read.
+ * perl_code adds the line to w->place and w->code_object, and sets w->check to a hash of the function, whose memory
+ * may be used for another one later: of its body, its name and its file, or of the first characters of the name of a
+ * file. It returns 1 if the function cannot be read.
  */
 __attribute__((noinline)) int perl_code(__u32 slot)
 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gperf/internal/dso"
 	"gperf/internal/procfs"
 	"gperf/symbolize/jit"
 )
@@ -42,8 +43,12 @@ func (g *registry) exitedJava(p *process) {
 	}
 }
 
-// isNamelessJava reports whether a process runs HotSpot and has neither a perf map nor a jitdump.
+// isNamelessJava reports whether a process runs HotSpot, whose methods gperf does not read, and has neither a perf map nor
+// a jitdump.
 func (p *process) isNamelessJava() bool {
+	if in := p.space.interpreter; in != nil && in.file.runtime.DSO() == dso.JavaName {
+		return false
+	}
 	java, dump := false, false
 	for m := range p.space.maps.All() {
 		base := path.Base(m.Value.file.name)
