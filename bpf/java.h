@@ -26,10 +26,12 @@ __attribute__((noinline)) int java_frame(__u32 slot)
 
 	if (!w)
 		return 1;
+	j = body(w);
+	if (!j)
+		return 1;
 	at = w->number;
 	keep_whole(at);
-	j = body(w);
-	if (!j || at >= MAX_FRAMES)
+	if (at >= MAX_FRAMES)
 		return 1;
 	fp = w->fps[at] & ~7ULL;
 	if (bpf_probe_read_user(&method, sizeof(method), (void *)fp + JAVA_METHOD) ||
