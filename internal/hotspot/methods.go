@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Methods names the code of a Java virtual machine: which methods an address of compiled code is in, and what they are
@@ -111,6 +113,9 @@ func (f *methodFields) read(t *tables, m *memory) error {
 	find(&f.pcOff, "PcDesc._pc_offset")
 	find(&f.pcScope, "PcDesc._scope_decode_offset")
 	size(&f.pcSize, "PcDesc")
+	if max(f.pcOff, f.pcScope)+4 > f.pcSize {
+		missing = append(missing, "fields in PcDesc")
+	}
 	find(&f.constMethod, "Method._constMethod")
 	find(&f.constants, "ConstMethod._constants")
 	find(&f.flags, "ConstMethod._flags", "ConstMethod._flags._flags")
@@ -316,9 +321,13 @@ func (l *Methods) Method(mem io.ReaderAt, addr uint64) (*Method, error) {
 	if f.sourceInPool {
 		source = pool + f.sourceIndex
 	}
-	if i := r.short16(source); i != 0 {
+	if i := r.short16(source); i != 0 && r.err == nil {
 		dir := path.Dir(strings.ReplaceAll(className, ".", "/"))
-		m.File = path.Join(dir, r.constant(pool, i, f))
+		// Methods that the virtual machine makes, such as linkToStatic, have a number of another pool.
+		named := reader{mem: mem}
+		if file := named.constant(pool, i, f); named.err == nil && file != "" {
+			m.File = path.Join(dir, file)
+		}
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -490,7 +499,32 @@ func (r *reader) symbol(addr uint64, f *methodFields) string {
 	if n > 0 {
 		r.read(b, addr+f.symbolBody)
 	}
-	return string(b)
+	return text(b)
+}
+
+// text decodes the UTF-8 of class files, in which a character above U+FFFF is a pair of surrogates, and NUL two bytes.
+func text(b []byte) string {
+	s := make([]byte, 0, len(b))
+	for len(b) > 0 {
+		if len(b) >= 2 && b[0] == 0xc0 && b[1] == 0x80 {
+			s, b = append(s, 0), b[2:]
+			continue
+		}
+		if hi, lo := surrogate(b), surrogate(b[min(3, len(b)):]); hi != 0 && lo != 0 {
+			s, b = utf8.AppendRune(s, utf16.DecodeRune(hi, lo)), b[6:]
+			continue
+		}
+		s, b = append(s, b[0]), b[1:]
+	}
+	return string(s)
+}
+
+// surrogate returns the surrogate that 3 bytes encode, or 0.
+func surrogate(b []byte) rune {
+	if len(b) < 3 || b[0] != 0xed || b[1] < 0xa0 {
+		return 0
+	}
+	return 0xd000 | rune(b[1]&0x3f)<<6 | rune(b[2]&0x3f)
 }
 
 // Header returns the offset of a method's bytecode from its ConstMethod, in bytes.
