@@ -33,8 +33,8 @@ var (
 	javaLambdaClass = regexp.MustCompile(`^Functions\$\$Lambda[$/]`)
 )
 
-// Java's methods have their names and lines: interpreted, compiled by C1 and C2, inlined, recursive, of interfaces, lambdas,
-// called by the library, and with non-ASCII names.
+// Java's methods have their names and lines: interpreted, compiled by C1 and C2, inlined, recursive, of interfaces,
+// lambdas, called by the library, and with non-ASCII names.
 func TestScenarioJavaFunctions(t *testing.T) {
 	pythonProgram(t)
 	program, err := filepath.Abs("testdata/Functions.java")
@@ -44,14 +44,15 @@ func TestScenarioJavaFunctions(t *testing.T) {
 	lines := knownLines(t, program, "// ")
 	for _, java := range javas(t) {
 		classes := t.TempDir()
-		if out, err := exec.Command("javac", "--release", "8", "-encoding", "UTF-8", "-d", classes, program).CombinedOutput(); err != nil {
+		javac := exec.Command("javac", "--release", "8", "-encoding", "UTF-8", "-d", classes, program)
+		if out, err := javac.CombinedOutput(); err != nil {
 			t.Fatalf("javac: %v\n%s", err, out)
 		}
-		for _, mode := range []string{"", "-Xint", "-XX:TieredStopAtLevel=1"} {
+		for _, mode := range []string{"", "-Xint"} {
 			t.Run(filepath.Base(java)+mode, func(t *testing.T) {
 				dir := t.TempDir()
-				args := []string{"-o", "p.data", "-e", "cpu-clock", "-F", "499", "-g", "--", java, "-Dfile.encoding=UTF-8",
-					"-cp", classes, "Functions", "2"}
+				args := []string{"-o", "p.data", "-e", "cpu-clock", "-F", "499", "-g", "--", java,
+					"-Dfile.encoding=UTF-8", "-cp", classes, "Functions", "2"}
 				if mode != "" {
 					args = slices.Insert(args, slices.Index(args, java)+1, mode)
 				}
@@ -61,7 +62,9 @@ func TestScenarioJavaFunctions(t *testing.T) {
 				var wrong []knownCall
 				for _, stack := range functionStacks(t, filepath.Join(dir, "p.data")) {
 					known := false
-					stack = slices.DeleteFunc(stack, func(c knownCall) bool { return javaLambdaClass.MatchString(c.function) })
+					stack = slices.DeleteFunc(stack, func(c knownCall) bool {
+						return javaLambdaClass.MatchString(c.function)
+					})
 					for i := range stack {
 						if javaLambda.MatchString(stack[i].function) {
 							stack[i].function = "lambda"

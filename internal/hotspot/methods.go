@@ -40,7 +40,7 @@ type methodFields struct {
 	sourceInPool                             bool
 	className                                uint64 // in a Klass
 	symbolLength, symbolBody                 uint64
-	excluded                                 uint32 // the number of values that a byte of a compressed number does not have
+	excluded                                 uint32 // how many values bytes of compressed numbers do not have
 }
 
 // NewMethods reads how a process's libjvm.so describes methods. symbol returns the ip of a symbol of it.
@@ -222,7 +222,8 @@ func (p *Place) read(r *reader, blob uint64) {
 	p.pcs = p.untilLast(r, pcs)
 	p.scopes = r.part(scopes, base+uint64(r.half(blob+f.immutableSize)))
 	mutable := r.word(blob + f.mutableData)
-	p.metadata = words(r.part(mutable+uint64(r.half(blob+f.relocationSize)), mutable+uint64(r.half(blob+f.mutableSize))))
+	from, to := uint64(r.half(blob+f.relocationSize)), uint64(r.half(blob+f.mutableSize))
+	p.metadata = words(r.part(mutable+from, mutable+to))
 }
 
 // untilLast reads the descriptions of instructions: the last one is of one after the code.

@@ -28,8 +28,8 @@ type javaWalk struct{ Bytecode int32 }
 // mayHaveJava reports whether a file may have HotSpot, by its name.
 func mayHaveJava(name string) bool { return path.Base(name) == "libjvm.so" }
 
-// findJava returns HotSpot in a file, or nil if the file has none, or one for another machine, whose stacks are walked by
-// frame pointers.
+// findJava returns HotSpot in a file, or nil if the file has none, or one for another machine, whose stacks are walked
+// by frame pointers.
 func findJava(im *dso.Image) (Runtime, error) {
 	if !im.Is64 || im.Machine != elf.EM_X86_64 {
 		return nil, nil
@@ -86,8 +86,8 @@ type javaProcess struct {
 	read    time.Time        // when methods was set
 	broken  error            // why methods cannot be read
 	places  []*hotspot.Place // that Bind has found, by their addresses
-	// known are the checks of methods, and of the names of other code, by their addresses. The process may have exited when
-	// its last samples are read.
+	// known are the checks of methods, and of the names of other code, by their addresses. The process may have exited
+	// when its last samples are read.
 	known map[uint64]uint32
 }
 
@@ -107,13 +107,13 @@ func (j *javaProcess) attach(mem io.ReaderAt) error {
 	case err == nil:
 		j.methods, j.read = methods, time.Now()
 	case !errors.Is(err, hotspot.ErrStarting):
-		j.broken = fmt.Errorf("Java: %w", err)
+		j.broken = fmt.Errorf("methods of Java: %w", err)
 	}
 	return err
 }
 
-// Bind implements Native. Compiled code, and the interpreter's, is replaced by its methods; other code by a function with
-// its name, such as StubRoutines.
+// Bind implements Native. Compiled code, and the interpreter's, is replaced by its methods; other code by a function
+// with its name, such as StubRoutines.
 func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	if err := j.attach(mem); err != nil {
 		return Bound{}, err
@@ -143,7 +143,8 @@ func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 }
 
 // check returns the check of what is at an address, which read reads once.
-func (j *javaProcess) check(mem io.ReaderAt, addr uint64, read func(io.ReaderAt, uint64) (uint32, error)) (uint32, error) {
+func (j *javaProcess) check(mem io.ReaderAt, addr uint64,
+	read func(io.ReaderAt, uint64) (uint32, error)) (uint32, error) {
 	if c, ok := j.known[addr]; ok {
 		return c, nil
 	}

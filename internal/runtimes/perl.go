@@ -94,7 +94,7 @@ func findPerl(im *dso.Image) (Runtime, error) {
 		err = errors.New("a build without threads")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Perl in %s: %w", path.Base(im.Path), err)
+		return nil, fmt.Errorf("%s: Perl: %w", path.Base(im.Path), err)
 	}
 	return p, nil
 }

@@ -96,7 +96,7 @@ func findPHP(im *dso.Image) (Runtime, error) {
 		err = fmt.Errorf("%w: module interface %q", ErrVersion, number)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("PHP in %s: %w", path.Base(im.Path), err)
+		return nil, fmt.Errorf("%s: PHP: %w", path.Base(im.Path), err)
 	}
 	p.version, p.walk = v.version, v.walk
 	p.walk.Head, p.walk.FunctionSize = globals+phpCurrent, v.walk.FirstLine+8

@@ -107,7 +107,7 @@ func findPython(im *dso.Image) (Runtime, error) {
 		err = p.layout(im, s.runtime)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Python in %s: %w", path.Base(im.Path), err)
+		return nil, fmt.Errorf("%s: Python: %w", path.Base(im.Path), err)
 	}
 	return p, nil
 }

@@ -86,7 +86,7 @@ func findRuby(im *dso.Image) (Runtime, error) {
 		r.exec, err = execFromTables(im)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Ruby in %s: %w", path.Base(im.Path), err)
+		return nil, fmt.Errorf("%s: Ruby: %w", path.Base(im.Path), err)
 	}
 	return r, nil
 }

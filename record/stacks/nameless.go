@@ -43,8 +43,8 @@ func (g *registry) exitedJava(p *process) {
 	}
 }
 
-// isNamelessJava reports whether a process runs HotSpot, whose methods gperf does not read, and has neither a perf map nor
-// a jitdump.
+// isNamelessJava reports whether a process runs HotSpot, whose methods gperf does not read, and has neither a perf map
+// nor a jitdump.
 func (p *process) isNamelessJava() bool {
 	if in := p.space.interpreter; in != nil && in.file.runtime.DSO() == dso.JavaName {
 		return false
