@@ -176,6 +176,14 @@ func signedBytes(values ...int) (b []byte) {
 	return b
 }
 
+// TestV8Positions decodes the table of a function whose entry, at offset -1, has a position of its own.
+func TestV8Positions(t *testing.T) {
+	got := v8Positions(signedBytes(-0-1, 2*(10+1), 1, 2*5, 4, 2*7))
+	if want := []v8Position{{0, 10}, {0, 15}, {4, 22}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
 const v8Source = "'use strict';\nfunction f(n) {\r\n  g(n);\n  return n;\u2028}\n"
 
 // TestV8Function reads functions with their names and lines.
@@ -185,8 +193,9 @@ func TestV8Function(t *testing.T) {
 		source, file := m.seq(v8Source, twoByte), m.seq("/a/f.js", oneByte)
 		f, g, empty := m.seq("f", oneByte), m.seq("größe数", twoByte), m.seq("", oneByte)
 		// The function starts at its parameters; offset 3 is at g, an expression, and 9 at return.
+		// A table's first step is from offset -1.
 		at := func(s string) int { return len(utf16.Encode([]rune(v8Source[:strings.Index(v8Source, s)]))) }
-		table := signedBytes(-3-1, 2*(at("g(n)")+1), 6, 2*(at("return")-at("g(n)")))
+		table := signedBytes(-4-1, 2*(at("g(n)")+1), 6, 2*(at("return")-at("g(n)")))
 		lines := []Line{{0, 2}, {6, 3}, {18, 4}}
 		for _, c := range []struct {
 			f          v8Function

@@ -253,7 +253,8 @@ func (h *v8Heap) byteArray(object uint64) []byte {
 // v8Positions decodes a table of positions: for each, the steps of the offset and of the position, whose lowest bit
 // says that it is in the script, and not in C++ code.
 func v8Positions(table []byte) (list []v8Position) {
-	var off, pos int64
+	const entry = -1 // the offset before the first step, which is also that of the function's entry
+	off, pos := int64(entry), int64(0)
 	for len(table) > 0 {
 		var step int64
 		step, table = v8Signed(table)
@@ -263,12 +264,12 @@ func v8Positions(table []byte) (list []v8Position) {
 		off += step
 		step, table = v8Signed(table)
 		pos += step
-		if off < 0 || off > maxCode || pos < 0 {
+		if off < entry || off > maxCode || pos < 0 {
 			return list
 		}
 		const external = 1
 		if pos&external == 0 {
-			list = append(list, v8Position{uint32(off), int32(pos>>1&(1<<30-1)) - 1})
+			list = append(list, v8Position{uint32(max(off, 0)), int32(pos>>1&(1<<30-1)) - 1})
 		}
 	}
 	return list
