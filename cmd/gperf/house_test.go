@@ -111,10 +111,12 @@ var house = []struct{ question, packages string }{
 		record/probe/program
 		record/probe/kernel
 	`},
-	{"What does a probe read? Where is a virtual machine's code? Which function does an interpreter run?", `
+	{"What does a probe read? Which function does a runtime run?", `
 		record/probe/args
-		internal/hotspot
 		internal/runtimes
+	`},
+	{"Where is a virtual machine's code, and which methods are in it?", `
+		internal/hotspot
 	`},
 	{"Who called? Which line is it?", `
 		unwind

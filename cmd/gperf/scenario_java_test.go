@@ -30,7 +30,7 @@ func javas(t *testing.T) (l []string) {
 // Names of the methods of lambdas, and of the hidden classes that call them.
 var (
 	javaLambda      = regexp.MustCompile(`^Functions\.lambda\$`)
-	javaLambdaClass = regexp.MustCompile(`^Functions\$\$Lambda[$/]`)
+	javaLambdaClass = regexp.MustCompile(`^Functions\$\$Lambda`)
 )
 
 // Java's methods have their names and lines: interpreted, compiled by C1 and C2, inlined, recursive, of interfaces,

@@ -315,7 +315,7 @@ func (l *Methods) Method(mem io.ReaderAt, addr uint64) (*Method, error) {
 	pool := r.word(c + f.constants)
 	class := r.word(pool + f.holder)
 	className := strings.ReplaceAll(r.symbol(r.word(class+f.className), f), "/", ".")
-	className = strings.Replace(className, "+", "/", 1) // of hidden classes
+	className, _, _ = strings.Cut(className, "+0x") // a hidden class: the address differs from run to run
 	m := &Method{Header: uint32(f.header), Size: uint32(r.short16(c + f.codeSize)),
 		Name: className + "." + r.constant(pool, r.short16(c+f.nameIndex), f)}
 	source := class + f.sourceIndex

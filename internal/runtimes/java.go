@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"path"
+	"regexp"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 // java is HotSpot in a libjvm.so for x86-64. What it has to know of methods is in the memory of each process.
 type java struct {
+	version string
 	symbols map[string]uint64 // vaddrs
 	walk    javaWalk
 }
@@ -50,11 +52,31 @@ func findJava(im *dso.Image) (Runtime, error) {
 	if len(j.symbols) == 0 {
 		return nil, nil
 	}
+	j.version = javaVersion(im)
 	return j, nil
 }
 
 // String implements Runtime.
-func (j *java) String() string { return "HotSpot" }
+func (j *java) String() string { return "Java " + j.version }
+
+// javaVersion returns the version that a libjvm.so has in its text about itself: JRE (17.0.15+6-Debian-1).
+func javaVersion(im *dso.Image) string {
+	s := im.Section(".rodata")
+	if s == nil || s.Size > 64<<20 {
+		return "?"
+	}
+	b, err := im.Data(s)
+	if err != nil {
+		return "?"
+	}
+	m := javaText.FindSubmatch(b)
+	if m == nil {
+		return "?"
+	}
+	return string(m[1])
+}
+
+var javaText = regexp.MustCompile(`JRE \(([0-9][0-9._]*)`)
 
 // DSO implements Runtime.
 func (j *java) DSO() string { return dso.JavaName }

@@ -23,7 +23,7 @@ const (
 
 // Known lists the versions whose functions have names.
 const Known = "CPython 3.8 to 3.14, Ruby 3.0 to 3.4, PHP 8.0 to 8.4, Perl 5.36 to 5.40, " +
-	"Node.js 18 to 24, Java 11 to 25"
+	"Node.js 18 to 24, Java 8 to 25"
 
 // Runtime is a runtime in a program or library.
 type Runtime interface {
