@@ -28,7 +28,7 @@ func nodes(t *testing.T) (l []string) {
 }
 
 // nodeLines are the lines of the program that have a comment.
-type nodeLines map[int]pythonLine
+type nodeLines map[int]knownLine
 
 func readNodeLines(t *testing.T) nodeLines {
 	text, err := os.ReadFile(nodeSource)
@@ -39,7 +39,7 @@ func readNodeLines(t *testing.T) nodeLines {
 	for i, line := range strings.Split(string(text), "\n") {
 		if _, comment, ok := strings.Cut(line, "  // "); ok {
 			function, calls, _ := strings.Cut(comment, " > ")
-			lines[i+1] = pythonLine{function, strings.Fields(calls)}
+			lines[i+1] = knownLine{function, strings.Fields(calls)}
 		}
 	}
 	return lines

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,56 +43,21 @@ func pythonProgram(t *testing.T) string {
 	return path
 }
 
-// pythonLine is what a line of the program says: its function, and those that it calls.
-type pythonLine struct {
-	function string
-	calls    []string
-}
-
-// pythonLines returns the lines of the program that have a comment.
-func pythonLines(t *testing.T) map[int]pythonLine {
-	text, err := os.ReadFile(pythonSource)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := map[int]pythonLine{}
-	for i, line := range strings.Split(string(text), "\n") {
-		if _, comment, ok := strings.Cut(line, "  # "); ok {
-			function, calls, _ := strings.Cut(comment, " > ")
-			lines[i+1] = pythonLine{function, strings.Fields(calls)}
-		}
-	}
-	return lines
-}
-
-// pythonCall is a Python function in a stack.
-type pythonCall struct {
-	function, file string
-	line           int
-}
-
-// pythonFrame matches the two lines of a frame, with its symbol and its source line.
-var pythonFrame = regexp.MustCompile(`(?m)^\s+4[0-9a-f]{12} (.*)\n\s+(.*):(\d+)$`)
-
-// pythonStacks returns the Python functions of all samples, the innermost first.
-func pythonStacks(t *testing.T, data string) (stacks [][]pythonCall) {
-	out, _ := gperf(t, "script", "-F", "ip,sym,srcline", "--full-source-path", "-i", data)
-	for _, block := range strings.Split(out, "\n\n") {
-		var stack []pythonCall
-		for _, m := range pythonFrame.FindAllStringSubmatch(block, -1) {
-			line, _ := strconv.Atoi(m[3])
-			name := m[1][strings.LastIndexByte(m[1], '.')+1:]
+// pythonStacks returns the functions of all samples, the innermost first, with the names that the program's lines have.
+func pythonStacks(t *testing.T, data string) [][]knownCall {
+	stacks := functionStacks(t, data)
+	for _, stack := range stacks {
+		for i := range stack {
+			c := &stack[i]
+			name := c.function[strings.LastIndexByte(c.function, '.')+1:]
 			switch {
 			case strings.HasPrefix(name, "long_xxx") && len(name) == len("long_")+900:
 				name = "long"
-			case strings.HasPrefix(name, "made_") && strings.HasPrefix(filepath.Base(m[2]), name+".py"),
-				strings.HasPrefix(filepath.Base(m[2]), "made_") && name == "<module>":
+			case strings.HasPrefix(name, "made_") && strings.HasPrefix(filepath.Base(c.file), name+".py"),
+				strings.HasPrefix(filepath.Base(c.file), "made_") && name == "<module>":
 				name = "made"
 			}
-			stack = append(stack, pythonCall{name, m[2], line})
-		}
-		if len(stack) > 0 {
-			stacks = append(stacks, stack)
+			c.function = name
 		}
 	}
 	return stacks
@@ -101,7 +65,7 @@ func pythonStacks(t *testing.T, data string) (stacks [][]pythonCall) {
 
 // right reports whether each function of a stack is at a line of its own that calls the one before. known is false for
 // stacks of Python's own modules.
-func right(stack []pythonCall, lines map[int]pythonLine) (known, ok bool) {
+func right(stack []knownCall, lines map[int]knownLine) (known, ok bool) {
 	called := ""
 	for _, c := range stack {
 		switch {
@@ -129,14 +93,14 @@ func right(stack []pythonCall, lines map[int]pythonLine) (known, ok bool) {
 // in C, recursion, generators, coroutines, threads, code that is made and freed again, and long and non-ASCII names.
 func TestScenarioPythonFunctions(t *testing.T) {
 	program := pythonProgram(t)
-	lines := pythonLines(t)
+	lines := knownLines(t, pythonSource, "  # ")
 	for _, python := range pythons(t) {
 		t.Run(filepath.Base(python), func(t *testing.T) {
 			dir := t.TempDir()
 			r := mustRecord(t, dir, "-o", "p.data", "-e", "cpu-clock", "-F", "499", "-g", "--", python, program, "2")
 			n, good := 0, 0
 			functions := map[string]bool{}
-			var wrong []pythonCall
+			var wrong []knownCall
 			for _, stack := range pythonStacks(t, filepath.Join(dir, "p.data")) {
 				known, ok := right(stack, lines)
 				if !known {
