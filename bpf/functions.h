@@ -12,16 +12,20 @@
 #include "ruby.h"
 #include "v8.h"
 
-/* functions stores the frames of the functions that the process's runtime runs. */
-static inline_always void functions(struct walk *w, __u32 slot)
+/*
+ * functions stores the frames of the functions that the process's runtime runs. The verifier checks it separately, as it
+ * does step: in each program, it would take minutes.
+ */
+__attribute__((noinline)) int functions(__u32 slot)
 {
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	struct runtime *r;
 
-	if (!w->runtime)
-		return;
+	if (!w || !w->runtime)
+		return 0;
 	r = bpf_map_lookup_elem(&runtimes, &w->runtime);
 	if (!r)
-		return;
+		return 0;
 	switch (r->kind) {
 	case RUNTIME_PYTHON:
 		python(w, slot);
@@ -42,6 +46,7 @@ static inline_always void functions(struct walk *w, __u32 slot)
 		v8(w, slot);
 		break;
 	}
+	return 0;
 }
 
 #endif

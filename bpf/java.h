@@ -51,17 +51,37 @@ __attribute__((noinline)) int java_frame(__u32 slot)
 	return add_frame(slot);
 }
 
-/* java stores the methods of the interpreted native frames, and wakes the recorder if there is code that it may not know. */
+/*
+ * java_step looks at the native frame of number w->number: it stores the method of an interpreted one, and wakes the
+ * recorder for code that it may not know. It returns 1 after the last one.
+ */
+__attribute__((noinline)) int java_step(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 at, fp;
+
+	if (!w)
+		return 1;
+	at = w->number;
+	keep_whole(at);
+	if (at >= w->out.head.frames || at >= MAX_FRAMES)
+		return 1;
+	fp = w->fps[at];
+	if (fp & BLOB_FRAME)
+		see(w, w->out.frames[at] / JAVA_BLOCK);
+	if (fp & INTERPRETED_FRAME && java_frame(slot))
+		return 1;
+	w->number = at + 1;
+	return 0;
+}
+
+/* java stores the methods of the interpreted native frames, the innermost first. */
 static inline_always void java(struct walk *w, __u32 slot)
 {
-	for (__u32 i = 0; i < MAX_FRAMES; i++) {
-		if (i >= w->out.head.frames)
+	w->number = 0;
+	for (int i = 0; i < MAX_FRAMES; i++) {
+		if (java_step(slot))
 			break;
-		w->number = i;
-		if (w->fps[i] & INTERPRETED_FRAME && java_frame(slot))
-			break;
-		if (w->fps[i] & BLOB_FRAME)
-			see(w, w->out.frames[i] / JAVA_BLOCK);
 	}
 }
 

@@ -130,7 +130,7 @@ static inline_always int user_frames(void *ctx, struct stack *s, __u32 slot, int
 	}
 	copy = collect(w, slot, in_user);
 	if (!copy)
-		functions(w, slot);
+		functions(slot);
 	*end = w->out.head.end;
 	size = w->out.head.frames;
 	s->user = size;

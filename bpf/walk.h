@@ -317,7 +317,7 @@ static inline_always int start(void *ctx, struct walk *w, __u32 slot, int in_use
 		send_copy(ctx, w, slot, bpf_get_current_task());
 		return 1;
 	}
-	functions(w, slot);
+	functions(slot);
 	send_frames(ctx, w);
 	return 1;
 }
