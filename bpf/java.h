@@ -75,14 +75,15 @@ __attribute__((noinline)) int java_step(__u32 slot)
 	return 0;
 }
 
+REPEAT(java_steps, java_step)
+
 /* java stores the methods of the interpreted native frames, the innermost first. */
 static inline_always void java(struct walk *w, __u32 slot)
 {
 	w->number = 0;
-	for (int i = 0; i < MAX_FRAMES; i++) {
-		if (java_step(slot))
+	for (int i = 0; i < REPEATS; i++)
+		if (java_steps(slot))
 			break;
-	}
 }
 
 #endif

@@ -177,18 +177,18 @@ __attribute__((noinline)) int perl_code(__u32 slot)
 	return 0;
 }
 
+FRAME(perl_step, perl_frame(slot), perl_code)
+REPEAT(perl_steps, perl_step)
+
 /* perl stores the frames of the Perl functions that the current thread runs, the innermost first. */
 static inline_always void perl(struct walk *w, __u32 slot)
 {
 	w->tls = thread_data(bpf_get_current_task());
 	w->last_frame = 0;
 	perl_interpreter(slot);
-	for (int i = 0; i < 4 * MAX_INTERPRETED; i++) {
-		if (perl_frame(slot))
+	for (int i = 0; i < REPEATS; i++)
+		if (perl_steps(slot))
 			break;
-		if (w->code_object && !perl_code(slot) && add_frame(slot))
-			break;
-	}
 }
 
 #endif

@@ -72,6 +72,9 @@ __attribute__((noinline)) int php_function(__u32 slot)
 	return 0;
 }
 
+FRAME(php_step, !w->frame || php_frame(slot), php_function)
+REPEAT(php_steps, php_step)
+
 /* php stores the frames of the PHP functions that the current process runs, the innermost first. */
 static inline_always void php(struct walk *w, __u32 slot)
 {
@@ -80,12 +83,9 @@ static inline_always void php(struct walk *w, __u32 slot)
 	w->frame = 0;
 	if (p)
 		bpf_probe_read_user(&w->frame, sizeof(w->frame), (void *)p->head);
-	for (int i = 0; i < MAX_INTERPRETED + MAX_INTERPRETED / 2; i++) {
-		if (!w->frame || php_frame(slot))
+	for (int i = 0; i < REPEATS; i++)
+		if (php_steps(slot))
 			break;
-		if (w->code_object && !php_function(slot) && add_frame(slot))
-			break;
-	}
 }
 
 #endif

@@ -186,17 +186,17 @@ __attribute__((noinline)) int python_check(__u32 slot)
 	return 0;
 }
 
+FRAME(python_step, !w->frame || python_frame(slot), python_check)
+REPEAT(python_steps, python_step)
+
 /* python stores the frames of the Python functions that the current thread runs, the innermost first. */
 static inline_always void python(struct walk *w, __u32 slot)
 {
 	w->tls = thread_data(bpf_get_current_task());
 	find_thread(slot);
-	for (int i = 0; i < MAX_INTERPRETED + MAX_INTERPRETED / 2; i++) {
-		if (!w->frame || python_frame(slot))
+	for (int i = 0; i < REPEATS; i++)
+		if (python_steps(slot))
 			break;
-		if (w->code_object && !python_check(slot) && add_frame(slot))
-			break;
-	}
 }
 
 #endif

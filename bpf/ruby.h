@@ -104,17 +104,17 @@ __attribute__((noinline)) int ruby_code(__u32 slot)
 	return 0;
 }
 
+FRAME(ruby_step, !w->frame || ruby_frame(slot), ruby_code)
+REPEAT(ruby_steps, ruby_step)
+
 /* ruby stores the frames of the Ruby functions that the current thread runs, the innermost first. */
 static inline_always void ruby(struct walk *w, __u32 slot)
 {
 	w->tls = thread_data(bpf_get_current_task());
 	ruby_context(slot);
-	for (int i = 0; i < MAX_INTERPRETED + MAX_INTERPRETED / 2; i++) {
-		if (!w->frame || ruby_frame(slot))
+	for (int i = 0; i < REPEATS; i++)
+		if (ruby_steps(slot))
 			break;
-		if (w->code_object && !ruby_code(slot) && add_frame(slot))
-			break;
-	}
 }
 
 #endif

@@ -113,4 +113,30 @@ __attribute__((noinline)) int add_frame(__u32 slot)
 	return 0;
 }
 
+/*
+ * REPEAT defines a function that takes a number of steps, and returns 1 if there are no more. What uses it calls it up to
+ * REPEATS times: the verifier needs less time for a loop of functions with loops than for a long one.
+ */
+#define STEPS 32
+#define REPEATS 64
+#define REPEAT(name, step)                                 \
+	__attribute__((noinline)) int name(__u32 slot)     \
+	{                                                  \
+		for (int i = 0; i < STEPS; i++)            \
+			if (step(slot))                    \
+				return 1;                  \
+		return 0;                                  \
+	}
+
+/* FRAME defines a step: last goes to the next frame, and is true after the last one; code completes that of a function. */
+#define FRAME(name, last, code)                                                    \
+	static inline_always int name(__u32 slot)                                  \
+	{                                                                          \
+		struct walk *w = bpf_map_lookup_elem(&walks, &slot);               \
+                                                                                   \
+		if (!w || (last))                                                  \
+			return 1;                                                  \
+		return w->code_object && !code(slot) && add_frame(slot);           \
+	}
+
 #endif

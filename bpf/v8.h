@@ -151,16 +151,17 @@ __attribute__((noinline)) int v8_frame(__u32 slot)
 	return 0;
 }
 
+REPEAT(v8_steps, v8_frame)
+
 /* v8 stores the functions that native frames run, the innermost first. */
 static inline_always void v8(struct walk *w, __u32 slot)
 {
 	w->start = w->end = 0;
 	w->function = w->checked = 0;
 	w->number = 0;
-	for (int i = 0; i < MAX_FRAMES; i++) {
-		if (v8_frame(slot))
+	for (int i = 0; i < REPEATS; i++)
+		if (v8_steps(slot))
 			break;
-	}
 }
 
 #endif
