@@ -8,6 +8,8 @@
 
 #include "runtime.h"
 
+#if defined(__TARGET_ARCH_x86)
+
 #define JAVA_METHOD (-3 * 8) /* from the frame pointer to the method */
 #define JAVA_CONST 8         /* in a method: to what does not change of it */
 #define JAVA_BYTECODE 13     /* the register that has the address of the bytecode: r13 */
@@ -55,7 +57,7 @@ __attribute__((noinline)) int java_frame(__u32 slot)
  * java_step looks at the native frame of number w->number: it stores the method of an interpreted one, and wakes the
  * recorder for code that it may not know. It returns 1 after the last one.
  */
-__attribute__((noinline)) int java_step(__u32 slot)
+static inline_always int java_step(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	__u64 at, fp;
@@ -85,5 +87,11 @@ static inline_always void java(struct walk *w, __u32 slot)
 		if (java_steps(slot))
 			break;
 }
+
+#else
+
+static inline_always void java(struct walk *w, __u32 slot) {} /* HotSpot's frames are not known: see hotspot.h */
+
+#endif
 
 #endif

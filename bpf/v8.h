@@ -123,7 +123,7 @@ __attribute__((noinline)) int v8_check(__u32 slot)
  * v8_frame stores the function that native frame w->number runs, if any, and goes to the next one. It returns 1 after
  * the last one. Of several frames with the same frame pointer, the last one has made the frame: the others have none.
  */
-__attribute__((noinline)) int v8_frame(__u32 slot)
+static inline_always int v8_frame(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	__u64 n, next;
