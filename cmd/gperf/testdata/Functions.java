@@ -59,7 +59,8 @@ public class Functions {
 	} // Functions.shapes
 
 	static long applied(int n) { // Functions.applied
-		LongUnaryOperator f = x -> spin(n) + x; // lambda > Functions.spin
+		LongUnaryOperator f = x -> // Functions.applied
+			spin(n) + x; // lambda > Functions.spin
 		return f.applyAsLong(n); // Functions.applied > lambda
 	} // Functions.applied
 
@@ -88,7 +89,8 @@ public class Functions {
 
 	public static void main(String[] args) throws Exception { // Functions.main
 		double seconds = Double.parseDouble(args[0]); // Functions.main > java.lang.Double.parseDouble
-		Thread other = new Thread(() -> run(seconds)); // lambda > Functions.run
+		Thread other = new Thread(() -> // Functions.main > java.lang.Thread.<init>
+			run(seconds)); // lambda > Functions.run
 		other.start(); // Functions.main > java.lang.Thread.start
 		run(seconds); // Functions.main > Functions.run
 		other.join(); // Functions.main > java.lang.Thread.join
