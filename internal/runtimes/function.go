@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"strings"
@@ -74,4 +75,13 @@ func readAt(mem io.ReaderAt, addr uint64, n int) ([]byte, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// readWord reads a word at an address of a process.
+func readWord(mem io.ReaderAt, addr uint64) (uint64, error) {
+	b, err := readAt(mem, addr, 8)
+	if err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint64(b), nil
 }

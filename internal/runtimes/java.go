@@ -33,7 +33,7 @@ func mayHaveJava(name string) bool { return path.Base(name) == "libjvm.so" }
 // findJava returns HotSpot in a file, or nil if the file has none, or one for another machine, whose stacks are walked
 // by frame pointers.
 func findJava(im *dso.Image) (Runtime, error) {
-	if !im.Is64 || im.Machine != elf.EM_X86_64 {
+	if im.Machine != elf.EM_X86_64 {
 		return nil, nil
 	}
 	list, err := im.Symbols(".dynsym")
@@ -61,19 +61,10 @@ func (j *java) String() string { return "Java " + j.version }
 
 // javaVersion returns the version that a libjvm.so has in its text about itself: JRE (17.0.15+6-Debian-1).
 func javaVersion(im *dso.Image) string {
-	s := im.Section(".rodata")
-	if s == nil || s.Size > 64<<20 {
-		return "?"
+	if m := javaText.FindSubmatch(readOnly(im)); m != nil {
+		return string(m[1])
 	}
-	b, err := im.Data(s)
-	if err != nil {
-		return "?"
-	}
-	m := javaText.FindSubmatch(b)
-	if m == nil {
-		return "?"
-	}
-	return string(m[1])
+	return "?"
 }
 
 var javaText = regexp.MustCompile(`JRE \(([0-9][0-9._]*)`)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strings"
 
 	"gperf/internal/dso"
@@ -17,7 +16,7 @@ import (
 type perl struct {
 	version byte // 36 is 5.36
 	context threadVariable
-	run     []Range // of the native functions that run Perl functions
+	run     ranges // of the native functions that run Perl functions
 }
 
 // perlWalk is BPF's struct perl.
@@ -63,9 +62,6 @@ func mayHavePerl(name string) bool {
 
 // findPerl returns the interpreter in a file, or nil if the file has none.
 func findPerl(im *dso.Image) (Runtime, error) {
-	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
-		return nil, nil
-	}
 	symbols, err := im.Symbols(".dynsym") // extensions need them
 	if err != nil {
 		return nil, nil
@@ -94,7 +90,7 @@ func findPerl(im *dso.Image) (Runtime, error) {
 		err = errors.New("a build without threads")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: Perl: %w", path.Base(im.Path), err)
+		return nil, err
 	}
 	return p, nil
 }
@@ -109,9 +105,7 @@ func (p *perl) DSO() string { return dso.PerlName }
 func (p *perl) Walk(bias uint64) Walk { return newWalk(KindPerl, &perlWalk{p.context.at(bias)}) }
 
 // Runs implements Runtime.
-func (p *perl) Runs(vaddr uint64) bool {
-	return slices.ContainsFunc(p.run, func(r Range) bool { return r.Contains(vaddr) })
-}
+func (p *perl) Runs(vaddr uint64) bool { return p.run.contain(vaddr) }
 
 // Function implements Runtime: a function is perlLines lines of one, whose number is frame.Native. Perl has no table of
 // lines; the offset of an instruction is that of its line.
@@ -145,13 +139,13 @@ func perlCheck(h uint64, frame Interpreted) error {
 	return nil
 }
 
-// perlText reads the code of a file or of a string. Its name tells which.
+// perlText reads the code of a file or of a string, which has that name.
 func perlText(mem io.ReaderAt, file uint64, frame Interpreted, name string) (*Function, error) {
-	b, err := readAt(mem, file, 8)
+	begin, err := readWord(mem, file)
 	if err != nil {
 		return nil, err
 	}
-	if err := perlCheck(mix(frame.Code, binary.LittleEndian.Uint64(b)), frame); err != nil {
+	if err := perlCheck(mix(frame.Code, begin), frame); err != nil {
 		return nil, err
 	}
 	text, err := perlString(mem, file)
@@ -160,7 +154,7 @@ func perlText(mem io.ReaderAt, file uint64, frame Interpreted, name string) (*Fu
 
 // perlFunction reads a function.
 func perlFunction(mem io.ReaderAt, at uint64, frame Interpreted) (*Function, error) {
-	body, err := perlWord(mem, at+perlBody)
+	body, err := readWord(mem, at+perlBody)
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +185,7 @@ func perlFunction(mem io.ReaderAt, at uint64, frame Interpreted) (*Function, err
 
 // perlGlob returns where the name of a glob and its package are.
 func perlGlob(mem io.ReaderAt, glob uint64) (name, stash uint64, err error) {
-	body, err := perlWord(mem, glob+perlBody)
+	body, err := readWord(mem, glob+perlBody)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -214,7 +208,7 @@ func perlPackage(mem io.ReaderAt, stash uint64) string {
 	}
 	name := binary.LittleEndian.Uint64(b[perlStashNames:])
 	if binary.LittleEndian.Uint32(b[perlNameCount:]) != 0 {
-		if name, err = perlWord(mem, name); err != nil {
+		if name, err = readWord(mem, name); err != nil {
 			return ""
 		}
 	}
@@ -259,13 +253,4 @@ func perlString(mem io.ReaderAt, addr uint64) (string, error) {
 		addr += uint64(len(b))
 	}
 	return shown(string(text)), nil
-}
-
-// perlWord reads a word.
-func perlWord(mem io.ReaderAt, addr uint64) (uint64, error) {
-	b, err := readAt(mem, addr, 8)
-	if err != nil {
-		return 0, err
-	}
-	return binary.LittleEndian.Uint64(b), nil
 }

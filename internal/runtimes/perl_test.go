@@ -133,9 +133,9 @@ func FuzzPerlFunction(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, tag uint8, lines uint16) {
 		mem := memory{0x1000: b}
 		frame := Interpreted{Code: 0x1000 | uint64(tag&7), Native: lines}
-		body, _ := perlWord(mem, 0x1000)
-		name, _ := perlWord(mem, body+perlNameAt)
-		file, _ := perlWord(mem, body+perlFile)
+		body, _ := readWord(mem, 0x1000)
+		name, _ := readWord(mem, body+perlNameAt)
+		file, _ := readWord(mem, body+perlFile)
 		h := mix(mix(body, name), file)
 		if tag&7 != 0 {
 			h = mix(frame.Code, body)

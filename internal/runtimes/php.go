@@ -67,9 +67,6 @@ func mayHavePHP(name string) bool {
 
 // findPHP returns the interpreter in a file, or nil if the file has none.
 func findPHP(im *dso.Image) (Runtime, error) {
-	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
-		return nil, nil
-	}
 	symbols, err := im.Symbols(".dynsym") // extensions need them
 	if err != nil {
 		return nil, nil
@@ -96,7 +93,7 @@ func findPHP(im *dso.Image) (Runtime, error) {
 		err = fmt.Errorf("%w: module interface %q", ErrVersion, number)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: PHP: %w", path.Base(im.Path), err)
+		return nil, err
 	}
 	p.version, p.walk = v.version, v.walk
 	p.walk.Head, p.walk.FunctionSize = globals+phpCurrent, v.walk.FirstLine+8
@@ -106,15 +103,7 @@ func findPHP(im *dso.Image) (Runtime, error) {
 // phpInterface returns the number of the module interface: read-only data have it as API20220829,NTS.
 func phpInterface(im *dso.Image) (number string, threads bool) {
 	const digits = 8
-	s := im.Section(".rodata")
-	if s == nil || s.Size > 64<<20 {
-		return "", false
-	}
-	b, err := im.Data(s)
-	if err != nil {
-		return "", false
-	}
-	for {
+	for b := readOnly(im); ; {
 		i := bytes.Index(b, []byte("API2"))
 		if i < 0 || len(b) < i+len("API")+digits+len(",NTS") {
 			return "", false
@@ -160,11 +149,9 @@ func (p *php) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 	name := le.Uint64(b[phpName:])
 	var hash uint64
 	if name != 0 {
-		h, err := readAt(mem, name+phpHash, 8)
-		if err != nil {
+		if hash, err = readWord(mem, name+phpHash); err != nil {
 			return nil, err
 		}
-		hash = le.Uint64(h)
 	}
 	check := mix(name, hash)
 	internal := b[phpType] == phpInternal
@@ -216,25 +203,25 @@ func phpFunctionName(mem io.ReaderAt, name, class uint64) (string, error) {
 	if err != nil || class == 0 {
 		return text, err
 	}
-	b, err := readAt(mem, class+phpClassName, 8)
+	className, err := readWord(mem, class+phpClassName)
 	if err != nil {
 		return "", err
 	}
-	of, err := phpString(mem, binary.LittleEndian.Uint64(b))
+	of, err := phpString(mem, className)
 	return shown(of + "::" + text), err
 }
 
 // phpString reads a string, up to the length that is shown.
 func phpString(mem io.ReaderAt, addr uint64) (string, error) {
-	b, err := readAt(mem, addr+phpLength, 8)
+	n, err := readWord(mem, addr+phpLength)
 	if err != nil {
 		return "", err
 	}
-	n := binary.LittleEndian.Uint64(b)
 	if n > 1<<30 {
 		return "", fmt.Errorf("a string of %d bytes", n)
 	}
-	if b, err = readAt(mem, addr+phpText, int(min(n, maxName+8))); err != nil {
+	b, err := readAt(mem, addr+phpText, int(min(n, maxName+8)))
+	if err != nil {
 		return "", err
 	}
 	return shown(string(b)), nil

@@ -19,7 +19,7 @@ type python struct {
 	// walk is where it keeps frames. Head is a vaddr.
 	walk pythonWalk
 	// eval are the vaddrs of the native function that runs Python functions, and of its rarely executed part.
-	eval []Range
+	eval ranges
 
 	objects pythonObjects
 }
@@ -29,6 +29,14 @@ type Range struct{ Start, End uint64 }
 
 // Contains reports whether an address is in the range.
 func (r Range) Contains(addr uint64) bool { return addr >= r.Start && addr < r.End }
+
+// ranges are ranges of addresses.
+type ranges []Range
+
+// contain reports whether an address is in one of the ranges.
+func (l ranges) contain(addr uint64) bool {
+	return slices.ContainsFunc(l, func(r Range) bool { return r.Contains(addr) })
+}
 
 // pythonWalk is where an interpreter keeps the frames of Python functions: offsets in its objects, in bytes. BPF's
 // struct python has the same layout, and describes the fields.
@@ -89,15 +97,10 @@ func (p *python) Walk(bias uint64) Walk {
 }
 
 // Runs implements Runtime.
-func (p *python) Runs(vaddr uint64) bool {
-	return slices.ContainsFunc(p.eval, func(r Range) bool { return r.Contains(vaddr) })
-}
+func (p *python) Runs(vaddr uint64) bool { return p.eval.contain(vaddr) }
 
 // findPython returns the interpreter in a file, or nil if the file has none.
 func findPython(im *dso.Image) (Runtime, error) {
-	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
-		return nil, nil
-	}
 	s, err := pythonSymbols(im)
 	if err != nil || s.runtime == 0 || len(s.eval) == 0 {
 		return nil, nil
@@ -107,7 +110,7 @@ func findPython(im *dso.Image) (Runtime, error) {
 		err = p.layout(im, s.runtime)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: Python: %w", path.Base(im.Path), err)
+		return nil, err
 	}
 	return p, nil
 }

@@ -19,11 +19,11 @@ func (p *python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error)
 	le := binary.LittleEndian
 	name, file, lines := le.Uint64(b[w.Name:]), le.Uint64(b[w.File:]), le.Uint64(b[w.Lines:])
 	first := le.Uint32(b[w.FirstLine:])
-	hash, err := readAt(mem, name+uint64(w.StringHash), 8)
+	hash, err := readWord(mem, name+uint64(w.StringHash))
 	if err != nil {
 		return nil, err
 	}
-	if pythonCheck(first, file, lines, le.Uint64(hash)) != frame.Check {
+	if pythonCheck(first, file, lines, hash) != frame.Check {
 		return nil, ErrChanged
 	}
 	f := &Function{}
@@ -59,11 +59,10 @@ func mix(h, v uint64) uint64 {
 // name returns the qualified name of a code object, or its name before 3.11.
 func (o *pythonObjects) name(mem io.ReaderAt, code, name uint64) (string, error) {
 	if o.qualname != 0 {
-		b, err := readAt(mem, code+o.qualname, 8)
-		if err != nil {
+		var err error
+		if name, err = readWord(mem, code+o.qualname); err != nil {
 			return "", err
 		}
-		name = binary.LittleEndian.Uint64(b)
 	}
 	return o.str(mem, name)
 }
@@ -72,17 +71,16 @@ func (o *pythonObjects) name(mem io.ReaderAt, code, name uint64) (string, error)
 func (o *pythonObjects) size(mem io.ReaderAt, code uint64) (uint32, error) {
 	at, unit := code+o.codeUnits, uint64(2)
 	if o.bytecode != 0 {
-		b, err := readAt(mem, code+o.bytecode, 8)
+		b, err := readWord(mem, code+o.bytecode)
 		if err != nil {
 			return 0, err
 		}
-		at, unit = binary.LittleEndian.Uint64(b)+o.bytesSize, 1
+		at, unit = b+o.bytesSize, 1
 	}
-	b, err := readAt(mem, at, 8)
+	n, err := readWord(mem, at)
 	if err != nil {
 		return 0, err
 	}
-	n := binary.LittleEndian.Uint64(b)
 	if n == 0 || n > maxCode {
 		return 0, fmt.Errorf("code of %d bytes", n)
 	}
@@ -91,11 +89,10 @@ func (o *pythonObjects) size(mem io.ReaderAt, code uint64) (uint32, error) {
 
 // bytes reads a bytes object of at most limit bytes.
 func (o *pythonObjects) bytes(mem io.ReaderAt, addr uint64, limit uint64) ([]byte, error) {
-	b, err := readAt(mem, addr+o.bytesSize, 8)
+	n, err := readWord(mem, addr+o.bytesSize)
 	if err != nil {
 		return nil, err
 	}
-	n := binary.LittleEndian.Uint64(b)
 	switch {
 	case n > limit:
 		return nil, fmt.Errorf("%d bytes", n)

@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"fmt"
 	"path"
 	"slices"
@@ -18,7 +17,7 @@ type ruby struct {
 	// context is the variable with the thread's execution context, which has the list of frames.
 	context threadVariable
 	// exec are the vaddrs of the native function that begins to run Ruby functions, and of its rarely executed part.
-	exec []Range
+	exec ranges
 }
 
 // rubyLayout are the offsets that differ between versions, in bytes. The others are constants, the same on all 64-bit
@@ -59,18 +58,13 @@ func (r *ruby) Walk(bias uint64) Walk {
 }
 
 // Runs implements Runtime.
-func (r *ruby) Runs(vaddr uint64) bool {
-	return slices.ContainsFunc(r.exec, func(e Range) bool { return e.Contains(vaddr) })
-}
+func (r *ruby) Runs(vaddr uint64) bool { return r.exec.contain(vaddr) }
 
 // mayHaveRuby reports whether a file, by its name, may have an interpreter: libruby-3.1.so.3.1.2, ruby.
 func mayHaveRuby(name string) bool { return strings.Contains(path.Base(name), "ruby") }
 
 // findRuby returns the interpreter in a file, or nil if the file has none.
 func findRuby(im *dso.Image) (Runtime, error) {
-	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
-		return nil, nil
-	}
 	r := &ruby{}
 	s := r.symbols(im)
 	if s.version == 0 {
@@ -86,7 +80,7 @@ func findRuby(im *dso.Image) (Runtime, error) {
 		r.exec, err = execFromTables(im)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: Ruby: %w", path.Base(im.Path), err)
+		return nil, err
 	}
 	return r, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"path"
 
 	"gperf/internal/dso"
 )
@@ -59,17 +60,19 @@ func newWalk(k Kind, body any) Walk {
 	return w
 }
 
-// finders find the runtimes in files whose names say that they may have them.
+// finders find the runtimes in files whose names say that they may have them. The files are of 64-bit machines with the
+// least significant byte first, and errors need not name them.
 var finders = []struct {
+	name string
 	may  func(name string) bool
 	find func(im *dso.Image) (Runtime, error)
 }{
-	{mayHavePython, findPython},
-	{mayHaveRuby, findRuby},
-	{mayHavePHP, findPHP},
-	{mayHavePerl, findPerl},
-	{mayHaveJava, findJava},
-	{mayHaveV8, findV8},
+	{"Python", mayHavePython, findPython},
+	{"Ruby", mayHaveRuby, findRuby},
+	{"PHP", mayHavePHP, findPHP},
+	{"Perl", mayHavePerl, findPerl},
+	{"Java", mayHaveJava, findJava},
+	{"V8", mayHaveV8, findV8},
 }
 
 // MayHave reports whether a file may have a runtime, by its name: libpython3.11.so.1.0, python3.
@@ -84,13 +87,34 @@ func MayHave(name string) bool {
 
 // Find returns the runtime in a file, or nil if the file has none. The error is about a runtime that is not understood.
 func Find(im *dso.Image, name string) (Runtime, error) {
+	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
+		return nil, nil
+	}
 	for _, f := range finders {
 		if !f.may(name) {
 			continue
 		}
-		if r, err := f.find(im); r != nil || err != nil {
-			return r, err
+		r, err := f.find(im)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", path.Base(im.Path), f.name, err)
+		}
+		if r != nil {
+			return r, nil
 		}
 	}
 	return nil, nil
+}
+
+// readOnly returns the constants of a file, such as texts: nothing if it has none or too many.
+func readOnly(im *dso.Image) []byte {
+	const limit = 64 << 20
+	s := im.Section(".rodata")
+	if s == nil || s.Size > limit {
+		return nil
+	}
+	b, err := im.Data(s)
+	if err != nil {
+		return nil
+	}
+	return b
 }

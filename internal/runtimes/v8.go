@@ -106,16 +106,13 @@ const (
 
 // findV8 returns V8 in a file, or nil if the file has none.
 func findV8(im *dso.Image) (Runtime, error) {
-	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
-		return nil, nil
-	}
 	c := &v8Constants{im: im, at: map[string]uint64{}}
 	if !c.read() {
 		return nil, nil
 	}
 	v, err := c.v8()
 	if err != nil {
-		return nil, fmt.Errorf("V8 in %s: %w", path.Base(im.Path), err)
+		return nil, err
 	}
 	return v, nil
 }
