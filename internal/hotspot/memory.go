@@ -24,6 +24,8 @@ type memory struct {
 	err   error
 }
 
+func newMemory(from io.ReaderAt) *memory { return &memory{from: from, pages: map[uint64][]byte{}} }
+
 var errTooMuch = errors.New("too much memory to read")
 
 // page returns the page at an address, nil if it cannot be read.
@@ -67,6 +69,22 @@ func (m *memory) int32(addr uint64) int32 {
 	var b [4]byte
 	m.bytes(b[:], addr)
 	return int32(binary.LittleEndian.Uint32(b[:]))
+}
+
+func (m *memory) uint16(addr uint64) uint16 {
+	var b [2]byte
+	m.bytes(b[:], addr)
+	return binary.LittleEndian.Uint16(b[:])
+}
+
+// part returns the memory between two addresses, nothing if there is too much of it.
+func (m *memory) part(from, to uint64) []byte {
+	if from >= to || to-from > maxPart {
+		return nil
+	}
+	b := make([]byte, to-from)
+	m.bytes(b, from)
+	return b
 }
 
 // name returns the string at addr, "" for a null pointer. It truncates long strings.

@@ -45,7 +45,7 @@ type methodFields struct {
 
 // NewMethods reads how a process's libjvm.so describes methods. symbol returns the ip of a symbol of it.
 func NewMethods(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) (*Methods, error) {
-	m := &memory{from: mem, pages: map[uint64][]byte{}}
+	m := newMemory(mem)
 	t, err := readTables(m, symbol)
 	if err != nil {
 		return nil, err
@@ -66,16 +66,15 @@ func NewMethods(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) 
 
 // Limits of what is read for an address or a method.
 const (
-	maxPcs      = 1 << 16
-	maxInlined  = 128
-	maxMethod   = 1 << 20 // bytes of a ConstMethod
-	maxPart     = 4 << 20 // bytes of the descriptions of a compiled method
-	maxSymbol   = 1 << 16
-	maxField    = 1 << 12 // offsets
-	noBCI       = -1
-	nullScope   = 0
-	streamBytes = 3 * maxNumber
-	maxNumber   = 5 // bytes of a compressed number
+	maxPcs     = 1 << 16
+	maxInlined = 128
+	maxMethod  = 1 << 20 // bytes of a ConstMethod
+	maxPart    = 4 << 20 // bytes of the descriptions of a compiled method
+	maxSymbol  = 1 << 16
+	maxField   = 1 << 12 // offsets
+	noBCI      = -1
+	nullScope  = 0
+	maxNumber  = 5 // bytes of a compressed number
 )
 
 // read finds the offsets in the tables.
@@ -184,65 +183,55 @@ func (l *Methods) At(mem io.ReaderAt, ip uint64) (*Place, error) {
 	if !ok {
 		return nil, errNoCode
 	}
-	r := reader{mem: mem}
+	m := newMemory(mem)
 	blob := block + uint64(w.h.Blob)
-	p := &Place{Code: b.code, Size: b.size, Name: r.word(blob + l.at.blobName), at: &l.at}
-	if name := r.text(p.Name); name == "nmethod" || name == "native nmethod" {
+	p := &Place{Code: b.code, Size: b.size, Name: m.word(blob + l.at.blobName), at: &l.at}
+	if name := m.name(p.Name); name == "nmethod" || name == "native nmethod" {
 		p.Name = 0
-		p.read(&r, blob)
+		p.read(m, blob)
 	}
-	return p, r.err
+	return p, m.err
 }
 
 // ID returns the number of the compiled method at an address, which changes if another one takes its memory.
 func (l *Methods) ID(mem io.ReaderAt, compiled uint64) (uint32, error) {
-	r := reader{mem: mem}
-	id := r.half(compiled + l.at.compileID)
-	return id, r.err
+	var b [4]byte
+	_, err := mem.ReadAt(b[:], int64(compiled+l.at.compileID))
+	return binary.LittleEndian.Uint32(b[:]), err
 }
 
 // read reads the descriptions of a compiled method. Up to JDK 22, they follow its code: metadata, scopes, pcs. Later,
 // pcs and scopes are in memory of their own, and metadata in another one.
-func (p *Place) read(r *reader, blob uint64) {
+func (p *Place) read(m *memory, blob uint64) {
 	f := p.at
-	p.Compiled, p.ID, p.method = blob, r.half(blob+f.compileID), r.word(blob+f.nmethodMethod)
+	off := func(field uint64) uint64 { return uint64(uint32(m.int32(blob + field))) }
+	p.Compiled, p.ID, p.method = blob, uint32(off(f.compileID)), m.word(blob+f.nmethodMethod)
 	if f.immutable == 0 {
-		pcs, metadata := blob+uint64(r.half(blob+f.pcs)), blob+uint64(r.half(blob+f.metadata))
-		scopes := blob + uint64(r.half(blob+f.scopes))
+		pcs, metadata, scopes := blob+off(f.pcs), blob+off(f.metadata), blob+off(f.scopes)
 		if f.scopesIsAddress {
-			scopes = r.word(blob + f.scopes)
+			scopes = m.word(blob + f.scopes)
 		}
-		p.pcs = p.untilLast(r, pcs)
-		p.scopes = r.part(scopes, pcs)
-		p.metadata = words(r.part(metadata, scopes))
+		p.pcs = p.untilLast(m.from, pcs)
+		p.scopes = m.part(scopes, pcs)
+		p.metadata = words(m.part(metadata, scopes))
 		return
 	}
-	base := r.word(blob + f.immutable)
-	pcs, scopes := base+uint64(r.half(blob+f.pcs)), base+uint64(r.half(blob+f.scopes))
-	p.pcs = p.untilLast(r, pcs)
-	p.scopes = r.part(scopes, base+uint64(r.half(blob+f.immutableSize)))
-	mutable := r.word(blob + f.mutableData)
-	from, to := uint64(r.half(blob+f.relocationSize)), uint64(r.half(blob+f.mutableSize))
-	p.metadata = words(r.part(mutable+from, mutable+to))
+	base, mutable := m.word(blob+f.immutable), m.word(blob+f.mutableData)
+	p.pcs = p.untilLast(m.from, base+off(f.pcs))
+	p.scopes = m.part(base+off(f.scopes), base+off(f.immutableSize))
+	p.metadata = words(m.part(mutable+off(f.relocationSize), mutable+off(f.mutableSize)))
 }
 
-// untilLast reads the descriptions of instructions: the last one is of one after the code.
-func (p *Place) untilLast(r *reader, at uint64) (b []byte) {
-	const chunk = 64
-	size := int(p.at.pcSize)
-	for r.err == nil && len(b) < maxPcs*size {
-		part := r.some(at+uint64(len(b)), chunk*size)
-		for off := 0; off+size <= len(part); off += size {
-			if int32(binary.LittleEndian.Uint32(part[off+int(p.at.pcOff):])) > int32(p.Size) {
-				return append(b, part[:off]...)
-			}
+// untilLast reads the descriptions of instructions, as far as there are any: the last one is of one after the code.
+func (p *Place) untilLast(from io.ReaderAt, at uint64) (list []byte) {
+	m, b := newMemory(from), make([]byte, p.at.pcSize)
+	for range maxPcs {
+		if m.bytes(b, at); m.err != nil || int32(binary.LittleEndian.Uint32(b[p.at.pcOff:])) > int32(p.Size) {
+			return list
 		}
-		if r.short {
-			return append(b, part...)
-		}
-		b = append(b, part...)
+		list, at = append(list, b...), at+uint64(len(b))
 	}
-	return b
+	return list
 }
 
 // Calls returns the methods that an instruction of a compiled method is in, the innermost first: the others have it
@@ -291,65 +280,48 @@ type Method struct {
 // MethodLine is the line from an index of the bytecode on.
 type MethodLine struct{ BCI, Line int }
 
-// Check returns a hash of a method by its address, as the BPF programs make it: java_check in bpf/java.h.
-func Check(mem io.ReaderAt, method uint64) (uint32, error) {
-	const constMethod = 8 // in a Method: after its table of functions
-	r := reader{mem: mem}
-	c := r.word(method + constMethod)
-	h := mix(0, c)
-	for _, off := range [...]uint64{8, 24, 32} { // the constant pool; the sizes, flags and names
-		h = mix(h, r.word(c+off))
-	}
-	return uint32(h) | 1, r.err
-}
-
-func mix(h, v uint64) uint64 {
-	h = (h ^ v) * 0x9e3779b97f4a7c15
-	return h ^ h>>32
-}
-
 // Method reads a method.
 func (l *Methods) Method(mem io.ReaderAt, addr uint64) (*Method, error) {
-	f, r := &l.at, reader{mem: mem}
-	c := r.word(addr + f.constMethod)
-	pool := r.word(c + f.constants)
-	class := r.word(pool + f.holder)
-	className := strings.ReplaceAll(r.symbol(r.word(class+f.className), f), "/", ".")
+	f, m := &l.at, newMemory(mem)
+	c := m.word(addr + f.constMethod)
+	pool := m.word(c + f.constants)
+	class := m.word(pool + f.holder)
+	className := strings.ReplaceAll(m.symbol(m.word(class+f.className), f), "/", ".")
 	className, _, _ = strings.Cut(className, "+0x") // a hidden class: the address differs from run to run
-	m := &Method{Header: uint32(f.header), Size: uint32(r.short16(c + f.codeSize)),
-		Name: className + "." + r.constant(pool, r.short16(c+f.nameIndex), f)}
+	fn := &Method{Header: uint32(f.header), Size: uint32(m.uint16(c + f.codeSize)),
+		Name: className + "." + m.constant(pool, m.uint16(c+f.nameIndex), f)}
 	source := class + f.sourceIndex
 	if f.sourceInPool {
 		source = pool + f.sourceIndex
 	}
-	if i := r.short16(source); i != 0 && r.err == nil {
+	if i := m.uint16(source); i != 0 && m.err == nil {
 		dir := path.Dir(strings.ReplaceAll(className, ".", "/"))
 		// Methods that the virtual machine makes, such as linkToStatic, have a number of another pool.
-		named := reader{mem: mem}
+		named := newMemory(mem)
 		if file := named.constant(pool, i, f); named.err == nil && file != "" {
-			m.File = path.Join(dir, file)
+			fn.File = path.Join(dir, file)
 		}
 	}
-	if r.err != nil {
-		return nil, r.err
+	if m.err != nil {
+		return nil, m.err
 	}
 	const hasLines = 1
-	if r.short16(c+f.flags)&hasLines != 0 {
-		start := f.header + uint64(m.Size)
-		size := 8 * uint64(r.half(c+f.constSize))
+	if m.uint16(c+f.flags)&hasLines != 0 {
+		start := f.header + uint64(fn.Size)
+		size := 8 * uint64(uint32(m.int32(c+f.constSize)))
 		if size > maxMethod || size < start {
 			return nil, fmt.Errorf("a method of %d bytes", size)
 		}
-		m.Lines = lines(r.some(c+start, int(size-start)), f.excluded)
+		fn.Lines = lines(m.part(c+start, c+size), f.excluded)
 	}
-	return m, r.err
+	return fn, m.err
 }
 
 // Name reads the name of code that is no method.
 func (l *Methods) Name(mem io.ReaderAt, addr uint64) (string, error) {
-	r := reader{mem: mem}
-	s := r.text(addr)
-	return s, r.err
+	m := newMemory(mem)
+	s := m.name(addr)
+	return s, m.err
 }
 
 // lines decodes a compressed table of lines (CompressedLineNumberReadStream): a byte has a small step of both numbers,
@@ -408,66 +380,6 @@ func (s *stream) signed() int {
 	return int(int32(v>>1) ^ -int32(v&1))
 }
 
-// reader reads fields from the memory of a process. After the first error all reads return zeros.
-type reader struct {
-	mem   io.ReaderAt
-	err   error
-	short bool // the last some could not read all
-}
-
-func (r *reader) read(b []byte, addr uint64) {
-	if r.err == nil {
-		if _, err := r.mem.ReadAt(b, int64(addr)); err != nil {
-			r.err = fmt.Errorf("read memory at %#x: %w", addr, err)
-			clear(b)
-		}
-	}
-}
-
-func (r *reader) word(addr uint64) uint64 {
-	var b [8]byte
-	r.read(b[:], addr)
-	return binary.LittleEndian.Uint64(b[:])
-}
-
-func (r *reader) half(addr uint64) uint32 {
-	var b [4]byte
-	r.read(b[:], addr)
-	return binary.LittleEndian.Uint32(b[:])
-}
-
-func (r *reader) short16(addr uint64) uint16 {
-	var b [2]byte
-	r.read(b[:], addr)
-	return binary.LittleEndian.Uint16(b[:])
-}
-
-// some reads up to n bytes: as many as there are up to the end of a page, if those after it cannot be read.
-func (r *reader) some(addr uint64, n int) []byte {
-	if r.err != nil {
-		return nil
-	}
-	b := make([]byte, n)
-	r.short = false
-	if _, err := r.mem.ReadAt(b, int64(addr)); err == nil {
-		return b
-	}
-	r.short = true
-	b = b[:min(uint64(n), pageSize-addr%pageSize)]
-	r.read(b, addr)
-	return b
-}
-
-// part reads the memory between two addresses, nothing if it is too large.
-func (r *reader) part(from, to uint64) []byte {
-	if from >= to || to-from > maxPart {
-		return nil
-	}
-	b := make([]byte, to-from)
-	r.read(b, from)
-	return b
-}
-
 // words decodes words.
 func words(b []byte) []uint64 {
 	l := make([]uint64, len(b)/8)
@@ -477,29 +389,14 @@ func words(b []byte) []uint64 {
 	return l
 }
 
-// text reads a string that ends with a zero byte, of limited length.
-func (r *reader) text(addr uint64) string {
-	if addr == 0 {
-		return ""
-	}
-	b := r.some(addr, maxName)
-	if i := slices.Index(b, 0); i >= 0 {
-		b = b[:i]
-	}
-	return string(b)
-}
-
 // constant reads a string of a constant pool.
-func (r *reader) constant(pool uint64, index uint16, f *methodFields) string {
-	return r.symbol(r.word(pool+f.poolHeader+8*uint64(index)), f)
+func (m *memory) constant(pool uint64, index uint16, f *methodFields) string {
+	return m.symbol(m.word(pool+f.poolHeader+8*uint64(index)), f)
 }
 
-func (r *reader) symbol(addr uint64, f *methodFields) string {
-	n := r.short16(addr + f.symbolLength)
-	b := make([]byte, n)
-	if n > 0 {
-		r.read(b, addr+f.symbolBody)
-	}
+func (m *memory) symbol(addr uint64, f *methodFields) string {
+	b := make([]byte, m.uint16(addr+f.symbolLength))
+	m.bytes(b, addr+f.symbolBody)
 	return text(b)
 }
 

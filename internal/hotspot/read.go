@@ -46,7 +46,7 @@ const (
 
 // Read finds the code heaps of a process. symbol returns the ip of a symbol of its libjvm.so.
 func Read(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) ([]Heap, error) {
-	m := &memory{from: mem, pages: map[uint64][]byte{}}
+	m := newMemory(mem)
 	t, err := readTables(m, symbol)
 	if err != nil {
 		return nil, err

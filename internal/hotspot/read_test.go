@@ -63,7 +63,7 @@ func interpreter(m *image) uint64 { return static(m, "AbstractInterpreter") }
 func heaps(m *image) uint64       { return static(m, "CodeCache") }
 
 func static(m *image, typ string) uint64 {
-	t, err := readTables(&memory{from: m, pages: map[uint64][]byte{}}, m.symbol)
+	t, err := readTables(newMemory(m), m.symbol)
 	if err != nil {
 		panic(err)
 	}

@@ -3,6 +3,7 @@ package runtimes
 import (
 	"cmp"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -145,7 +146,7 @@ func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 		return b, err
 	}
 	for _, c := range at.Calls(f.IP) {
-		check, err := j.check(mem, c.Method, hotspot.Check)
+		check, err := j.check(mem, c.Method, javaCheck)
 		if err != nil {
 			return Bound{}, err
 		}
@@ -166,6 +167,24 @@ func (j *javaProcess) check(mem io.ReaderAt, addr uint64,
 		j.known[addr] = c
 	}
 	return c, err
+}
+
+// javaCheck returns the hash that BPF makes of a method: java_frame in bpf/java.h.
+func javaCheck(mem io.ReaderAt, method uint64) (uint32, error) {
+	const constMethod = 8 // in a Method: after its table of functions
+	c, err := readWord(mem, method+constMethod)
+	if err != nil {
+		return 0, err
+	}
+	b, err := readAt(mem, c, 40)
+	if err != nil {
+		return 0, err
+	}
+	h := mix(0, c)
+	for _, off := range [...]int{8, 24, 32} { // the constant pool; the sizes, flags and names
+		h = mix(h, binary.LittleEndian.Uint64(b[off:]))
+	}
+	return uint32(h) | 1, nil
 }
 
 // nameCheck returns the check of the name of code that is no method: that of a method is odd.
@@ -239,7 +258,7 @@ func (j *javaProcess) Function(mem io.ReaderAt, f Interpreted) (*Function, error
 	if err != nil {
 		return nil, err
 	}
-	if check, err := hotspot.Check(mem, f.Code); err != nil || check != f.Check {
+	if check, err := javaCheck(mem, f.Code); err != nil || check != f.Check {
 		return nil, errors.Join(err, ErrChanged)
 	}
 	fn := &Function{Name: shown(m.Name), File: shown(m.File), Size: javaOff(m.Header + max(m.Size, 1))}
