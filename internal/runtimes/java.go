@@ -76,19 +76,8 @@ func (j *java) DSO() string { return dso.JavaName }
 // Walk implements Runtime.
 func (j *java) Walk(uint64) Walk { return newWalk(KindJava, &j.walk) }
 
-// Runs implements Runtime: methods run in generated code.
-func (j *java) Runs(uint64) bool { return false }
-
-// Function implements Runtime.
-func (j *java) Function(io.ReaderAt, Interpreted) (*Function, error) { return nil, errUnattached }
-
-// Bind implements Native.
-func (j *java) Bind(io.ReaderAt, NativeFrame) (Bound, error) { return Bound{}, errUnattached }
-
-var errUnattached = errors.New("the process is not known")
-
-// In implements PerProcess.
-func (j *java) In(bias uint64) Native {
+// In implements Runtime.
+func (j *java) In(bias uint64) Process {
 	return &javaProcess{java: j, bias: bias, known: map[uint64]uint32{}}
 }
 
@@ -242,7 +231,7 @@ func hashOf(name string) uint32 {
 	return h.Sum32() &^ 1
 }
 
-// Function implements Runtime.
+// Function implements Process.
 func (j *javaProcess) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	if err := j.attach(mem); err != nil {
 		return nil, err

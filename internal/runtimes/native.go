@@ -5,7 +5,7 @@ import "io"
 // Native is a runtime whose functions run in native frames of their own, rather than in those of an interpreter's one
 // function.
 type Native interface {
-	Runtime
+	Process
 	// Bind returns the functions that a native frame runs. It is called for frames in generated code, and for those
 	// that BPF has passed an interpreted frame for. An error costs the names of this frame.
 	Bind(mem io.ReaderAt, f NativeFrame) (Bound, error)
@@ -24,17 +24,10 @@ type NativeFrame struct {
 
 // Bound is the functions of a native frame.
 type Bound struct {
-	// Functions are for Runtime.Function, the innermost first: the others have it inlined.
+	// Functions are for Process.Function, the innermost first: the others have it inlined.
 	Functions []Interpreted
 	// Replaces means that the functions take the frame's place. Otherwise they follow it, as its callers.
 	Replaces bool
-}
-
-// PerProcess is a runtime that is another one in each process.
-type PerProcess interface {
-	Native
-	// In returns the runtime of a process, in which the file is loaded with a bias.
-	In(bias uint64) Native
 }
 
 // Renewed is a runtime whose generated code makes way for other code.

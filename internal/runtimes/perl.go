@@ -104,8 +104,10 @@ func (p *perl) DSO() string { return dso.PerlName }
 // Walk implements Runtime.
 func (p *perl) Walk(bias uint64) Walk { return newWalk(KindPerl, &perlWalk{p.context.at(bias)}) }
 
-// Runs implements Runtime.
-func (p *perl) Runs(vaddr uint64) bool { return p.run.contain(vaddr) }
+// In implements Runtime.
+func (p *perl) In(bias uint64) Process { return located{p, bias} }
+
+func (p *perl) runs(vaddr uint64) bool { return p.run.contain(vaddr) }
 
 // Function implements Runtime: a function is perlLines lines of one, whose number is frame.Native. Perl has no table of
 // lines; the offset of an instruction is that of its line.

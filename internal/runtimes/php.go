@@ -135,10 +135,12 @@ func (p *php) Walk(bias uint64) Walk {
 	return newWalk(KindPHP, &w)
 }
 
-// Runs implements Runtime.
-func (p *php) Runs(vaddr uint64) bool { return p.eval.Contains(vaddr) }
+// In implements Runtime.
+func (p *php) In(bias uint64) Process { return located{p, bias} }
 
-// Function implements Runtime.
+func (p *php) runs(vaddr uint64) bool { return p.eval.Contains(vaddr) }
+
+// Function implements Process.
 func (p *php) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 	w := &p.walk
 	b, err := readAt(mem, frame.Code, int(w.FunctionSize))

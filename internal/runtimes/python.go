@@ -96,8 +96,10 @@ func (p *python) Walk(bias uint64) Walk {
 	return newWalk(KindPython, &w)
 }
 
-// Runs implements Runtime.
-func (p *python) Runs(vaddr uint64) bool { return p.eval.contain(vaddr) }
+// In implements Runtime.
+func (p *python) In(bias uint64) Process { return located{p, bias} }
+
+func (p *python) runs(vaddr uint64) bool { return p.eval.contain(vaddr) }
 
 // findPython returns the interpreter in a file, or nil if the file has none.
 func findPython(im *dso.Image) (Runtime, error) {

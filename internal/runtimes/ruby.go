@@ -57,8 +57,10 @@ func (r *ruby) Walk(bias uint64) Walk {
 	return newWalk(KindRuby, &rubyWalk{Context: r.context.at(bias), FrameSize: r.layout.frameSize})
 }
 
-// Runs implements Runtime.
-func (r *ruby) Runs(vaddr uint64) bool { return r.exec.contain(vaddr) }
+// In implements Runtime.
+func (r *ruby) In(bias uint64) Process { return located{r, bias} }
+
+func (r *ruby) runs(vaddr uint64) bool { return r.exec.contain(vaddr) }
 
 // mayHaveRuby reports whether a file, by its name, may have an interpreter: libruby-3.1.so.3.1.2, ruby.
 func mayHaveRuby(name string) bool { return strings.Contains(path.Base(name), "ruby") }

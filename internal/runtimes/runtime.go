@@ -34,10 +34,39 @@ type Runtime interface {
 	DSO() string
 	// Walk returns what BPF needs to know, where the file is loaded with a bias.
 	Walk(bias uint64) Walk
-	// Runs reports whether a native frame at a vaddr runs functions of the runtime.
-	Runs(vaddr uint64) bool
-	// Function reads a function from the memory of its process. The error is ErrChanged if another one is there.
+	// In returns the runtime of a process, in which the file is loaded with a bias.
+	In(bias uint64) Process
+}
+
+// Process is the runtime of a process: a List or a Native.
+type Process interface {
+	// Function reads a function from the memory of the process. The error is ErrChanged if another one is there.
 	Function(mem io.ReaderAt, f Interpreted) (*Function, error)
+}
+
+// List is a runtime that has a list of the frames of its functions.
+type List interface {
+	Process
+	// Runs reports whether a native frame at an address runs functions of the list.
+	Runs(ip uint64) bool
+}
+
+// located is a runtime that has a list, and of which only the place differs between processes.
+type located struct {
+	file interface {
+		// runs reports whether a native frame at a vaddr runs functions of the list.
+		runs(vaddr uint64) bool
+		Function(mem io.ReaderAt, f Interpreted) (*Function, error)
+	}
+	bias uint64
+}
+
+// Runs implements List.
+func (l located) Runs(ip uint64) bool { return l.file.runs(ip - l.bias) }
+
+// Function implements Process.
+func (l located) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
+	return l.file.Function(mem, f)
 }
 
 // Walk is what BPF knows about a runtime, as its struct runtime: the body is a struct of the runtime's kind.

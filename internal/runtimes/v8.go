@@ -19,7 +19,6 @@ type v8 struct {
 	walk     v8Walk
 	objects  v8Objects
 	baseline v8Baseline
-	scripts  *v8Scripts
 }
 
 // v8Walk is where a frame has its function, and what identifies a function: offsets in bytes from the frame pointer and
@@ -72,9 +71,13 @@ func (v *v8) Walk(uint64) Walk {
 	return newWalk(KindV8, &v.walk)
 }
 
-// Runs implements Runtime: builtins run interpreted functions.
-func (v *v8) Runs(vaddr uint64) bool {
-	return vaddr >= v.walk.BuiltinsStart && vaddr < v.walk.BuiltinsEnd
+// In implements Runtime.
+func (v *v8) In(uint64) Process { return &v8Process{v8: v} }
+
+// v8Process is V8 in a process.
+type v8Process struct {
+	*v8
+	scripts v8Scripts
 }
 
 // mayHaveV8 reports whether a file, by its name, may have V8: node, libnode.so.108.
@@ -222,7 +225,7 @@ const v8Frame = 48
 
 // v8 returns the description of a version.
 func (c *v8Constants) v8() (*v8, error) {
-	v := &v8{scripts: &v8Scripts{}}
+	v := &v8{}
 	for i, at := range []uint64{c.major, c.minor} {
 		n, err := c.value(at)
 		if err != nil {

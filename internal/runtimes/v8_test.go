@@ -15,17 +15,17 @@ import (
 )
 
 // v8Test13 and v8Test11 are V8 as in Node.js 24 and 20.
-func v8Test13() *v8 {
-	return &v8{version: [2]int{13, 6}, scripts: &v8Scripts{},
+func v8Test13() *v8Process {
+	return &v8Process{v8: &v8{version: [2]int{13, 6},
 		walk: v8Walk{Shared: 32, Data: 8, Script: 40, Literal: 60, ScriptID: 64, BytecodeHeader: 64},
 		objects: v8Objects{instanceType: 12, nameOrScope: 24, firstLocal: 6, positions: 4, length: 12, first: 16,
 			second: 24, actual: 16, parent: 16, offset: 24, chars: 16, resource: 24, source: 8, scriptName: 16,
 			lineOffset: 24, bytecode: 8, sourcePositions: 24, sharedType: 282, scopeType: 280,
 			scriptType: 167, bytecodeType: 186, codeType: 187, oneByteMask: 8, representationMask: 7,
-			notStringMask: 0xff80}}
+			notStringMask: 0xff80}}}
 }
 
-func v8Test11() *v8 {
+func v8Test11() *v8Process {
 	v := v8Test13()
 	v.version = [2]int{11, 3}
 	v.walk.Script, v.walk.Literal, v.walk.BytecodeHeader = 32, 52, 54
@@ -121,7 +121,7 @@ type v8Function struct {
 }
 
 // add adds a function, and returns what BPF passes for it.
-func (m *v8Memory) add(v *v8, f v8Function) Interpreted {
+func (m *v8Memory) add(v *v8Process, f v8Function) Interpreted {
 	scope := f.only
 	if scope == 0 {
 		flags, words := uint64(0), []uint64{0, 0, toSmi(f.variables)}
@@ -188,7 +188,7 @@ const v8Source = "'use strict';\nfunction f(n) {\r\n  g(n);\n  return n;\u2028}\
 
 // TestV8Function reads functions with their names and lines.
 func TestV8Function(t *testing.T) {
-	for _, v := range []*v8{v8Test11(), v8Test13()} {
+	for _, v := range []*v8Process{v8Test11(), v8Test13()} {
 		m := &v8Memory{}
 		source, file := m.seq(v8Source, twoByte), m.seq("/a/f.js", oneByte)
 		f, g, empty := m.seq("f", oneByte), m.seq("größe数", twoByte), m.seq("", oneByte)
@@ -357,7 +357,7 @@ func TestV8Strings(t *testing.T) {
 
 // FuzzV8 reads functions from any memory.
 func FuzzV8(f *testing.F) {
-	for i, v := range []*v8{v8Test11(), v8Test13()} {
+	for i, v := range []*v8Process{v8Test11(), v8Test13()} {
 		m := &v8Memory{}
 		source := m.object(oneByte|v8Cons, length("a\nb\nc\n"), m.seq("a\nb\n", oneByte), m.seq("c\n", twoByte))
 		p := m.add(v, v8Function{name: m.seq("f", oneByte), inferred: m.seq("g", twoByte), variables: 2, start: 3,

@@ -14,7 +14,7 @@ import (
 
 // Bind implements Native. BPF passes the SharedFunctionInfo of a frame's function: what the function has inlined is not
 // known.
-func (v *v8) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
+func (v *v8Process) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	if !f.Has {
 		return Bound{}, nil
 	}
@@ -26,7 +26,7 @@ func (v *v8) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 
 // Function reads the function of a SharedFunctionInfo from a process's memory. The garbage collector may move what
 // belongs to it meanwhile: so it is read twice.
-func (v *v8) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
+func (v *v8Process) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	h := &v8Heap{mem, &v.objects}
 	const tries = 3
 	last, err := v.read(h, f)
@@ -47,7 +47,7 @@ func (v *v8) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
 }
 
 // read reads a function once.
-func (v *v8) read(h *v8Heap, f Interpreted) (*Function, error) {
+func (v *v8Process) read(h *v8Heap, f Interpreted) (*Function, error) {
 	object := f.Code
 	if h.is(object, h.sharedType) != nil {
 		return nil, ErrChanged
@@ -296,12 +296,8 @@ type v8Scripts struct {
 	ends map[v8Script][]int32
 }
 
-// v8Script identifies a script of a process.
-type v8Script struct {
-	mem            io.ReaderAt
-	object, source uint64
-	id             uint64
-}
+// v8Script identifies a script.
+type v8Script struct{ object, source, id uint64 }
 
 const (
 	maxV8Scripts = 64
@@ -318,7 +314,7 @@ func (s *v8Scripts) lines(h *v8Heap, script, id uint64, positions []v8Position) 
 	if err != nil || !isSmi(first) {
 		return nil
 	}
-	key := v8Script{h.mem, script, source, id}
+	key := v8Script{script, source, id}
 	ends, ok := s.ends[key]
 	if !ok {
 		t, err := h.text(source, maxV8Source)

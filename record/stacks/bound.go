@@ -17,7 +17,7 @@ func (n *interpreted) applies(pid int32, head *bpf.Head) bool {
 	if p == nil || p.space.interpreter == nil {
 		return false
 	}
-	_, native := p.space.interpreter.file.runtime.(runtimes.Native)
+	_, native := p.space.interpreter.process.(runtimes.Native)
 	return native
 }
 
@@ -25,6 +25,7 @@ func (n *interpreted) applies(pid int32, head *bpf.Head) bool {
 // the frame that runs them. n.list is what BPF has passed for the frames, in their order.
 func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, time uint64) []byte {
 	n.words = n.words[:0]
+	p.renewBound(native)
 	passed := n.list
 	for i := 0; i < len(frames); i += 8 {
 		word := frames[i : i+8]
@@ -56,16 +57,22 @@ func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, ti
 	return n.words
 }
 
+// renewBound forgets, once a second, the functions of native frames if some may be others now, or could not be found.
+func (p *process) renewBound(native runtimes.Native) {
+	in := p.space.interpreter
+	if time.Since(in.renewed) < time.Second {
+		return
+	}
+	in.renewed = time.Now()
+	if r, ok := native.(runtimes.Renewed); in.failed || ok && r.Stale(procMem(p.pid)) {
+		clear(in.bound)
+		in.failed = false
+	}
+}
+
 // bound returns the functions of a native frame, of which it remembers the latest.
 func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.NativeFrame) runtimes.Bound {
 	in := p.space.interpreter
-	if time.Since(in.renewed) > time.Second {
-		in.renewed = time.Now()
-		if r, ok := native.(runtimes.Renewed); in.failed || ok && r.Stale(procMem(p.pid)) {
-			clear(in.bound)
-			in.failed = false
-		}
-	}
 	if b, ok := in.bound[f]; ok {
 		return b
 	}

@@ -22,10 +22,10 @@ import (
 
 // interpreter is the runtime of an address space whose functions are named.
 type interpreter struct {
-	file    *mappedFile      // the program or library that has it
-	own     runtimes.Runtime // the process's, if it is another one in each
-	failed  bool             // some functions of native frames could not be found
-	renewed time.Time        // when bound was checked last
+	file    *mappedFile // the program or library that has it
+	process runtimes.Process
+	failed  bool      // some functions of native frames could not be found
+	renewed time.Time // when bound was checked last
 	bias    uint64
 	number  uint32 // in BPF
 	codes   map[codeID]place
@@ -71,7 +71,8 @@ func (g *registry) findInterpreter(s *addrSpace) {
 			g.verbose(err.Error())
 			return
 		}
-		s.interpreter = &interpreter{file: m.file, bias: bias, number: number, codes: map[codeID]place{}}
+		s.interpreter = &interpreter{file: m.file, process: m.file.runtime.In(bias), bias: bias, number: number,
+			codes: map[codeID]place{}}
 		return
 	}
 	g.dropInterpreter(s)
@@ -135,7 +136,7 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 	}
 	in := p.space.interpreter
 	n.decode(data[8*head.Frames:][:16*head.Interpreted])
-	if native, ok := in.runtime().(runtimes.Native); ok {
+	if native, ok := in.process.(runtimes.Native); ok {
 		return n.bind(p, native, frames, time)
 	}
 	natives := in.calls(frames)
@@ -224,17 +225,6 @@ func (n *interpreted) decode(b []byte) {
 	}
 }
 
-// runtime returns the runtime of the address space.
-func (in *interpreter) runtime() runtimes.Runtime {
-	if in.own == nil {
-		in.own = in.file.runtime
-		if r, ok := in.own.(runtimes.PerProcess); ok {
-			in.own = r.In(in.bias)
-		}
-	}
-	return in.own
-}
-
 // calls returns the number of native frames that run functions of the interpreter.
 func (in *interpreter) calls(frames []byte) (calls int) {
 	for i := 0; i < len(frames); i += 8 {
@@ -250,7 +240,8 @@ func (in *interpreter) runs(ip uint64, returned bool) bool {
 	if returned {
 		ip--
 	}
-	return in.runtime().Runs(ip - in.bias)
+	l, ok := in.process.(runtimes.List)
+	return ok && l.Runs(ip)
 }
 
 // add adds an interpreted frame to the words of a stack.
@@ -274,12 +265,12 @@ func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, t
 
 // read reads a function from the memory of a process.
 func (n *interpreted) read(pid int32, in *interpreter, f runtimes.Interpreted) (at place) {
-	fn, err := in.runtime().Function(procMem(pid), f)
+	fn, err := in.process.Function(procMem(pid), f)
 	if err != nil {
 		n.unread(err)
 		return place{}
 	}
-	ip, ok := n.set.Add(in.runtime().DSO(), fn)
+	ip, ok := n.set.Add(in.file.runtime.DSO(), fn)
 	if !ok {
 		n.count.Full = true
 		return place{}

@@ -32,9 +32,16 @@ type testRuntime struct{}
 func (testRuntime) String() string                { return "test 1.0" }
 func (testRuntime) DSO() string                   { return dso.PythonName }
 func (testRuntime) Walk(uint64) (w runtimes.Walk) { return w }
-func (testRuntime) Runs(vaddr uint64) bool        { return vaddr >= 0x100 && vaddr < 0x1100 }
+func (testRuntime) In(bias uint64) runtimes.Process {
+	return testProcess{bias}
+}
 
-func (testRuntime) Function(mem io.ReaderAt, f runtimes.Interpreted) (*runtimes.Function, error) {
+// testProcess is the runtime in a process.
+type testProcess struct{ bias uint64 }
+
+func (p testProcess) Runs(ip uint64) bool { return ip >= p.bias+0x100 && ip < p.bias+0x1100 }
+
+func (testProcess) Function(mem io.ReaderAt, f runtimes.Interpreted) (*runtimes.Function, error) {
 	_, err := mem.ReadAt(make([]byte, 1), int64(f.Code))
 	return &runtimes.Function{Name: fmt.Sprintf("f%x", f.Code), Size: 100}, err
 }
@@ -43,7 +50,7 @@ func (testRuntime) Function(mem io.ReaderAt, f runtimes.Interpreted) (*runtimes.
 // code objects at these addresses are known.
 func testInterpreted(codes ...uint64) (*interpreted, *process) {
 	file := &mappedFile{runtime: testRuntime{}}
-	in := &interpreter{file: file, bias: 0xf00, codes: map[codeID]place{}}
+	in := &interpreter{file: file, bias: 0xf00, process: file.runtime.In(0xf00), codes: map[codeID]place{}}
 	n := &interpreted{procs: &registry{tracker: newTracker(func(*process) {})}, set: functions.New(),
 		missing: map[use]uint64{}}
 	for _, c := range codes {
@@ -119,7 +126,7 @@ func TestInsert(t *testing.T) {
 // boundRuntime is a runtime with native frames: those that BPF has read something for run its function, and those in
 // generated code two functions with the code objects 1 and 2.
 type boundRuntime struct {
-	testRuntime
+	testProcess
 	binds *int
 }
 
@@ -153,7 +160,7 @@ func TestBind(t *testing.T) {
 	} {
 		n, p := testInterpreted(1, 2, 3)
 		binds := 0
-		p.space.interpreter.file.runtime = boundRuntime{binds: &binds}
+		p.space.interpreter.process = boundRuntime{binds: &binds}
 		p.space.insert(mapping{start: 0x8000, end: 0x9000, file: &mappedFile{state: fileMade}})
 		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: uint32(len(c.frames)),
 			Interpreted: uint32(len(c.passed) / 2)}
