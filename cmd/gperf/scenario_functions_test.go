@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -75,4 +76,70 @@ func rightCalls(stack []knownCall, program string, lines map[int]knownLine) bool
 		called = c.function
 	}
 	return true
+}
+
+// runtimesOf returns the programs of a runtime to test: that of this machine, and those that a variable names.
+func runtimesOf(t *testing.T, name, pkg, variable string) (l []string) {
+	t.Helper()
+	for _, name := range append([]string{name}, strings.Fields(os.Getenv(variable))...) {
+		if path, err := exec.LookPath(name); err == nil {
+			l = append(l, path)
+		}
+	}
+	if len(l) == 0 {
+		t.Skipf("no %s (Debian's %s); %s may name others", name, pkg, variable)
+	}
+	return l
+}
+
+// knownProgram returns the absolute path of a program in testdata, and gives the test a build-ID cache of its own.
+func knownProgram(t *testing.T, name string) string {
+	t.Helper()
+	needEvents(t)
+	path, err := filepath.Abs(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cache, err := os.UserCacheDir(); err == nil { // the cache of unwind tables stays
+		t.Setenv("XDG_CACHE_HOME", cache)
+	}
+	t.Setenv("HOME", t.TempDir())
+	return path
+}
+
+// judged counts the stacks of a program with known functions.
+type judged struct {
+	n, good   int
+	wrong     []knownCall     // a wrong stack
+	functions map[string]bool // of the others
+}
+
+// add counts a stack.
+func (j *judged) add(stack []knownCall, right bool) {
+	j.n++
+	if !right {
+		j.wrong = stack
+		return
+	}
+	j.good++
+	if j.functions == nil {
+		j.functions = map[string]bool{}
+	}
+	for _, c := range stack {
+		j.functions[c.function] = true
+	}
+}
+
+// check fails if less than 95 % of the stacks are right, or if none has one of the functions.
+func (j *judged) check(t *testing.T, stderr string, functions ...string) {
+	t.Helper()
+	t.Logf("%d of %d stacks are right", j.good, j.n)
+	if j.n < 100 || j.good*100 < j.n*95 {
+		t.Errorf("%d of %d stacks are right, not %+v\n%s", j.good, j.n, j.wrong, stderr)
+	}
+	for _, f := range functions {
+		if !j.functions[f] {
+			t.Errorf("no sample of %s", f)
+		}
+	}
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,36 +12,8 @@ import (
 // nodeSource is a program with known functions.
 const nodeSource = "testdata/functions.js"
 
-// nodes returns the Node.js to test: that of PATH, and those that GPERF_NODES names.
-func nodes(t *testing.T) (l []string) {
-	for _, name := range append([]string{"node"}, strings.Fields(os.Getenv("GPERF_NODES"))...) {
-		if path, err := exec.LookPath(name); err == nil {
-			l = append(l, path)
-		}
-	}
-	if len(l) == 0 {
-		t.Skip("no node (Debian's nodejs); GPERF_NODES may name others")
-	}
-	return l
-}
-
 // nodeLines are the lines of the program that have a comment.
 type nodeLines map[int]knownLine
-
-func readNodeLines(t *testing.T) nodeLines {
-	text, err := os.ReadFile(nodeSource)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := nodeLines{}
-	for i, line := range strings.Split(string(text), "\n") {
-		if _, comment, ok := strings.Cut(line, "  // "); ok {
-			function, calls, _ := strings.Cut(comment, " > ")
-			lines[i+1] = knownLine{function, strings.Fields(calls)}
-		}
-	}
-	return lines
-}
 
 // reaches reports whether a function calls another one, or one that does.
 func (l nodeLines) reaches(from, to string, depth int) bool {
@@ -102,17 +72,9 @@ func (l nodeLines) right(block string, each bool) (known, ok bool) {
 // JavaScript's functions have their names and lines, whatever runs them: the interpreter, compiled code, builtins,
 // recursion, classes, generators, async functions, code from strings, and long and non-ASCII names.
 func TestScenarioNodeFunctions(t *testing.T) {
-	needEvents(t)
-	program, err := filepath.Abs(nodeSource)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cache, err := os.UserCacheDir(); err == nil { // the cache of unwind tables stays
-		t.Setenv("XDG_CACHE_HOME", cache)
-	}
-	t.Setenv("HOME", t.TempDir())
-	lines := readNodeLines(t)
-	for _, node := range nodes(t) {
+	program := knownProgram(t, filepath.Base(nodeSource))
+	lines := nodeLines(knownLines(t, nodeSource, "  // "))
+	for _, node := range runtimesOf(t, "node", "nodejs", "GPERF_NODES") {
 		for _, mode := range []struct {
 			flag string
 			each bool // each function is interpreted: all calls have their lines

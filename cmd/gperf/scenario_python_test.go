@@ -16,32 +16,13 @@ import (
 // pythonSource is a program with known functions.
 const pythonSource = "testdata/functions.py"
 
-// pythons returns the interpreters to test: Debian's, and those that GPERF_PYTHONS names.
-func pythons(t *testing.T) (l []string) {
-	for _, name := range append([]string{"/usr/bin/python3"}, strings.Fields(os.Getenv("GPERF_PYTHONS"))...) {
-		if path, err := exec.LookPath(name); err == nil {
-			l = append(l, path)
-		}
-	}
-	if len(l) == 0 {
-		t.Skip("no /usr/bin/python3 (Debian's python3); GPERF_PYTHONS may name others")
-	}
-	return l
+// pythons returns the interpreters to test.
+func pythons(t *testing.T) []string {
+	return runtimesOf(t, "/usr/bin/python3", "python3", "GPERF_PYTHONS")
 }
 
 // pythonProgram returns the absolute path of the program, and gives the test a build-ID cache of its own.
-func pythonProgram(t *testing.T) string {
-	needEvents(t)
-	path, err := filepath.Abs(pythonSource)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cache, err := os.UserCacheDir(); err == nil { // the cache of unwind tables stays
-		t.Setenv("XDG_CACHE_HOME", cache)
-	}
-	t.Setenv("HOME", t.TempDir())
-	return path
-}
+func pythonProgram(t *testing.T) string { return knownProgram(t, filepath.Base(pythonSource)) }
 
 // pythonStacks returns the functions of all samples, the innermost first, with the names that the program's lines have.
 func pythonStacks(t *testing.T, data string) [][]knownCall {
@@ -98,32 +79,16 @@ func TestScenarioPythonFunctions(t *testing.T) {
 		t.Run(filepath.Base(python), func(t *testing.T) {
 			dir := t.TempDir()
 			r := mustRecord(t, dir, "-o", "p.data", "-e", "cpu-clock", "-F", "499", "-g", "--", python, program, "2")
-			n, good := 0, 0
-			functions := map[string]bool{}
-			var wrong []knownCall
+			var j judged
 			for _, stack := range pythonStacks(t, filepath.Join(dir, "p.data")) {
 				known, ok := right(stack, lines)
 				if !known {
 					continue
 				}
-				if n++; !ok {
-					wrong = stack
-					continue
-				}
-				good++
-				for _, c := range stack {
-					functions[c.function] = true
-				}
+				j.add(stack, ok)
 			}
-			if n < 100 || good*100 < n*95 {
-				t.Errorf("%d of %d stacks are right, not %+v\n%s", good, n, wrong, r.stderr)
-			}
-			for _, f := range []string{"spin", "deep", "berechne_größe_数", "values", "wait_for", "key", "long", "made",
-				"thread"} {
-				if !functions[f] {
-					t.Errorf("no sample of %s", f)
-				}
-			}
+			j.check(t, r.stderr, "spin", "deep", "berechne_größe_数", "values", "wait_for", "key", "long", "made",
+				"thread")
 		})
 	}
 }

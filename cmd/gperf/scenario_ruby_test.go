@@ -10,18 +10,8 @@ import (
 	"testing"
 )
 
-// rubies returns the interpreters to test: Debian's, and those that GPERF_RUBIES names.
-func rubies(t *testing.T) (l []string) {
-	for _, name := range append([]string{"/usr/bin/ruby"}, strings.Fields(os.Getenv("GPERF_RUBIES"))...) {
-		if path, err := exec.LookPath(name); err == nil {
-			l = append(l, path)
-		}
-	}
-	if len(l) == 0 {
-		t.Skip("no /usr/bin/ruby (Debian's ruby); GPERF_RUBIES may name others")
-	}
-	return l
-}
+// rubies returns the interpreters to test.
+func rubies(t *testing.T) []string { return runtimesOf(t, "/usr/bin/ruby", "ruby", "GPERF_RUBIES") }
 
 // rubyInternal matches the files of Ruby's own functions.
 var rubyInternal = regexp.MustCompile(`^<internal:`)
@@ -53,11 +43,7 @@ func rubyStacks(t *testing.T, program, data string) (stacks [][]knownCall) {
 // recursion, blocks, enumerators, fibers, threads, exceptions, code that is made and replaced, and long and non-ASCII
 // names.
 func TestScenarioRubyFunctions(t *testing.T) {
-	pythonProgram(t)
-	program, err := filepath.Abs("testdata/functions.rb")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := knownProgram(t, "functions.rb")
 	lines := knownLines(t, program, "  # ")
 	for _, ruby := range rubies(t) {
 		for _, jit := range []string{"--disable-yjit", "--yjit"} {
@@ -68,30 +54,14 @@ func TestScenarioRubyFunctions(t *testing.T) {
 				dir := t.TempDir()
 				r := mustRecord(t, dir, "-o", "p.data", "-e", "cpu-clock", "-F", "499", "-g", "--",
 					ruby, jit, program, "3")
-				n, good := 0, 0
-				functions := map[string]bool{}
-				var wrong []knownCall
+				var j judged
 				for _, stack := range rubyStacks(t, program, filepath.Join(dir, "p.data")) {
-					if n++; !rightCalls(stack, program, lines) {
-						wrong = stack
-						continue
-					}
-					good++
-					for _, c := range stack {
-						functions[c.function] = true
-					}
+					j.add(stack, rightCalls(stack, program, lines))
 				}
-				if n < 100 || good*100 < n*95 {
-					t.Errorf("%d of %d stacks are right, not %+v\n%s", good, n, wrong, r.stderr)
-				}
-				t.Logf("%d of %d stacks are right", good, n)
-				for _, f := range []string{"spin", "deep", "berechne_größe_数", "block_in_<class:Größe>",
-					"method_missing", "block_(2_levels)_in_enumerate", "block_(2_levels)_in_fibers", "key", "block_in_sorted",
-					"block_(2_levels)_in_nested", "rescued", "long", "made", "big", "thread"} {
-					if !functions[f] {
-						t.Errorf("no sample of %s", f)
-					}
-				}
+				j.check(t, r.stderr, "spin", "deep", "berechne_größe_数", "block_in_<class:Größe>",
+					"method_missing", "block_(2_levels)_in_enumerate", "block_(2_levels)_in_fibers", "key",
+					"block_in_sorted",
+					"block_(2_levels)_in_nested", "rescued", "long", "made", "big", "thread")
 			})
 		}
 	}
@@ -99,7 +69,7 @@ func TestScenarioRubyFunctions(t *testing.T) {
 
 // --no-native shows Ruby functions and the kernel alone, --no-runtimes records none.
 func TestScenarioRubyNoNative(t *testing.T) {
-	pythonProgram(t)
+	knownProgram(t, "functions.rb")
 	dir := t.TempDir()
 	record := func(flags ...string) string {
 		data := filepath.Join(dir, "p.data")
