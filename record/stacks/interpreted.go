@@ -54,7 +54,7 @@ func (g *registry) findInterpreter(s *addrSpace) {
 	}
 	for r := range s.maps.All() {
 		m := &r.Value
-		if m.file.runtime == nil || m.file.state != fileReady {
+		if m.file.state != fileReady || m.file.runtime == nil {
 			continue
 		}
 		bias, ok := m.bias()
