@@ -102,7 +102,7 @@ func TestScenarioStacksByEvent(t *testing.T) {
 	if code := run([]string{"script", "--no-inline", "--compat", o.compat, "-i", file}, &out, &errs); code != exitOK {
 		t.Fatalf("exit code %d\n%s", code, errs.String())
 	}
-	text, want := o.withoutPLT(out.String(), theirs)
+	text, want := o.alike(out.String(), theirs)
 	sameText(t, "script", modules.ReplaceAllString(text, "([kernel.kallsyms])"),
 		modules.ReplaceAllString(want, "([kernel.kallsyms])"))
 }
