@@ -11,6 +11,7 @@
 #define V8_FRAME 48    /* bytes that are read of a frame, below its frame pointer */
 #define V8_SHARED 72   /* bytes that are read of a SharedFunctionInfo */
 #define V8_MAX_CODE (1 << 24)
+#define V8_BLOCK 4096  /* bytes of code for which the recorder is woken once for each function */
 
 /* is_object reports whether a word is a tagged pointer. */
 static inline_always int is_object(__u64 v) { return (v & 3) == 1; }
@@ -140,6 +141,8 @@ static inline_always int v8_frame(__u32 slot)
 		if (w->code_object && w->checked != w->function)
 			v8_check(slot); /* recursive functions need it once */
 		if (w->code_object && w->check) {
+			if (w->bytecode)
+				see(w, w->code_object ^ w->out.frames[n] / V8_BLOCK << NATIVE_SHIFT);
 			if (w->bytecode && w->bytecode != w->data)
 				w->place = 0; /* compiled code: its frames have other values there */
 			w->code_object |= n << NATIVE_SHIFT;

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,27 +18,12 @@ const nodeSource = "testdata/functions.js"
 // nodeLines are the lines of the program that have a comment.
 type nodeLines map[int]knownLine
 
-// reaches reports whether a function calls another one, or one that does.
-func (l nodeLines) reaches(from, to string, depth int) bool {
-	for _, line := range l {
-		if line.function != from || depth == 0 {
-			continue
-		}
-		for _, c := range line.calls {
-			if c == to || c != from && l.reaches(c, to, depth-1) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // nodeFrame matches the two lines of a frame of JavaScript, with its symbol and its source line.
 var nodeFrame = regexp.MustCompile(`(?m)^\s+4[0-9a-f]{12} (.*)\n\s+(.*?)(?::(\d+))?$`)
 
-// right reports whether each function of a stack is at a line of its own, and calls the one before: perhaps through
-// functions that it has inlined, unless each call must be at its line. known is false for stacks of other scripts.
-func (l nodeLines) right(block string, each bool) (known, ok bool) {
+// right reports whether each function of a stack is at a line of its own that calls the one before. known is false for
+// stacks of other scripts.
+func (l nodeLines) right(block string) (known, ok bool) {
 	called := ""
 	for _, m := range nodeFrame.FindAllStringSubmatch(block, -1) {
 		name, at := m[1], 0
@@ -56,8 +44,7 @@ func (l nodeLines) right(block string, each bool) (known, ok bool) {
 				name = "long"
 			}
 			line := l[at]
-			if line.function != name || called != "" && !slices.Contains(line.calls, called) &&
-				(each || !l.reaches(name, called, 4)) {
+			if line.function != name || called != "" && !slices.Contains(line.calls, called) {
 				return true, false
 			}
 			called = name
@@ -69,25 +56,25 @@ func (l nodeLines) right(block string, each bool) (known, ok bool) {
 	return known, known
 }
 
+// trampolineRow matches the row of the builtin that interprets functions, with its whole percents.
+var trampolineRow = regexp.MustCompile(`(?m)^ +(\d+)\.\d+% .*Builtins_InterpreterEntryTrampoline`)
+
 // JavaScript's functions have their names and lines, whatever runs them: the interpreter, compiled code, builtins,
 // recursion, classes, generators, async functions, code from strings, and long and non-ASCII names.
 func TestScenarioNodeFunctions(t *testing.T) {
 	program := knownProgram(t, filepath.Base(nodeSource))
 	lines := nodeLines(knownLines(t, nodeSource, "  // "))
 	for _, node := range runtimesOf(t, "node", "nodejs", "GPERF_NODES") {
-		for _, mode := range []struct {
-			flag string
-			each bool // each function is interpreted: all calls have their lines
-		}{{"--no-warnings", false}, {"--jitless", true}} {
+		for _, flag := range []string{"--no-warnings", "--jitless"} {
 			dir := t.TempDir()
 			data := filepath.Join(dir, "p.data")
-			mustRecord(t, dir, "-o", data, "-e", "cpu-clock", "-F", "499", "-g", "--", node, mode.flag, program, "1")
+			mustRecord(t, dir, "-o", data, "-e", "cpu-clock", "-F", "499", "-g", "--", node, flag, program, "1")
 			out, _ := gperf(t, "script", "-F", "ip,sym,srcline", "--full-source-path", "-i", data)
 			n, good := 0, 0
 			wrong := ""
 			seen := map[string]bool{}
 			for _, block := range strings.Split(out, "\n\n") {
-				known, ok := lines.right(block, mode.each)
+				known, ok := lines.right(block)
 				if !known {
 					continue
 				}
@@ -100,18 +87,108 @@ func TestScenarioNodeFunctions(t *testing.T) {
 					wrong = block
 				}
 			}
+			t.Logf("%s %s: %d of %d stacks are right", node, flag, good, n)
 			if n < 20 || good*100 < n*95 {
-				t.Errorf("%s %s: %d of %d stacks are right; wrong:\n%s", node, mode.flag, good, n, wrong)
+				t.Errorf("%s %s: %d of %d stacks are right; wrong:\n%s", node, flag, good, n, wrong)
 			}
 			for _, name := range []string{"main", "spin", "berechne_größe_数"} {
-				if mode.each && n >= 100 && !seen[name] { // compiled code may have it inlined
-					t.Errorf("%s %s: no %s", node, mode.flag, name)
+				if n >= 100 && !seen[name] {
+					t.Errorf("%s %s: no %s", node, flag, name)
 				}
 			}
 			out, _ = gperf(t, "report", "--no-native", "--no-children", "--sort", "sym", "-g", "none", "-i", data)
-			if strings.Contains(out, "Builtins_InterpreterEntryTrampoline") || !strings.Contains(out, "spin") {
-				t.Errorf("%s %s: --no-native:\n%s", node, mode.flag, out[:min(len(out), 2000)])
+			// A stack has none of its functions if the first one has just been called.
+			if m := trampolineRow.FindStringSubmatch(out); m != nil && m[1] != "0" || !strings.Contains(out, "spin") {
+				t.Errorf("%s %s: --no-native:\n%s", node, flag, out[:min(len(out), 2000)])
 			}
 		}
 	}
+}
+
+// v8Version matches what TestScenarioNodeLines asks node for.
+var v8Version = regexp.MustCompile(`^(\d+)\.`)
+
+// JavaScript's functions take as much of the time at each line as V8's own profile of the same run says: in compiled
+// code, with functions that are inlined.
+func TestScenarioNodeLines(t *testing.T) {
+	program := knownProgram(t, "lines.js")
+	for _, node := range runtimesOf(t, "node", "nodejs", "GPERF_NODES") {
+		version, err := exec.Command(node, "-p", "process.versions.v8").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		const atIP = "10" // its profiles count an instruction at an ip itself, as perf does; later ones that before
+		if m := v8Version.FindSubmatch(version); m == nil || string(m[1]) == atIP {
+			continue
+		}
+		dir := t.TempDir()
+		data := filepath.Join(dir, "p.data")
+		mustRecord(t, dir, "-o", data, "-e", "cpu-clock", "-F", "999", "-g", "--", node, "--cpu-prof",
+			"--cpu-prof-dir", dir, program, "3")
+		theirs := v8Ticks(t, dir, filepath.Base(program))
+		out, _ := gperf(t, "script", "-F", "ip,sym,srcline", "--full-source-path", "-i", data)
+		ours := map[int]float64{}
+		for _, block := range strings.Split(out, "\n\n") {
+			m := nodeFrame.FindStringSubmatch(block)
+			if m == nil || !strings.HasPrefix(strings.TrimLeft(block, "\n"), strings.TrimLeft(m[0], "\n")) ||
+				filepath.Base(m[2]) != filepath.Base(program) {
+				continue // in C++ code, a builtin or the kernel, or none of the program
+			}
+			line, _ := strconv.Atoi(m[3])
+			ours[line]++
+		}
+		if same := overlap(ours, theirs); same < 0.9 {
+			t.Errorf("%s: the shares of %.1f %% are as in V8's profile\n%v\n%v", node, 100*same, ours, theirs)
+		} else {
+			t.Logf("%s: the shares of %.1f %% are as in V8's profile", node, 100*same)
+		}
+	}
+}
+
+// v8Ticks returns the samples by line of a script in the profile that node has written into a directory.
+func v8Ticks(t *testing.T, dir, script string) map[int]float64 {
+	t.Helper()
+	files, _ := filepath.Glob(filepath.Join(dir, "*.cpuprofile"))
+	if len(files) != 1 {
+		t.Fatalf("profiles: %v", files)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var profile struct {
+		Nodes []struct {
+			CallFrame     struct{ URL string }
+			PositionTicks []struct {
+				Line  int
+				Ticks float64
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &profile); err != nil {
+		t.Fatal(err)
+	}
+	ticks := map[int]float64{}
+	for _, n := range profile.Nodes {
+		for _, p := range n.PositionTicks {
+			if strings.HasSuffix(n.CallFrame.URL, "/"+script) {
+				ticks[p.Line] += p.Ticks
+			}
+		}
+	}
+	return ticks
+}
+
+// overlap returns the part of two distributions that is the same: 0 to 1.
+func overlap(a, b map[int]float64) (same float64) {
+	all := func(m map[int]float64) (sum float64) {
+		for _, n := range m {
+			sum += n
+		}
+		return sum
+	}
+	for k := range a {
+		same += min(a[k]/all(a), b[k]/all(b))
+	}
+	return same
 }

@@ -26,6 +26,8 @@ type NativeFrame struct {
 type Bound struct {
 	// Functions are for Process.Function, the innermost first: the others have it inlined.
 	Functions []Interpreted
+	// Others are functions whose names may be needed later, when the process may have exited.
+	Others []Interpreted
 	// Replaces means that the functions take the frame's place. Otherwise they follow it, as its callers.
 	Replaces bool
 }

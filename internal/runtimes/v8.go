@@ -16,9 +16,11 @@ import (
 type v8 struct {
 	version [2]int // 11, 3
 	// walk is where frames have their functions. Builtins are vaddrs.
-	walk     v8Walk
-	objects  v8Objects
-	baseline v8Baseline
+	walk    v8Walk
+	objects v8Objects
+	// layout and bytecodes are empty if they are not known: then generated code has no lines.
+	layout    v8Layout
+	bytecodes v8Bytecodes
 }
 
 // v8Walk is where a frame has its function, and what identifies a function: offsets in bytes from the frame pointer and
@@ -41,7 +43,7 @@ type v8Objects struct {
 	source, scriptName, lineOffset                           uint64 // in a Script
 	bytecode                                                 uint64 // in baseline Code
 	sourcePositions                                          uint64 // in a BytecodeArray
-	sharedType, scopeType, scriptType, bytecodeType          uint16
+	mapType, sharedType, scopeType, scriptType, bytecodeType uint16
 	codeType, oneByteMask, representationMask, notStringMask uint16
 }
 
@@ -78,6 +80,7 @@ func (v *v8) In(uint64) Process { return &v8Process{v8: v} }
 type v8Process struct {
 	*v8
 	scripts v8Scripts
+	codes   v8Codes
 }
 
 // mayHaveV8 reports whether a file, by its name, may have V8: node, libnode.so.108.
@@ -261,8 +264,8 @@ func (c *v8Constants) v8() (*v8, error) {
 		offset: c.off("SlicedString__offset"),
 		chars:  c.off("SeqOneByteString__chars"), resource: c.off("ExternalString__resource") + 8,
 		source: c.off("Script__source"), scriptName: c.off("Script__name"), lineOffset: c.off("Script__name") + 8,
-		sharedType: c.typ("SharedFunctionInfo"), scopeType: c.typ("ScopeInfo"), scriptType: c.typ("Script"),
-		bytecodeType: c.typ("BytecodeArray"), codeType: c.typ("Code"),
+		mapType: c.typ("Map"), sharedType: c.typ("SharedFunctionInfo"), scopeType: c.typ("ScopeInfo"),
+		scriptType: c.typ("Script"), bytecodeType: c.typ("BytecodeArray"), codeType: c.typ("Code"),
 		oneByteMask:        uint16(c.get(1, 127, "StringEncodingMask")),
 		representationMask: uint16(c.get(1, 127, "StringRepresentationMask")),
 		notStringMask:      uint16(c.get(-1<<15, -1, "IsNotStringMask")),
@@ -276,30 +279,61 @@ func (c *v8Constants) v8() (*v8, error) {
 	if v.walk.BytecodeHeader == 64 {
 		o.sourcePositions, o.bytecode = 24, 8
 	}
-	v.baseline = c.baseline(v.version[0])
+	v.bytecodes = c.bytecodes()
+	v.layout = c.layout(v.version[0])
 	return v, c.err
 }
 
-// baseline returns where baseline code is: without the sizes of bytecodes if the file does not export them.
-func (c *v8Constants) baseline(major int) (b v8Baseline) {
+// layout returns where generated code has what describes it: nothing if the file does not say so.
+func (c *v8Constants) layout(major int) (l v8Layout) {
 	start, hasStart := c.has("class_Code__instruction_start__")
 	size, hasSize := c.has("class_Code__instruction_size__")
+	flags, hasFlags := c.has("class_Code__flags__")
+	first, _ := c.has("class_InstructionStream__instruction_start__")
+	stream, _ := c.has("type_InstructionStream__")
 	switch {
-	case major == 11: // which exports neither
-		b = v8Baseline{start: 40, size: 56, table: 24}
-	case !hasStart || !hasSize:
-		return b
+	case major == 11: // which does not export these three
+		l = v8Layout{first: uint64(first), code: 8, start: 40, size: 56, table: 24, deopt: 16, flags: 48}
+	case !hasStart || !hasSize || !hasFlags:
+		return l
 	case major < 11:
-		b = v8Baseline{start: uint64(start), inside: true, size: uint64(size), table: 24}
+		l = v8Layout{first: uint64(start), size: uint64(size), table: 24, deopt: 16, flags: uint64(flags)}
+		stream, _ = c.has("type_Code__")
 	default:
-		b = v8Baseline{start: uint64(start), size: uint64(size), table: 16}
+		l = v8Layout{first: uint64(first), code: 8, start: uint64(start), size: uint64(size), table: 16, deopt: 8,
+			flags: uint64(flags)}
 	}
+	l.kindMask = uint32(c.get(1, math.MaxInt32, "CodeKindFieldMask"))
+	l.kindShift = uint32(c.get(0, 31, "CodeKindFieldShift"))
+	l.baseline = uint32(c.get(0, 255, "CodeKindBaseline"))
+	l.literals = c.index(2, "LiteralArray")
+	l.outer = c.index(6, "SharedFunctionInfo", "WrappedSharedFunctionInfo")
+	l.inlined = c.index(7, "InliningPositions")
+	if ok := l.first%8 == 0 && max(l.first, l.start, l.size, l.flags) < maxObject; ok && l.first > 0 {
+		l.stream = uint16(stream)
+	}
+	return l
+}
+
+// index returns the index of a part of the DeoptimizationData: in version 10, which does not export it, otherwise.
+func (c *v8Constants) index(otherwise int, names ...string) int {
+	for i := range names {
+		names[i] = "DeoptimizationData" + names[i] + "Index"
+	}
+	if n, ok := c.has(names...); ok && n > 0 && n < maxObject/8 {
+		return n
+	}
+	return otherwise
+}
+
+// bytecodes returns the sizes of bytecodes, nil if the file does not export them.
+func (c *v8Constants) bytecodes() (s v8Bytecodes) {
 	const most = 3 * 256
 	off, ok := c.im.OffOfVaddr(c.sizes.Start)
 	if size := c.sizes.End - c.sizes.Start; ok && size <= most && size%3 == 0 {
-		b.sizes, _ = c.im.Bytes(off, size)
+		s, _ = c.im.Bytes(off, size)
 	}
-	return b
+	return s
 }
 
 // code returns the range of the file's code.

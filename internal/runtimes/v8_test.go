@@ -20,9 +20,11 @@ func v8Test13() *v8Process {
 		walk: v8Walk{Shared: 32, Data: 8, Script: 40, Literal: 60, ScriptID: 64, BytecodeHeader: 64},
 		objects: v8Objects{instanceType: 12, nameOrScope: 24, firstLocal: 6, positions: 4, length: 12, first: 16,
 			second: 24, actual: 16, parent: 16, offset: 24, chars: 16, resource: 24, source: 8, scriptName: 16,
-			lineOffset: 24, bytecode: 8, sourcePositions: 24, sharedType: 282, scopeType: 280,
+			lineOffset: 24, bytecode: 8, sourcePositions: 24, mapType: 255, sharedType: 282, scopeType: 280,
 			scriptType: 167, bytecodeType: 186, codeType: 187, oneByteMask: 8, representationMask: 7,
-			notStringMask: 0xff80}}}
+			notStringMask: 0xff80},
+		layout: v8Layout{stream: 192, first: 32, code: 8, start: 40, size: 56, table: 16, deopt: 8, flags: 52,
+			kindMask: 15, baseline: 10, literals: 3, outer: 7, inlined: 8}}}
 }
 
 func v8Test11() *v8Process {
@@ -32,6 +34,17 @@ func v8Test11() *v8Process {
 	o := &v.objects
 	o.nameOrScope, o.firstLocal, o.positions, o.bytecode, o.sourcePositions = 16, 4, 0, 16, 32
 	o.sharedType, o.scopeType, o.bytecodeType, o.codeType = 262, 261, 191, 245
+	v.layout = v8Layout{stream: 252, first: 16, code: 8, start: 40, size: 56, table: 24, deopt: 16, flags: 48,
+		kindMask: 15, baseline: 11, literals: 2, outer: 6, inlined: 7}
+	return v
+}
+
+// v8Test10 is V8 as in Node.js 18, which has instructions in the Code object.
+func v8Test10() *v8Process {
+	v := v8Test11()
+	v.version = [2]int{10, 2}
+	v.layout = v8Layout{stream: v.objects.codeType, first: 128, size: 40, table: 24, deopt: 16, flags: 48,
+		kindMask: 15, baseline: 11, literals: 2, outer: 6, inlined: 7}
 	return v
 }
 
@@ -178,7 +191,10 @@ func signedBytes(values ...int) (b []byte) {
 
 // TestV8Positions decodes the table of a function whose entry, at offset -1, has a position of its own.
 func TestV8Positions(t *testing.T) {
-	got := v8Positions(signedBytes(-0-1, 2*(10+1), 1, 2*5, 4, 2*7))
+	v, m := v8Test13(), &v8Memory{}
+	words := make([]uint64, 8)
+	words[v.objects.sourcePositions/8-1] = m.array(signedBytes(-0-1, 2*(10+1), 1, 2*5, 4, 2*7))
+	got := (&v8Heap{m, &v.objects}).positionsOf(m.object(v.objects.bytecodeType, words...))
 	if want := []v8Position{{0, 10}, {0, 15}, {4, 22}}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -235,34 +251,6 @@ func TestV8Function(t *testing.T) {
 			if _, err := v.Function(m, other); !errors.Is(err, ErrChanged) {
 				t.Errorf("another object: %v", err)
 			}
-		}
-	}
-}
-
-// TestV8Baseline finds the bytecode that code of a function is from.
-func TestV8Baseline(t *testing.T) {
-	v, m := v8Test13(), &v8Memory{}
-	// The bytecodes are 0 to 5. Bytecode 4 has no operand, bytecode 5 one of 1, 2 or 4 bytes.
-	sizes := []byte{1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 5}
-	v.baseline = v8Baseline{start: 40, size: 56, table: 16, sizes: sizes}
-	code := []byte{4, 5, 9, 0, 5, 9, 9, 4} // at 0, 1, 3 and 7
-	const start = 0x7000_0000
-	words := make([]uint64, 8)
-	words[0] = toSmi(len(code))
-	bytecode := m.object(v.objects.bytecodeType, append(words[:7:7], binary.LittleEndian.Uint64(code))...)
-	table := m.array([]byte{10, 4, 0x80 | 2, 2, 6, 8})
-	baseline := m.object(v.objects.codeType, bytecode, table, 0, 0, start, 0, 300)
-	shared := m.object(v.objects.sharedType, baseline, 0, 0, 0, 0, 0, 0, 0)
-	for _, c := range []struct{ pc, want uint64 }{
-		{0, 0}, {9, 0}, // the entry
-		{10, 0}, {13, 0}, {14, 1}, {271, 1}, {272, 3}, {277, 3}, {278, 7}, {285, 7},
-		{286, 0}, {299, 0}, // after the last one
-		{300, 0}, {1 << 40, 0}, // other code
-	} {
-		f := NativeFrame{IP: start + c.pc, Generated: true, Has: true, Passed: Interpreted{Code: shared}}
-		b, err := v.Bind(m, f)
-		if err != nil || !b.Replaces || len(b.Functions) != 1 || b.Functions[0].Off != 2*uint32(c.want) {
-			t.Errorf("at %d: %+v, %v, want offset %d", c.pc, b, err, c.want)
 		}
 	}
 }
@@ -370,12 +358,6 @@ func FuzzV8(f *testing.F) {
 		if newest {
 			v = v8Test13()
 		}
-		v.baseline = v8Baseline{start: 40, size: 56, table: 16, sizes: b[:min(len(b), 200)/3*3]}
-		h, ip := &v8Heap{&v8Memory{b}, &v.objects}, code+uint64(check)
-		if off := v.baselineOff(h, code, ip); off > maxCode {
-			t.Errorf("offset %d", off)
-		}
-		v.baseline.offset(b, b, ip)
 		fn, err := v.Function(&v8Memory{b}, Interpreted{Code: code, Check: check})
 		if err != nil {
 			return

@@ -12,14 +12,16 @@ import (
 	"unicode/utf16"
 )
 
-// Bind implements Native. BPF passes the SharedFunctionInfo of a frame's function: what the function has inlined is not
-// known.
+// Bind implements Native. BPF passes the SharedFunctionInfo of a frame's function. Code itself says which functions it
+// has inlined, also where its frame is not made yet.
 func (v *v8Process) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
+	if f.Generated {
+		if list, all := v.generated(&v8Heap{mem, &v.objects}, f); len(list) > 0 {
+			return Bound{Functions: list, Others: all, Replaces: true}, nil
+		}
+	}
 	if !f.Has {
 		return Bound{}, nil
-	}
-	if f.Generated && f.Passed.Off == 0 {
-		f.Passed.Off = 2 * v.baselineOff(&v8Heap{mem, &v.objects}, f.Passed.Code, f.IP)
 	}
 	return Bound{Functions: []Interpreted{f.Passed}, Replaces: f.Generated}, nil
 }
@@ -46,33 +48,49 @@ func (v *v8Process) Function(mem io.ReaderAt, f Interpreted) (*Function, error) 
 	return nil, err
 }
 
-// read reads a function once.
-func (v *v8Process) read(h *v8Heap, f Interpreted) (*Function, error) {
-	object := f.Code
+// v8Shared is what a SharedFunctionInfo refers to.
+type v8Shared struct {
+	script, id  uint64 // the Script and its number
+	literal     uint32 // the number of the function in it
+	data, scope uint64 // the function's code, and its ScopeInfo or name
+}
+
+// check returns the hash that BPF makes of a function: v8_check in bpf/v8.h.
+func (s *v8Shared) check() uint32 { return v8Check(s.id, s.literal) }
+
+// shared reads a SharedFunctionInfo. The error is ErrChanged if the object is another one.
+func (v *v8Process) shared(h *v8Heap, object uint64) (s v8Shared, err error) {
 	if h.is(object, h.sharedType) != nil {
-		return nil, ErrChanged
+		return s, ErrChanged
 	}
 	w, err := h.words(object, 0, int(max(v.walk.Literal, v.walk.Script, uint16(h.nameOrScope), v.walk.Data)/8)+1)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	script, literal := w[v.walk.Script/8], w[v.walk.Literal/8]>>(8*(v.walk.Literal%8))
-	if err := h.is(script, h.scriptType); err != nil {
-		return nil, err
+	s = v8Shared{script: w[v.walk.Script/8], literal: uint32(w[v.walk.Literal/8] >> (8 * (v.walk.Literal % 8))),
+		data: w[v.walk.Data/8], scope: w[h.nameOrScope/8]}
+	if err := h.is(s.script, h.scriptType); err != nil {
+		return s, err
 	}
-	id, err := h.word(script, uint64(v.walk.ScriptID))
+	s.id, err = h.word(s.script, uint64(v.walk.ScriptID))
+	return s, err
+}
+
+// read reads a function once.
+func (v *v8Process) read(h *v8Heap, f Interpreted) (*Function, error) {
+	s, err := v.shared(h, f.Code)
 	if err != nil {
 		return nil, err
 	}
-	if v8Check(id, uint32(literal)) != f.Check {
+	if s.check() != f.Check {
 		return nil, ErrChanged
 	}
-	name, start, err := h.scope(w[h.nameOrScope/8])
+	name, start, err := h.scope(s.scope)
 	if err != nil {
 		return nil, fmt.Errorf("name: %w", err)
 	}
-	fn := &Function{Name: name, File: h.scriptFile(script), Size: 2}
-	code := h.bytecodeOf(w[v.walk.Data/8])
+	fn := &Function{Name: name, File: h.scriptFile(s.script), Size: 2}
+	code := h.bytecodeOf(s.data)
 	positions := []v8Position{{0, start}}
 	if code != 0 {
 		size, err := h.word(code, 8)
@@ -84,11 +102,11 @@ func (v *v8Process) read(h *v8Heap, f Interpreted) (*Function, error) {
 		}
 		positions = append(positions, h.positionsOf(code)...)
 	}
-	fn.Lines = v.scripts.lines(h, script, id, positions)
+	fn.Lines = v.scripts.lines(h, s.script, s.id, positions)
 	return fn, nil
 }
 
-// v8Check returns the hash that BPF makes of a function: v8_check in bpf/v8.h.
+// v8Check returns the hash of the numbers of a script and of a function in it.
 func v8Check(script uint64, literal uint32) uint32 {
 	return uint32(mix(mix(0, script), uint64(literal))) | 1
 }
@@ -229,12 +247,17 @@ type v8Position struct {
 const maxV8Table = 1 << 20
 
 // positionsOf returns the positions of bytecode, nil if V8 has not kept them.
-func (h *v8Heap) positionsOf(code uint64) []v8Position {
+func (h *v8Heap) positionsOf(code uint64) (list []v8Position) {
 	table, err := h.word(code, h.sourcePositions)
 	if err != nil {
 		return nil
 	}
-	return v8Positions(h.byteArray(table))
+	for _, e := range v8Table(h.byteArray(table)) {
+		if p, ok := v8PlaceOf(e.pos); ok {
+			list = append(list, v8Position{uint32(max(e.off, 0)), p.source})
+		}
+	}
+	return list
 }
 
 // byteArray reads an array of bytes, nil if the object is none.
@@ -250,27 +273,26 @@ func (h *v8Heap) byteArray(object uint64) []byte {
 	return b
 }
 
-// v8Positions decodes a table of positions: for each, the steps of the offset and of the position, whose lowest bit
-// says that it is in the script, and not in C++ code.
-func v8Positions(table []byte) (list []v8Position) {
+// v8Entry is an entry of a table of positions: see v8PlaceOf.
+type v8Entry struct{ off, pos int64 }
+
+// v8Table decodes a table of positions: for each, the steps of the offset and of the position.
+func v8Table(table []byte) (list []v8Entry) {
 	const entry = -1 // the offset before the first step, which is also that of the function's entry
-	off, pos := int64(entry), int64(0)
+	e := v8Entry{off: entry}
 	for len(table) > 0 {
 		var step int64
 		step, table = v8Signed(table)
 		if step < 0 {
 			step = -step - 1 // of an expression, rather than a statement
 		}
-		off += step
+		e.off += step
 		step, table = v8Signed(table)
-		pos += step
-		if off < entry || off > maxCode || pos < 0 {
+		e.pos += step
+		if e.off < entry || e.off > maxCode || e.pos < 0 {
 			return list
 		}
-		const external = 1
-		if pos&external == 0 {
-			list = append(list, v8Position{uint32(max(off, 0)), int32(pos>>1&(1<<30-1)) - 1})
-		}
+		list = append(list, e)
 	}
 	return list
 }

@@ -77,6 +77,10 @@ func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.Nativ
 		return b
 	}
 	b, err := native.Bind(procMem(p.pid), f)
+	for _, fn := range b.Others {
+		n.at(p, in, fn)
+	}
+	b.Others = nil
 	if err != nil {
 		n.unread(err)
 		n.count.Unnamed++

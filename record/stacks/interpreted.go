@@ -244,8 +244,8 @@ func (in *interpreter) runs(ip uint64, returned bool) bool {
 	return ok && l.Runs(ip)
 }
 
-// add adds an interpreted frame to the words of a stack.
-func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, time uint64) {
+// at returns the place of a function.
+func (n *interpreted) at(p *process, in *interpreter, f runtimes.Interpreted) place {
 	at, ok := in.codes[codeID{f.Code, f.Check}]
 	if !ok {
 		at = n.read(p.pid, in, f)
@@ -254,6 +254,12 @@ func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, t
 		}
 		in.codes[codeID{f.Code, f.Check}] = at
 	}
+	return at
+}
+
+// add adds an interpreted frame to the words of a stack.
+func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, time uint64) {
+	at := n.at(p, in, f)
 	if at.ip == 0 {
 		n.count.Unnamed++
 		return

@@ -1,0 +1,185 @@
+package runtimes
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"gperf/internal/addrspace"
+)
+
+// v8Layout is where the code that V8 generates has what describes it: offsets in bytes. Instructions are in an object,
+// the InstructionStream, or in the Code object itself in version 10.
+type v8Layout struct {
+	stream uint16 // the type of the object that has the instructions, 0 if it is not known
+	first  uint64 // the instructions in it
+	code   uint64 // its Code object, 0: itself
+
+	// These are in the Code object.
+	start                     uint64 // the address of the instructions, 0: they are in it
+	size, table, deopt, flags uint64
+
+	kindMask, kindShift, baseline uint32 // the kind in the flags; optimized code has greater ones
+
+	// Indices in the DeoptimizationData of optimized code. The offset of its exits follows the inlined functions.
+	literals, outer, inlined int
+}
+
+// v8Code is generated code as it was when it was read.
+type v8Code struct {
+	v8Head
+	parts *v8Optimized // what is known of optimized code, nil for other code, or if nothing is known
+}
+
+// v8Head is what code is told from other code by that is at the same addresses later.
+type v8Head struct {
+	stream, object uint64 // the objects
+	instructions   Range
+	kind           uint32
+	deopt, table   uint64 // objects
+}
+
+const (
+	maxV8Size  = 1 << 18 // bytes of instructions that are searched
+	v8Block    = 1 << 12 // bytes that are searched at once
+	maxV8Codes = 1 << 12
+)
+
+// v8Codes are the code that has been seen in a process.
+type v8Codes struct {
+	known addrspace.Space[*v8Code]
+	// streamMap is the map of all objects that have instructions, 0 if it is not known yet: it never moves.
+	streamMap uint64
+}
+
+// codeAt returns the code at an ip, nil if there is none that is known.
+func (v *v8Process) codeAt(h *v8Heap, ip uint64) *v8Code {
+	if v.layout.stream == 0 {
+		return nil
+	}
+	if r := v.codes.known.Find(ip); r != nil && !v.stale(h, r.Value) {
+		return r.Value
+	}
+	head, ok := v.findCode(h, ip)
+	if !ok {
+		return nil
+	}
+	c := &v8Code{v8Head: head}
+	if c.kind > v.layout.baseline {
+		c.parts = v.optimized(h, &head)
+	}
+	if v.codes.known.Len() >= maxV8Codes {
+		v.codes.known = addrspace.Space[*v8Code]{}
+	}
+	v.codes.known = v.codes.known.With(
+		addrspace.Range[*v8Code]{Start: head.instructions.Start, End: head.instructions.End, Value: c},
+		func(old *addrspace.Range[*v8Code], _, _ uint64) *v8Code { return old.Value })
+	return c
+}
+
+// stale reports whether code has made way for other code. What is known of a process that has exited is right.
+func (v *v8Process) stale(h *v8Heap, c *v8Code) bool {
+	head, err := v.head(h, c.stream)
+	return (err == nil || errors.Is(err, errObject)) && head != c.v8Head
+}
+
+// Stale implements Renewed: code may have made way for other code.
+func (v *v8Process) Stale(mem io.ReaderAt) bool {
+	h := &v8Heap{mem, &v.objects}
+	for r := range v.codes.known.All() {
+		if v.stale(h, r.Value) {
+			return true
+		}
+	}
+	return false
+}
+
+// findCode searches for the code that has an ip: the object is at the next smaller address that has its map.
+func (v *v8Process) findCode(h *v8Heap, ip uint64) (v8Head, bool) {
+	others := map[uint64]bool{} // words that are no map of an object with instructions
+	for end := ip &^ 7; end > v8Block && ip-end < maxV8Size; {
+		start := (end - 1) &^ (v8Block - 1)
+		b, err := readAt(h.mem, start, int(end-start))
+		if err != nil {
+			return v8Head{}, false
+		}
+		for i := len(b) - 8; i >= 0; i -= 8 {
+			w := binary.LittleEndian.Uint64(b[i:])
+			if !isObject(w) || v.codes.streamMap != 0 && w != v.codes.streamMap || others[w] {
+				continue
+			}
+			if v.codes.streamMap == 0 && !h.isMap(w, v.layout.stream) {
+				others[w] = true
+				continue
+			}
+			if head, err := v.head(h, start+uint64(i)+v8Tag); err == nil {
+				v.codes.streamMap = w
+				return head, head.instructions.Contains(ip)
+			}
+		}
+		end = start
+	}
+	return v8Head{}, false
+}
+
+// isMap reports whether an object is the map of objects of a type.
+func (h *v8Heap) isMap(object uint64, of uint16) bool {
+	b, err := readAt(h.mem, object-v8Tag+h.instanceType, 2)
+	if err != nil || binary.LittleEndian.Uint16(b) != of {
+		return false
+	}
+	t, err := h.typeOf(object)
+	return err == nil && t == h.mapType
+}
+
+// head reads what describes the code of an object with instructions. The error is errObject if it is another one.
+func (v *v8Process) head(h *v8Heap, stream uint64) (c v8Head, err error) {
+	l := &v.layout
+	w, err := h.words(stream, 0, 2)
+	if err != nil {
+		return c, err
+	}
+	if v.codes.streamMap != 0 && w[0] != v.codes.streamMap {
+		return c, errObject
+	}
+	c = v8Head{stream: stream, object: stream}
+	if l.code != 0 {
+		c.object = w[l.code/8]
+	}
+	w, err = h.words(c.object, 0, int(max(l.start, l.size, l.table, l.deopt, l.flags)/8)+1)
+	if err != nil {
+		return c, err
+	}
+	half := func(off uint64) uint32 { return uint32(w[off/8] >> (8 * (off % 8))) }
+	start, size := stream-v8Tag+l.first, half(l.size)
+	if size == 0 || size > maxV8Size || l.start != 0 && w[l.start/8] != start {
+		return c, errObject
+	}
+	c.instructions = Range{start, start + uint64(size)}
+	c.kind = half(l.flags) & l.kindMask >> l.kindShift
+	c.deopt, c.table = w[l.deopt/8], w[l.table/8]
+	return c, nil
+}
+
+// generated returns the functions of a frame in generated code, and those whose names are needed sooner or later: none
+// if the code is not known.
+func (v *v8Process) generated(h *v8Heap, f NativeFrame) (list, all []Interpreted) {
+	c := v.codeAt(h, f.IP)
+	switch {
+	case c == nil:
+	case c.parts != nil:
+		list = c.parts.at(uint32(f.IP - c.instructions.Start))
+		if f.Has && len(list) > 0 && list[len(list)-1].Check != f.Passed.Check {
+			return nil, nil // the code has changed meanwhile, or the frame is another one's
+		}
+		for _, b := range c.parts.functions {
+			if b != nil {
+				all = append(all, b.Interpreted)
+			}
+		}
+	case c.kind == v.layout.baseline && f.Has && f.Passed.Off == 0:
+		f.Passed.Off = 2 * v.baselineOff(h, c, f.IP)
+		list = []Interpreted{f.Passed}
+	}
+	return list, all
+}

@@ -1,0 +1,152 @@
+package runtimes
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"sort"
+)
+
+// v8Optimized is what V8 keeps of the code of its optimizing compilers (Maglev, TurboFan), for stack traces: the places
+// in the source that instructions are from, and which functions are inlined where.
+type v8Optimized struct {
+	places    []v8Place // by off
+	inlined   []v8Inlined
+	functions map[int32]*v8Bytecode // by number of the literal, v8Outer for the function itself
+	exits     uint32                // offset of the code that leaves for the interpreter: its places are others
+}
+
+// v8Place is where instructions from an offset on are from.
+type v8Place struct {
+	off     uint32
+	source  int32 // position in the script
+	inlined int32 // the number of the inlined function in v8Optimized.inlined and 1, 0: of the function itself
+}
+
+// v8Inlined is a function that is inlined at a place.
+type v8Inlined struct {
+	at       v8Place
+	function int32
+}
+
+// v8Bytecode is a function and the positions that its bytecode is from.
+type v8Bytecode struct {
+	Interpreted
+	positions []v8Position // by source
+}
+
+// v8Outer is the number of the function itself.
+const v8Outer = -1
+
+const (
+	v8ArrayHead    = 16 // bytes before the elements of an array
+	v8InlinedSize  = 16 // bytes of a function in the array of the inlined ones
+	maxV8Inlined   = 64 // in each other
+	maxV8DeoptData = 1 << 18
+)
+
+// optimized reads what V8 keeps of optimized code, nil if that is not as expected. The process may exit before it is
+// needed for all places, so that nothing more needs to be read then.
+func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
+	l := &v.layout
+	size, err := h.word(c.deopt, 8)
+	least := max(l.literals, l.outer, l.inlined+1) + 1
+	if err != nil || !isSmi(size) || int(smi(size)) < least || smi(size) > maxV8DeoptData {
+		return nil
+	}
+	data, err := h.words(c.deopt, v8ArrayHead, least)
+	if err != nil {
+		return nil
+	}
+	o := &v8Optimized{functions: map[int32]*v8Bytecode{}, exits: uint32(smi(data[l.inlined+1]))}
+	for _, e := range v8Table(h.byteArray(c.table)) {
+		if p, ok := v8PlaceOf(e.pos); ok {
+			p.off = uint32(max(e.off, 0))
+			o.places = append(o.places, p)
+		}
+	}
+	list := h.byteArray(data[l.inlined])
+	for ; len(list) >= v8InlinedSize; list = list[v8InlinedSize:] {
+		p, ok := v8PlaceOf(int64(binary.LittleEndian.Uint64(list)))
+		f := int32(binary.LittleEndian.Uint32(list[8:]))
+		if !ok || int(p.inlined) > len(o.inlined) { // it is in a later one
+			return nil
+		}
+		o.inlined = append(o.inlined, v8Inlined{p, f})
+		if o.functions[f] == nil && f >= 0 && f < maxV8Table {
+			object, _ := h.word(data[l.literals], v8ArrayHead+8*uint64(f))
+			o.functions[f] = v.bytecode(h, object)
+		}
+	}
+	outer := data[l.outer]
+	if h.is(outer, h.sharedType) != nil {
+		outer, _ = h.word(outer, 8) // in an object of its own since 13
+	}
+	o.functions[v8Outer] = v.bytecode(h, outer)
+	return o
+}
+
+// v8PlaceOf decodes a position in a script or C++ code: it is false for the latter.
+func v8PlaceOf(pos int64) (p v8Place, ok bool) {
+	const external = 1
+	p = v8Place{source: int32(pos>>1&(1<<30-1)) - 1, inlined: int32(pos >> 31 & (1<<16 - 1))}
+	return p, pos&external == 0
+}
+
+// bytecode reads a function, nil if it is none.
+func (v *v8Process) bytecode(h *v8Heap, shared uint64) *v8Bytecode {
+	const weak, strong = 3, 1 // tags
+	if shared&3 == weak {
+		shared -= weak - strong
+	}
+	s, err := v.shared(h, shared)
+	if err != nil {
+		return nil
+	}
+	b := &v8Bytecode{Interpreted: Interpreted{Code: shared, Check: s.check()}}
+	if code := h.bytecodeOf(s.data); code != 0 {
+		b.positions = h.positionsOf(code)
+		slices.SortStableFunc(b.positions, func(p, q v8Position) int { return cmp.Compare(p.source, q.source) })
+	}
+	return b
+}
+
+// at returns the function at a position in its source: the frame has the offset of the first bytecode from there.
+func (b *v8Bytecode) at(source int32) Interpreted {
+	f := b.Interpreted
+	i := sort.Search(len(b.positions), func(i int) bool { return b.positions[i].source >= source })
+	if i == len(b.positions) || b.positions[i].source != source {
+		i-- // in none of the bytecode's positions: that before it
+	}
+	if i >= 0 {
+		f.Off = 2 * b.positions[i].off
+	}
+	return f
+}
+
+// at returns the functions that optimized code runs at an offset, the innermost first: none if that is not known. As in
+// V8's own profiles, they are those of the byte before: the instruction there has taken the time.
+func (o *v8Optimized) at(pc uint32) (list []Interpreted) {
+	if len(o.places) == 0 || pc >= o.exits {
+		return nil
+	}
+	i := sort.Search(len(o.places), func(i int) bool { return o.places[i].off >= pc })
+	for p := o.places[max(i-1, 0)]; len(list) < maxV8Inlined; {
+		in := v8Inlined{function: v8Outer}
+		if p.inlined > 0 {
+			if int(p.inlined) > len(o.inlined) {
+				return nil
+			}
+			in = o.inlined[p.inlined-1]
+		}
+		f := o.functions[in.function]
+		if f == nil {
+			return nil
+		}
+		if list = append(list, f.at(p.source)); p.inlined == 0 {
+			return list
+		}
+		p = in.at
+	}
+	return nil
+}
