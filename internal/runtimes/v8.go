@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path"
 	"strings"
@@ -81,6 +82,15 @@ type v8Process struct {
 	*v8
 	scripts v8Scripts
 	codes   v8Codes
+	types   map[uint64]uint16 // by map, of objects whose maps never change
+}
+
+// heap returns the heap of a process, whose memory is mem.
+func (v *v8Process) heap(mem io.ReaderAt) *v8Heap {
+	if v.types == nil {
+		v.types = map[uint64]uint16{}
+	}
+	return &v8Heap{mem, &v.objects, v.types}
 }
 
 // mayHaveV8 reports whether a file, by its name, may have V8: node, libnode.so.108.

@@ -194,7 +194,7 @@ func TestV8Positions(t *testing.T) {
 	v, m := v8Test13(), &v8Memory{}
 	words := make([]uint64, 8)
 	words[v.objects.sourcePositions/8-1] = m.array(signedBytes(-0-1, 2*(10+1), 1, 2*5, 4, 2*7))
-	got := (&v8Heap{m, &v.objects}).positionsOf(m.object(v.objects.bytecodeType, words...))
+	got := v.heap(m).positionsOf(m.object(v.objects.bytecodeType, words...))
 	if want := []v8Position{{0, 10}, {0, 15}, {4, 22}}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -335,7 +335,7 @@ func TestV8Strings(t *testing.T) {
 		{"a number", toSmi(5), ""},
 		{"too long", m.object(oneByte, 1<<62), ""},
 	} {
-		h := &v8Heap{m, &v8Test13().objects}
+		h := v8Test13().heap(m)
 		got, err := h.str(c.object)
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%s: %.40q, %v", c.name, got, err)

@@ -8,27 +8,32 @@ var v8Prefixes = [...]int{1, 2, 1, 2}
 // v8Bytecodes are the sizes of bytecodes: three times as many as there are, for operands of 1, 2 and 4 bytes.
 type v8Bytecodes []byte
 
-// baselineOff returns the offset of the bytecode that the code of V8's first compiler (Sparkplug) at an ip is from, 0
-// if it is not known. The compiler makes code for one bytecode after the other, and a table of the sizes of these
-// parts.
-func (v *v8) baselineOff(h *v8Heap, c *v8Code, ip uint64) uint32 {
+// v8Baseline is code of V8's first compiler (Sparkplug), which makes code for one bytecode after the other.
+type v8Baseline struct {
+	bytecode []byte
+	table    []byte // the sizes of the parts of code
+}
+
+// baseline reads what code was made from, nil if that is not known.
+func (v *v8Process) baseline(h *v8Heap, c *v8Head) *v8Baseline {
 	bytecode := h.bytecodeOf(c.object)
 	if bytecode == 0 || len(v.bytecodes) == 0 {
-		return 0
+		return nil
 	}
 	length, err := h.word(bytecode, 8)
 	if err != nil || smi(length) <= 0 || smi(length) > maxV8Table {
-		return 0
+		return nil
 	}
 	text, err := readAt(h.mem, bytecode-v8Tag+uint64(v.walk.BytecodeHeader), int(smi(length)))
 	if err != nil {
-		return 0
+		return nil
 	}
-	return v.bytecodes.offset(text, h.byteArray(c.table), ip-c.instructions.Start)
+	return &v8Baseline{text, h.byteArray(c.table)}
 }
 
 // offset returns the offset of the bytecode whose code has the byte at pc. The first part is the function's entry.
-func (s v8Bytecodes) offset(bytecode, table []byte, pc uint64) uint32 {
+func (s v8Bytecodes) offset(b *v8Baseline, pc uint64) uint32 {
+	bytecode, table := b.bytecode, b.table
 	end, n := binary.Uvarint(table)
 	off, next := 0, 0
 	for end <= pc {

@@ -16,7 +16,7 @@ import (
 // has inlined, also where its frame is not made yet.
 func (v *v8Process) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	if f.Generated {
-		if list, all := v.generated(&v8Heap{mem, &v.objects}, f); len(list) > 0 {
+		if list, all := v.generated(v.heap(mem), f); len(list) > 0 {
 			return Bound{Functions: list, Others: all, Replaces: true}, nil
 		}
 	}
@@ -29,7 +29,7 @@ func (v *v8Process) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 // Function reads the function of a SharedFunctionInfo from a process's memory. The garbage collector may move what
 // belongs to it meanwhile: so it is read twice.
 func (v *v8Process) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
-	h := &v8Heap{mem, &v.objects}
+	h := v.heap(mem)
 	const tries = 3
 	last, err := v.read(h, f)
 	for range tries {

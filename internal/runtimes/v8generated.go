@@ -28,7 +28,10 @@ type v8Layout struct {
 // v8Code is generated code as it was when it was read.
 type v8Code struct {
 	v8Head
-	parts *v8Optimized // what is known of optimized code, nil for other code, or if nothing is known
+	owner uint32 // the function's check, 0 if it is not known
+	// The following are nil for other code, or if nothing is known.
+	optimized *v8Optimized
+	baseline  *v8Baseline
 }
 
 // v8Head is what code is told from other code by that is at the same addresses later.
@@ -52,21 +55,26 @@ type v8Codes struct {
 	streamMap uint64
 }
 
-// codeAt returns the code at an ip, nil if there is none that is known.
-func (v *v8Process) codeAt(h *v8Heap, ip uint64) *v8Code {
+// codeOf returns the code of a frame, nil if there is none that is known.
+func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
 	if v.layout.stream == 0 {
 		return nil
 	}
-	if r := v.codes.known.Find(ip); r != nil && !v.stale(h, r.Value) {
+	if r := v.codes.known.Find(f.IP); r != nil && (r.Value.runs(f) || !v.stale(h, r.Value)) {
 		return r.Value
 	}
-	head, ok := v.findCode(h, ip)
-	if !ok {
-		return nil
+	head, ok := v.findCode(h, f.IP)
+	if !ok || head.kind == v.layout.baseline && !f.Has {
+		return nil // it does not say whose it is
 	}
 	c := &v8Code{v8Head: head}
-	if c.kind > v.layout.baseline {
-		c.parts = v.optimized(h, &head)
+	switch {
+	case c.kind > v.layout.baseline:
+		if c.optimized = v.optimized(h, &head); c.optimized != nil {
+			c.owner = c.optimized.functions[v8Outer].Check
+		}
+	case c.kind == v.layout.baseline:
+		c.baseline, c.owner = v.baseline(h, &head), f.Passed.Check
 	}
 	if v.codes.known.Len() >= maxV8Codes {
 		v.codes.known = addrspace.Space[*v8Code]{}
@@ -77,6 +85,9 @@ func (v *v8Process) codeAt(h *v8Heap, ip uint64) *v8Code {
 	return c
 }
 
+// runs reports whether code is that of the function that BPF has passed for a frame.
+func (c *v8Code) runs(f NativeFrame) bool { return f.Has && c.owner == f.Passed.Check }
+
 // stale reports whether code has made way for other code. What is known of a process that has exited is right.
 func (v *v8Process) stale(h *v8Heap, c *v8Code) bool {
 	head, err := v.head(h, c.stream)
@@ -85,7 +96,7 @@ func (v *v8Process) stale(h *v8Heap, c *v8Code) bool {
 
 // Stale implements Renewed: code may have made way for other code.
 func (v *v8Process) Stale(mem io.ReaderAt) bool {
-	h := &v8Heap{mem, &v.objects}
+	h := v.heap(mem)
 	for r := range v.codes.known.All() {
 		if v.stale(h, r.Value) {
 			return true
@@ -124,12 +135,8 @@ func (v *v8Process) findCode(h *v8Heap, ip uint64) (v8Head, bool) {
 
 // isMap reports whether an object is the map of objects of a type.
 func (h *v8Heap) isMap(object uint64, of uint16) bool {
-	b, err := readAt(h.mem, object-v8Tag+h.instanceType, 2)
-	if err != nil || binary.LittleEndian.Uint16(b) != of {
-		return false
-	}
-	t, err := h.typeOf(object)
-	return err == nil && t == h.mapType
+	t, err := h.typeIn(object)
+	return err == nil && t == of && h.is(object, h.mapType) == nil
 }
 
 // head reads what describes the code of an object with instructions. The error is errObject if it is another one.
@@ -164,21 +171,17 @@ func (v *v8Process) head(h *v8Heap, stream uint64) (c v8Head, err error) {
 // generated returns the functions of a frame in generated code, and those whose names are needed sooner or later: none
 // if the code is not known.
 func (v *v8Process) generated(h *v8Heap, f NativeFrame) (list, all []Interpreted) {
-	c := v.codeAt(h, f.IP)
+	c := v.codeOf(h, f)
 	switch {
 	case c == nil:
-	case c.parts != nil:
-		list = c.parts.at(uint32(f.IP - c.instructions.Start))
-		if f.Has && len(list) > 0 && list[len(list)-1].Check != f.Passed.Check {
-			return nil, nil // the code has changed meanwhile, or the frame is another one's
+	case c.optimized != nil && f.Has && !c.runs(f): // the code has changed meanwhile, or the frame is another one's
+	case c.optimized != nil:
+		list = c.optimized.at(uint32(f.IP - c.instructions.Start))
+		for _, b := range c.optimized.functions {
+			all = append(all, b.Interpreted)
 		}
-		for _, b := range c.parts.functions {
-			if b != nil {
-				all = append(all, b.Interpreted)
-			}
-		}
-	case c.kind == v.layout.baseline && f.Has && f.Passed.Off == 0:
-		f.Passed.Off = 2 * v.baselineOff(h, c, f.IP)
+	case c.baseline != nil && c.runs(f) && f.Passed.Off == 0:
+		f.Passed.Off = 2 * v.bytecodes.offset(c.baseline, f.IP-c.instructions.Start)
 		list = []Interpreted{f.Passed}
 	}
 	return list, all

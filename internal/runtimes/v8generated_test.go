@@ -194,7 +194,7 @@ func FuzzV8Optimized(f *testing.F) {
 			}
 			v.Stale(m)
 		}
-		if off := v.bytecodes.offset(b, b, ip); off > uint32(len(b)) {
+		if off := v.bytecodes.offset(&v8Baseline{b, b}, ip); off > uint32(len(b)) {
 			t.Errorf("offset %d", off)
 		}
 	})

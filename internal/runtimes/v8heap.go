@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // v8Heap reads objects of V8's heap: tagged pointers are an address plus 1, and small integers (Smi) have their value
@@ -12,6 +13,7 @@ import (
 type v8Heap struct {
 	mem io.ReaderAt
 	*v8Objects
+	types map[uint64]uint16 // of v8Process
 }
 
 const v8Tag = 1
@@ -58,6 +60,22 @@ func (h *v8Heap) typeOf(object uint64) (uint16, error) {
 	if err != nil {
 		return 0, err
 	}
+	if t, ok := h.types[m]; ok {
+		return t, nil
+	}
+	t, err := h.typeIn(m)
+	if err == nil && h.lasts(t) {
+		if meta, err := h.word(m, 0); err == nil {
+			if of, err := h.typeIn(meta); err == nil && of == h.mapType {
+				h.types[m] = t
+			}
+		}
+	}
+	return t, err
+}
+
+// typeIn returns the type of the objects that have a map.
+func (h *v8Heap) typeIn(m uint64) (uint16, error) {
 	if !isObject(m) {
 		return 0, errObject // the object has moved
 	}
@@ -66,6 +84,12 @@ func (h *v8Heap) typeOf(object uint64) (uint16, error) {
 		return 0, err
 	}
 	return binary.LittleEndian.Uint16(b), nil
+}
+
+// lasts reports whether objects of a type share one map, or a few, which stay for as long as the process runs.
+func (h *v8Heap) lasts(t uint16) bool {
+	return h.isString(t) || slices.Contains([]uint16{h.mapType, h.sharedType, h.scopeType, h.scriptType, h.bytecodeType,
+		h.codeType}, t)
 }
 
 // is returns an error if an object does not have a type.

@@ -75,14 +75,20 @@ func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
 		o.inlined = append(o.inlined, v8Inlined{p, f})
 		if o.functions[f] == nil && f >= 0 && f < maxV8Table {
 			object, _ := h.word(data[l.literals], v8ArrayHead+8*uint64(f))
-			o.functions[f] = v.bytecode(h, object)
+			if b := v.bytecode(h, object); b != nil {
+				o.functions[f] = b
+			}
 		}
 	}
 	outer := data[l.outer]
 	if h.is(outer, h.sharedType) != nil {
 		outer, _ = h.word(outer, 8) // in an object of its own since 13
 	}
-	o.functions[v8Outer] = v.bytecode(h, outer)
+	b := v.bytecode(h, outer)
+	if b == nil {
+		return nil
+	}
+	o.functions[v8Outer] = b
 	return o
 }
 

@@ -57,6 +57,21 @@ func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, ti
 	return n.words
 }
 
+// walked returns the words of a stack that was walked in Go with the functions that generated code itself tells: BPF
+// has passed none.
+func (n *interpreted) walked(u *unresolvedSample, words []byte) []byte {
+	if n == nil || u.space == nil || u.space.interpreter == nil {
+		return words
+	}
+	p := n.procs.byPID[u.pid]
+	native, ok := u.space.interpreter.process.(runtimes.Native)
+	if !ok || p == nil || p.space != u.space {
+		return words
+	}
+	n.list = n.list[:0]
+	return n.bind(p, native, words, u.time)
+}
+
 // renewBound forgets, once a second, the functions of native frames if some may be others now, or could not be found.
 func (p *process) renewBound(native runtimes.Native) {
 	in := p.space.interpreter

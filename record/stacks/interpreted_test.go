@@ -179,6 +179,25 @@ func TestBind(t *testing.T) {
 	}
 }
 
+// TestBindWalked puts functions into a stack that was walked in Go, unless its process runs another program now.
+func TestBindWalked(t *testing.T) {
+	n, p := testInterpreted(1, 2)
+	p.space.interpreter.process = boundRuntime{binds: new(int)}
+	p.space.insert(mapping{start: 0x8000, end: 0x9000, file: &mappedFile{state: fileMade}})
+	stack := words(0x5000, 0x8101, 0x6000)
+	for space, want := range map[*addrSpace]string{
+		p.space: "5000 f1+0 f2+6 6000", {interpreter: p.space.interpreter}: "", nil: "",
+	} {
+		if want == "" {
+			want = p.space.interpreter.describe(stack)
+		}
+		u := &unresolvedSample{pid: p.pid, time: 100, space: space}
+		if got := p.space.interpreter.describe(n.walked(u, stack)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // TestInsertOther checks that the functions of another program are not those of a process.
 func TestInsertOther(t *testing.T) {
 	n, _ := testInterpreted(1)
