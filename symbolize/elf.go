@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"gperf/internal/dso"
+	"gperf/symbolize/srcline"
 )
 
 // userTable returns the table of a user DSO as perf makes it (dso__load_sym and
 // dso__synthesize_plt_symbols in tools/perf/util/symbol-elf.c): it adds the .symtab and
 // then the .dynsym of syms, then names for the PLT of runtime. If syms comes from
 // runtime's .gnu_debugdata, which lacks the symbols of .dynsym, the
-// .dynsym of runtime is used. Addresses are offsets in runtime's file.
+// .dynsym of runtime is used. Addresses are offsets in runtime's file. A Go program without a
+// .symtab has the functions of its own table, which perf does not read.
 func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, error) {
 	b := tableBuilder{show: show}
 	dynamic := syms
@@ -25,6 +27,9 @@ func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, erro
 		section string
 	}{{syms, ".symtab"}, {dynamic, ".dynsym"}} {
 		s := from.im.Section(from.section)
+		if s == nil && from.section == ".symtab" {
+			b.add(goFunctions(runtime))
+		}
 		if s == nil || s.Type != elf.SHT_SYMTAB && s.Type != elf.SHT_DYNSYM {
 			continue
 		}
@@ -42,6 +47,17 @@ func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, erro
 	}
 	addPLT(&b, runtime)
 	return b.table(), nil
+}
+
+// goFunctions returns the functions of a Go program's own table: none in other files.
+func goFunctions(im *dso.Image) (entries []entry) {
+	list, _ := srcline.GoFunctions(im)
+	for _, f := range list {
+		if start, ok := im.OffOfVaddr(f.Vaddr); ok {
+			entries = append(entries, entry{start: start, end: start + f.Size, name: f.Name, typ: elf.STT_FUNC})
+		}
+	}
+	return entries
 }
 
 // rawSymbol is an ElfN_Sym with its name.

@@ -107,6 +107,41 @@ func TestUser(t *testing.T) {
 	}
 }
 
+// A stripped Go program has the names of its own table: those of its symbols, but for type arguments and wrappers.
+func TestUserGo(t *testing.T) {
+	dir := t.TempDir()
+	own, stripped := filepath.Join(dir, "own"), filepath.Join(dir, "stripped")
+	for path, flags := range map[string]string{own: "", stripped: "-s -w"} {
+		build := exec.Command("go", "build", "-ldflags="+flags, "-o", path, "gperf/internal/testutil/drops")
+		if msg, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("go build: %v\n%s", err, msg)
+		}
+	}
+	im, err := dso.Open(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	text := im.Section(".text")
+	begin, _ := im.OffOfVaddr(text.Addr)
+	s, same, other := New(Options{}), 0, 0
+	for off := begin; off < begin+text.Size; off += text.Size/5000 + 1 {
+		want, at, why := s.User(own, dso.BuildID{}, off)
+		if why != Found || strings.Contains(want.Name, "[") || strings.HasPrefix(want.Name, "go:") {
+			continue
+		}
+		got, gotAt, why := s.User(stripped, dso.BuildID{}, off)
+		if why == Found && got.Name == strings.TrimSuffix(want.Name, ".abi0") && gotAt == at {
+			same++
+		} else if other++; other < 10 {
+			t.Logf("at off %#x: %+v+%#x, %v, want %s+%#x", off, got, gotAt, why, want.Name, at)
+		}
+	}
+	if same < 1000 || other*100 > same {
+		t.Errorf("%d names are those of symbols, %d are not", same, other)
+	}
+}
+
 // A stripped program takes its symbols from the file that was split off.
 func TestUserSplit(t *testing.T) {
 	objcopy, err := exec.LookPath("objcopy")

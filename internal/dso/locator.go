@@ -180,9 +180,9 @@ func (l *Locator) Find(path string, id BuildID) (*Image, error) {
 }
 
 // FindSymbols returns the two files from which perf reads a DSO's symbols: syms, the first with a .symtab, and runtime,
-// the first with a .dynsym, which has the section layout of the mapped file. If one is missing, both results are the
-// other one. If no file has a .symtab, syms is the runtime's .gnu_debugdata, or else a file from servers. The caller
-// closes both.
+// the first with a .dynsym, which has the section layout of the mapped file. A Go program may be runtime without one:
+// it has a function table. If one is missing, both results are the other one. If no file has a .symtab, syms is the
+// runtime's .gnu_debugdata, or else a file from servers. The caller closes both.
 func (l *Locator) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
 	var why error
 	if id.IsZero() {
@@ -197,7 +197,7 @@ func (l *Locator) FindSymbols(path string, id BuildID) (syms, runtime *Image, er
 		if syms == nil && im.HasSymtab() {
 			syms, used = im, true
 		}
-		if runtime == nil && (im.HasDynsym() || im.Section(miniDebugSection) != nil) {
+		if runtime == nil && (im.HasDynsym() || im.Section(miniDebugSection) != nil || im.hasGoTable()) {
 			runtime, used = im, true
 		}
 		if !used {

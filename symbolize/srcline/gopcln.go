@@ -113,10 +113,38 @@ type goFunction struct {
 	tree      []byte // of inlined calls
 }
 
+// GoFunction is the code of a function of a Go program.
+type GoFunction struct {
+	Name        string
+	Vaddr, Size uint64 // size in bytes, with what follows until the next function
+}
+
+// GoFunctions returns the functions in the table that a Go program has for stack traces, by address. The error is
+// ErrNoLines if the file has none.
+func GoFunctions(im *dso.Image) (list []GoFunction, err error) {
+	g, err := openGo(im)
+	if err != nil {
+		return nil, err
+	}
+	for i := range g.count {
+		c := g.cursor(g.funcs, uint64(8*i+4))
+		c = g.cursor(g.funcs, uint64(c.U32())+4)
+		if name := string(cstringAt(g.names, uint64(c.U32()))); name != "" && !c.Bad && g.entry(i+1) > g.entry(i) {
+			list = append(list, GoFunction{name, g.entry(i), g.entry(i+1) - g.entry(i)})
+		}
+	}
+	return list, nil
+}
+
+// entry returns the vaddr of a function, by its number. The last one's end follows.
+func (g *goTable) entry(i int) uint64 {
+	c := g.cursor(g.funcs, uint64(8*i))
+	return g.text + uint64(c.U32())
+}
+
 // function returns the function at a vaddr.
 func (g *goTable) function(vaddr uint64) (f goFunction, ok bool) {
-	entry := func(i int) uint64 { c := g.cursor(g.funcs, uint64(8*i)); return g.text + uint64(c.U32()) }
-	i := sort.Search(g.count+1, func(i int) bool { return entry(i) > vaddr }) - 1
+	i := sort.Search(g.count+1, func(i int) bool { return g.entry(i) > vaddr }) - 1
 	if i < 0 || i == g.count {
 		return f, false
 	}

@@ -1,10 +1,8 @@
 package program
 
 import (
-	"bytes"
 	"cmp"
 	"debug/elf"
-	"debug/gosym"
 	"encoding/binary"
 	"fmt"
 	"regexp"
@@ -14,6 +12,7 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/symbolize/demangle"
+	"gperf/symbolize/srcline"
 )
 
 // Function is a function of a file of code.
@@ -192,81 +191,15 @@ func (f *File) code(vaddr uint64) (off uint64, ok bool) {
 
 func (f *File) isGo() bool { return f.GoTable() != nil }
 
-// goFunctions reads the functions of a Go program without symbols from the table of its
-// runtime.
+// goFunctions returns the functions of a Go program without symbols, from the table that it has for stack traces.
 func (f *File) goFunctions() (l []Function) {
-	defer func() {
-		if recover() != nil { // debug/gosym may panic on damaged files
-			l = nil
-		}
-	}()
-	b, err := f.Data(f.GoTable())
-	text := f.Section(".text")
-	if err != nil || text == nil {
-		return nil
-	}
-	table, err := gosym.NewTable(nil, gosym.NewLineTable(b, text.Addr))
-	if err != nil {
-		return nil
-	}
-	code, err := f.Data(text)
-	if err != nil {
-		return nil
-	}
-	begin, ok := goText(code, table.Funcs, text.Addr)
-	if !ok {
-		return nil
-	}
-	for _, fn := range table.Funcs {
-		if off, ok := f.code(fn.Entry + begin); ok && fn.Name != "" {
-			l = append(l, Function{Symbol: fn.Name, Off: off, Size: fn.End - fn.Entry, vaddr: fn.Entry + begin})
+	list, _ := srcline.GoFunctions(f.Image)
+	for _, fn := range list {
+		if off, ok := f.code(fn.Vaddr); ok {
+			l = append(l, Function{Symbol: fn.Name, Off: off, Size: fn.Size, vaddr: fn.Vaddr})
 		}
 	}
 	return l
-}
-
-// goText returns the offset into .text at which Go's code begins, which its table counts
-// from: linked C code comes first, and Go 1.26 does not record where it ends. Many Go
-// functions begin by comparing the stack with its limit; C functions that Go itself links in
-// (the race detector's) do not.
-func goText(code []byte, functions []gosym.Func, text uint64) (begin uint64, ok bool) {
-	const (
-		sample = 256
-		align  = 16
-	)
-	functions = spread(functions, sample)
-	most := len(functions) / 16 // fewer are coincidence
-	for at := uint64(0); at < uint64(len(code)); at += align {
-		checks := 0
-		for i, fn := range functions {
-			if entry := fn.Entry - text + at; entry < uint64(len(code)) && checksStack(code[entry:]) {
-				checks++
-			}
-			if i == sample/4 && checks == 0 {
-				break
-			}
-		}
-		if checks > most {
-			begin, most, ok = at, checks, true
-		}
-	}
-	return begin, ok
-}
-
-// spread returns n of the functions, spread over the whole program, in unsorted order.
-func spread(functions []gosym.Func, n int) (l []gosym.Func) {
-	const step = 7919 // a prime
-	for i := range min(n, len(functions)) {
-		l = append(l, functions[i*step%len(functions)])
-	}
-	return l
-}
-
-// checksStack reports whether code begins as Go functions with small frames do: cmp 16(%r14),
-// %rsp, or ldr x16, [x28, #16].
-func checksStack(code []byte) bool {
-	return bytes.HasPrefix(code, []byte{0x49, 0x3b, 0x66, 0x10}) ||
-		bytes.HasPrefix(code, []byte{0x90, 0x0b, 0x40, 0xf9})
 }
 
 // match returns the functions of a query, one for each offset, and those of that name that are
