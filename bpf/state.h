@@ -126,6 +126,14 @@ struct known_thread {
 
 #define OBJECT 256       /* bytes of an object of an interpreter */
 #define KNOWN_CODES 2048 /* code objects that were seen last */
+#define KNOWN_SHARED 512 /* SharedFunctionInfos of V8 that were seen last */
+
+/* A SharedFunctionInfo of V8, as it was in an epoch: the time in V8_EPOCH, and the process. */
+struct known_shared {
+	__u64 shared, data;
+	__u64 epoch;
+	__u32 check;
+};
 
 struct walk {
 	__s64 users;           /* uprobe programs that hold this slot, or try to */
@@ -170,6 +178,8 @@ struct walk {
 	__u64 object[OBJECT / 8 + 1];
 	struct known_thread threads[KNOWN_THREADS];
 	__u64 codes[KNOWN_CODES];
+	__u64 epoch;      /* of V8: entries of known_shared of other epochs are not used */
+	struct known_shared known_shared[KNOWN_SHARED];
 	__u8 head[BLOCK_HEAD + 8];
 	__u8 code[CODE_BYTES];
 	struct out out;

@@ -219,10 +219,19 @@ type unwindWalk struct {
 		Searched uint64
 		Only     uint64
 	}
-	Codes [2048]uint64
-	Head  [136]uint8
-	Code  [40]uint8
-	Out   struct {
+	Codes       [2048]uint64
+	Epoch       uint64
+	KnownShared [512]struct {
+		_      structs.HostLayout
+		Shared uint64
+		Data   uint64
+		Epoch  uint64
+		Check  uint32
+		_      [4]byte
+	}
+	Head [136]uint8
+	Code [40]uint8
+	Out  struct {
 		_      structs.HostLayout
 		Zero   uint32
 		Head   unwindHead

@@ -11,6 +11,7 @@
 #define V8_FRAME 48    /* bytes that are read of a frame, below its frame pointer */
 #define V8_SHARED 72   /* bytes that are read of a SharedFunctionInfo */
 #define V8_MAX_CODE (1 << 24)
+#define V8_EPOCH 1000000000ULL /* ns in which a SharedFunctionInfo is taken for the same one */
 #define V8_BLOCK 4096  /* bytes of code for which the recorder is woken once for each function */
 
 /* is_object reports whether a word is a tagged pointer. */
@@ -93,11 +94,13 @@ __attribute__((noinline)) int v8_function(__u32 slot)
 
 /*
  * v8_check sets w->check to a hash of the function's number in its script and the script's number: its memory may be
- * used for another one later. It is 0 if the function is a builtin or cannot be read.
+ * used for another one later. It is 0 if the function is a builtin or cannot be read. V8 frees few SharedFunctionInfos:
+ * each is read once a second.
  */
 __attribute__((noinline)) int v8_check(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct known_shared *k;
 	__u64 script;
 	__u32 literal;
 	struct v8 *p;
@@ -106,6 +109,12 @@ __attribute__((noinline)) int v8_check(__u32 slot)
 		return 0;
 	w->check = 0;
 	w->checked = w->function;
+	k = &w->known_shared[mix(0, w->code_object) % KNOWN_SHARED];
+	if (k->shared == w->code_object && k->epoch == w->epoch) {
+		w->data = k->data;
+		w->check = k->check;
+		return 0;
+	}
 	p = body(w);
 	if (!p || read_object(w, w->code_object - 1, V8_SHARED))
 		return 0;
@@ -117,6 +126,10 @@ __attribute__((noinline)) int v8_check(__u32 slot)
 	if (bpf_probe_read_user(&script, sizeof(script), (void *)script - 1 + p->script_id))
 		return 0;
 	w->check = (__u32)mix(mix(0, script), literal) | 1;
+	k->shared = w->code_object;
+	k->data = w->data;
+	k->epoch = w->epoch;
+	k->check = w->check;
 	return 0;
 }
 
@@ -161,6 +174,7 @@ static inline_always void v8(struct walk *w, __u32 slot)
 {
 	w->start = w->end = 0;
 	w->function = w->checked = 0;
+	w->epoch = bpf_ktime_get_ns() / V8_EPOCH << 32 | bpf_get_current_pid_tgid() >> 32;
 	w->number = 0;
 	for (int i = 0; i < REPEATS; i++)
 		if (v8_steps(slot))
