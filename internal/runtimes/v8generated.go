@@ -53,6 +53,13 @@ type v8Codes struct {
 	known addrspace.Space[*v8Code]
 	// streamMap is the map of all objects that have instructions, 0 if it is not known yet: it never moves.
 	streamMap uint64
+	functions map[codeKey]*v8Bytecode // those that known code runs or has inlined
+}
+
+// codeKey identifies a function of a process.
+type codeKey struct {
+	shared uint64
+	check  uint32
 }
 
 // codeOf returns the code of a frame, nil if there is none that is known.
@@ -76,8 +83,11 @@ func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
 	case c.kind == v.layout.baseline:
 		c.baseline, c.owner = v.baseline(h, &head), f.Passed.Check
 	}
+	if again, err := v.head(h, head.stream); err != nil || again != head {
+		return nil // the garbage collector has moved some of it meanwhile
+	}
 	if v.codes.known.Len() >= maxV8Codes {
-		v.codes.known = addrspace.Space[*v8Code]{}
+		v.codes = v8Codes{streamMap: v.codes.streamMap}
 	}
 	v.codes.known = v.codes.known.With(
 		addrspace.Range[*v8Code]{Start: head.instructions.Start, End: head.instructions.End, Value: c},

@@ -58,13 +58,8 @@ func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
 	if err != nil {
 		return nil
 	}
-	o := &v8Optimized{functions: map[int32]*v8Bytecode{}, exits: uint32(smi(data[l.inlined+1]))}
-	for _, e := range v8Table(h.byteArray(c.table)) {
-		if p, ok := v8PlaceOf(e.pos); ok {
-			p.off = uint32(max(e.off, 0))
-			o.places = append(o.places, p)
-		}
-	}
+	o := &v8Optimized{places: v8Places(h.byteArray(c.table)), functions: map[int32]*v8Bytecode{},
+		exits: uint32(smi(data[l.inlined+1]))}
 	list := h.byteArray(data[l.inlined])
 	for ; len(list) >= v8InlinedSize; list = list[v8InlinedSize:] {
 		p, ok := v8PlaceOf(int64(binary.LittleEndian.Uint64(list)))
@@ -92,6 +87,19 @@ func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
 	return o
 }
 
+// v8Places decodes the table of the places that instructions are from.
+func v8Places(table []byte) (list []v8Place) {
+	for _, e := range v8Table(table) {
+		p, ok := v8PlaceOf(e.pos)
+		if n := len(list); !ok || n > 0 && list[n-1].source == p.source && list[n-1].inlined == p.inlined {
+			continue
+		}
+		p.off = uint32(max(e.off, 0))
+		list = append(list, p)
+	}
+	return slices.Clip(list)
+}
+
 // v8PlaceOf decodes a position in a script or C++ code: it is false for the latter.
 func v8PlaceOf(pos int64) (p v8Place, ok bool) {
 	const external = 1
@@ -109,11 +117,19 @@ func (v *v8Process) bytecode(h *v8Heap, shared uint64) *v8Bytecode {
 	if err != nil {
 		return nil
 	}
-	b := &v8Bytecode{Interpreted: Interpreted{Code: shared, Check: s.check()}}
+	k := codeKey{shared, s.check()}
+	if b := v.codes.functions[k]; b != nil {
+		return b
+	}
+	b := &v8Bytecode{Interpreted: Interpreted{Code: k.shared, Check: k.check}}
 	if code := h.bytecodeOf(s.data); code != 0 {
 		b.positions = h.positionsOf(code)
 		slices.SortStableFunc(b.positions, func(p, q v8Position) int { return cmp.Compare(p.source, q.source) })
 	}
+	if v.codes.functions == nil {
+		v.codes.functions = map[codeKey]*v8Bytecode{}
+	}
+	v.codes.functions[k] = b
 	return b
 }
 
