@@ -83,15 +83,23 @@ static inline_always __u64 mix(__u64 h, __u64 v)
 	return h ^ h >> 32;
 }
 
-/* see notes that a stack has some code: the recorder is woken for code that is new. */
+/*
+ * see notes that a stack has some code: the recorder is woken for code that is new. Some new code, of the same hash as
+ * other code, has to wait until the recorder is woken for another reason. After an epoch, all code is new again.
+ */
 static inline_always void see(struct walk *w, __u64 id)
 {
 	__u64 at = mix(0, id) % KNOWN_CODES;
+	__u8 now = w->codes_epoch + 1;
 
-	if (w->codes[at] != id) {
-		w->codes[at] = id;
-		w->new_code = 1;
-	}
+	if (w->codes[at] == now)
+		return;
+	w->codes[at] = now;
+	w->new_code = 1;
+	if (++w->codes_seen < KNOWN_CODES / 8)
+		return;
+	w->codes_seen = 0;
+	w->codes_epoch++;
 }
 
 /* add_frame stores the interpreted frame with w->code_object, and returns 1 if there is no room. */

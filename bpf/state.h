@@ -125,7 +125,7 @@ struct known_thread {
 };
 
 #define OBJECT 256       /* bytes of an object of an interpreter */
-#define KNOWN_CODES 2048 /* code objects that were seen last */
+#define KNOWN_CODES 32768 /* numbers of hashes of code objects */
 #define KNOWN_SHARED 512 /* SharedFunctionInfos of V8 that were seen last */
 
 /* A SharedFunctionInfo of V8, as it was in an epoch: the time in V8_EPOCH, and the process. */
@@ -177,7 +177,9 @@ struct walk {
 	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames, with INTERPRETED_FRAME and BLOB_FRAME */
 	__u64 object[OBJECT / 8 + 1];
 	struct known_thread threads[KNOWN_THREADS];
-	__u64 codes[KNOWN_CODES];
+	__u32 codes_seen;  /* in this epoch of codes: an eighth of KNOWN_CODES at most */
+	__u8 codes_epoch;
+	__u8 codes[KNOWN_CODES]; /* by hash, the latest epoch in which one was seen, and 1 */
 	__u64 epoch;      /* of V8: entries of known_shared of other epochs are not used */
 	struct known_shared known_shared[KNOWN_SHARED];
 	__u8 head[BLOCK_HEAD + 8];

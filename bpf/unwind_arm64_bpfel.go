@@ -219,7 +219,10 @@ type unwindWalk struct {
 		Searched uint64
 		Only     uint64
 	}
-	Codes       [2048]uint64
+	CodesSeen   uint32
+	CodesEpoch  uint8
+	Codes       [32768]uint8
+	_           [3]byte
 	Epoch       uint64
 	KnownShared [512]struct {
 		_      structs.HostLayout

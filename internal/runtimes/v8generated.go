@@ -29,6 +29,7 @@ type v8Layout struct {
 type v8Code struct {
 	v8Head
 	owner uint32 // the function's check, 0 if it is not known
+	alone bool   // a frame in it had none that BPF has passed
 	// The following are nil for other code, or if nothing is known.
 	optimized *v8Optimized
 	baseline  *v8Baseline
@@ -54,6 +55,8 @@ type v8Codes struct {
 	// streamMap is the map of all objects that have instructions, 0 if it is not known yet: it never moves.
 	streamMap uint64
 	functions map[codeKey]*v8Bytecode // those that known code runs or has inlined
+	latest    map[uint64]*v8Bytecode  // by SharedFunctionInfo, since the last call of Stale
+	checked   int                     // of known, by Stale
 }
 
 // codeKey identifies a function of a process.
@@ -104,15 +107,23 @@ func (v *v8Process) stale(h *v8Heap, c *v8Code) bool {
 	return (err == nil || errors.Is(err, errObject)) && head != c.v8Head
 }
 
-// Stale implements Renewed: code may have made way for other code.
-func (v *v8Process) Stale(mem io.ReaderAt) bool {
-	h := v.heap(mem)
-	for r := range v.codes.known.All() {
-		if v.stale(h, r.Value) {
-			return true
+// Stale implements Renewed: code may have made way for other code. BPF shows whether a frame has the same function as
+// before, so that only some of the code needs to be looked at each time.
+func (v *v8Process) Stale(mem io.ReaderAt) (stale bool) {
+	const some = 64
+	h, all, n := v.heap(mem), v.codes.known, 0
+	for r := range all.All() {
+		due := n >= v.codes.checked && n < v.codes.checked+some
+		if n++; (due || r.Value.alone) && v.stale(h, r.Value) {
+			v.codes.known = v.codes.known.Without(r.Start)
+			stale = true
 		}
 	}
-	return false
+	clear(v.codes.latest) // as BPF reads each once a second
+	if v.codes.checked += some; v.codes.checked >= n {
+		v.codes.checked = 0
+	}
+	return stale
 }
 
 // findCode searches for the code that has an ip: the object is at the next smaller address that has its map.
@@ -186,6 +197,7 @@ func (v *v8Process) generated(h *v8Heap, f NativeFrame) (list, all []Interpreted
 	case c == nil:
 	case c.optimized != nil && f.Has && !c.runs(f): // the code has changed meanwhile, or the frame is another one's
 	case c.optimized != nil:
+		c.alone = c.alone || !f.Has
 		list = c.optimized.at(uint32(f.IP - c.instructions.Start))
 		for _, b := range c.optimized.functions {
 			all = append(all, b.Interpreted)

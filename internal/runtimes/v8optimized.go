@@ -107,29 +107,33 @@ func v8PlaceOf(pos int64) (p v8Place, ok bool) {
 	return p, pos&external == 0
 }
 
-// bytecode reads a function, nil if it is none.
+// bytecode returns the function of a SharedFunctionInfo, nil if it is none.
 func (v *v8Process) bytecode(h *v8Heap, shared uint64) *v8Bytecode {
 	const weak, strong = 3, 1 // tags
 	if shared&3 == weak {
 		shared -= weak - strong
 	}
+	if b := v.codes.latest[shared]; b != nil {
+		return b
+	}
 	s, err := v.shared(h, shared)
 	if err != nil {
 		return nil
 	}
-	k := codeKey{shared, s.check()}
-	if b := v.codes.functions[k]; b != nil {
-		return b
-	}
-	b := &v8Bytecode{Interpreted: Interpreted{Code: k.shared, Check: k.check}}
-	if code := h.bytecodeOf(s.data); code != 0 {
-		b.positions = h.positionsOf(code)
-		slices.SortStableFunc(b.positions, func(p, q v8Position) int { return cmp.Compare(p.source, q.source) })
-	}
 	if v.codes.functions == nil {
-		v.codes.functions = map[codeKey]*v8Bytecode{}
+		v.codes.functions, v.codes.latest = map[codeKey]*v8Bytecode{}, map[uint64]*v8Bytecode{}
 	}
-	v.codes.functions[k] = b
+	k := codeKey{shared, s.check()}
+	b := v.codes.functions[k]
+	if b == nil {
+		b = &v8Bytecode{Interpreted: Interpreted{Code: k.shared, Check: k.check}}
+		if code := h.bytecodeOf(s.data); code != 0 {
+			b.positions = h.positionsOf(code)
+			slices.SortStableFunc(b.positions, func(p, q v8Position) int { return cmp.Compare(p.source, q.source) })
+		}
+		v.codes.functions[k] = b
+	}
+	v.codes.latest[shared] = b
 	return b
 }
 
