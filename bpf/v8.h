@@ -12,7 +12,7 @@
 #define V8_SHARED 72   /* bytes that are read of a SharedFunctionInfo */
 #define V8_MAX_CODE (1 << 24)
 #define V8_EPOCH 1000000000ULL /* ns in which a SharedFunctionInfo is taken for the same one */
-#define V8_BLOCK 4096  /* bytes of code for which the recorder is woken once for each function */
+#define V8_BLOCK 512   /* bytes of code for which the recorder is woken once for each function */
 
 /* is_object reports whether a word is a tagged pointer. */
 static inline_always int is_object(__u64 v) { return (v & 3) == 1; }
@@ -88,7 +88,7 @@ __attribute__((noinline)) int v8_function(__u32 slot)
 	offset = (offset & 0xffffffff) || !is_object(bytecode) ? 0 : (offset >> 32) + 1 - p->bytecode_header;
 	if (offset < V8_MAX_CODE)
 		w->place = offset << 1;
-	w->bytecode = code == V8_BUILTIN ? 0 : bytecode;
+	w->bytecode = code == V8_BUILTIN ? 0 : bytecode ? bytecode : 1; /* compiled code may have anything there */
 	return 0;
 }
 
@@ -155,7 +155,7 @@ static inline_always int v8_frame(__u32 slot)
 			v8_check(slot); /* recursive functions need it once */
 		if (w->code_object && w->check) {
 			if (w->bytecode)
-				see(w, w->code_object ^ w->out.frames[n] / V8_BLOCK << NATIVE_SHIFT);
+				see(w, mix(w->code_object, w->out.frames[n] / V8_BLOCK));
 			if (w->bytecode && w->bytecode != w->data)
 				w->place = 0; /* compiled code: its frames have other values there */
 			w->code_object |= n << NATIVE_SHIFT;
