@@ -202,6 +202,7 @@ type unwindWalk struct {
 	Line        uint32
 	_           [4]byte
 	Bytecode    uint64
+	Block       uint64
 	Function    uint64
 	Shared      uint64
 	Data        uint64

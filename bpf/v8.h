@@ -64,6 +64,7 @@ __attribute__((noinline)) int v8_function(__u32 slot)
 	if (!p || n >= MAX_FRAMES)
 		return 0;
 	addr = w->out.frames[n];
+	w->block = addr / V8_BLOCK;
 	code = v8_code(w, p, n ? addr - 1 : addr);
 	if (!code)
 		return 0;
@@ -155,7 +156,7 @@ static inline_always int v8_frame(__u32 slot)
 			v8_check(slot); /* recursive functions need it once */
 		if (w->code_object && w->check) {
 			if (w->bytecode)
-				see(w, mix(w->code_object, w->out.frames[n] / V8_BLOCK));
+				see(w, mix(w->code_object, w->block));
 			if (w->bytecode && w->bytecode != w->data)
 				w->place = 0; /* compiled code: its frames have other values there */
 			w->code_object |= n << NATIVE_SHIFT;
