@@ -42,7 +42,7 @@ test-fast:
 test-kernel:
 	testdata/kernels/test.sh $(ARGS) $(KERNEL)
 
-# What CI runs: build, gofmt, vet, staticcheck, generated code, tests, and some of the tests on four kernels.
+# What CI runs: build, gofmt, vet, staticcheck, generated code, tests, and some of the tests on five kernels.
 check:
 	.ci/run
 
