@@ -177,12 +177,15 @@ func (o *oracle) alike(got, want string) (string, string) {
 	for i := range g {
 		switch {
 		case g[i] == w[i]:
-		case strings.Contains(g[i]+w[i], "plt+"), strings.Contains(g[i], "::") && strings.Contains(w[i], "::"):
+		case strings.Contains(g[i]+w[i], "plt+"), cxxName.MatchString(g[i]):
 			g[i], w[i] = firstWord(g[i]), firstWord(w[i])
 		}
 	}
 	return strings.Join(g, "\n"), strings.Join(w, "\n")
 }
+
+// cxxName matches a line with a C++ function.
+var cxxName = regexp.MustCompile(`::|\)( const)?\+0x`)
 
 func firstWord(s string) string {
 	word, _, _ := strings.Cut(strings.TrimSpace(s), " ")
