@@ -169,7 +169,7 @@ struct walk {
 	__u64 code_object;
 	__u64 instr;      /* of PHP and Ruby: address of the frame's instruction; of Perl: of its statement */
 	__u32 line;       /* of Perl: of the frame's statement */
-	__u64 bytecode;   /* of V8: the frame's, if its code is generated */
+	__u64 bytecode;   /* of V8: the frame's, or 1, if its code is generated; otherwise 0 */
 	__u64 block;      /* of V8: the part of code that the frame runs */
 	__u64 function, shared, data, checked; /* of V8: the previous function, what it has; check is of checked */
 	__u32 number;     /* of V8 and Java: of the native frame */

@@ -11,7 +11,7 @@
 #define V8_FRAME 48    /* bytes that are read of a frame, below its frame pointer */
 #define V8_SHARED 72   /* bytes that are read of a SharedFunctionInfo */
 #define V8_MAX_CODE (1 << 24)
-#define V8_EPOCH 1000000000ULL /* ns in which a SharedFunctionInfo is taken for the same one */
+#define V8_EPOCH 1000000000ULL /* ns in which a SharedFunctionInfo is treated as the same one */
 #define V8_BLOCK 512   /* bytes of code for which the recorder is woken once for each function */
 
 /* is_object reports whether a word is a tagged pointer. */

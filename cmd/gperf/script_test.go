@@ -165,7 +165,7 @@ func sameText(t *testing.T, what, got, want string) {
 }
 
 // alike returns texts of gperf and perf without what perf 6.1 does not know: it finds fewer names of PLT entries
-// ("malloc@plt+0x0", ".plt+0x6"), and some wrong ones, and prints C++ functions in another way. Their addresses remain.
+// ("malloc@plt+0x0", ".plt+0x6"), and some wrong ones, and prints the names of C++ functions in another way.
 func (o *oracle) alike(got, want string) (string, string) {
 	if o.compat != "6.1" || len(got) == 0 {
 		return got, want
@@ -177,15 +177,47 @@ func (o *oracle) alike(got, want string) (string, string) {
 	for i := range g {
 		switch {
 		case g[i] == w[i]:
-		case strings.Contains(g[i]+w[i], "plt+"), cxxName.MatchString(g[i]):
+		case strings.Contains(g[i]+w[i], "plt+"):
 			g[i], w[i] = firstWord(g[i]), firstWord(w[i])
+		case sameCXX(g[i], w[i]):
+			g[i] = w[i]
 		}
 	}
 	return strings.Join(g, "\n"), strings.Join(w, "\n")
 }
 
-// cxxName matches a line with a C++ function.
-var cxxName = regexp.MustCompile(`::|\)( const)?\+0x`)
+// symbolLine matches a line with a symbol: what is before it, up to the address, the symbol, and its offset and DSO.
+var symbolLine = regexp.MustCompile(`^(.*\s[0-9a-f]{4,16}) (\S.*)(\+0x[0-9a-f]+ \(.*\))$`)
+
+// cxxName matches the names of C++ functions.
+var cxxName = regexp.MustCompile(`::|\)( const)?$`)
+
+// sameCXX reports whether two lines differ in the name of a C++ function alone.
+func sameCXX(got, want string) bool {
+	g, w := symbolLine.FindStringSubmatch(got), symbolLine.FindStringSubmatch(want)
+	return g != nil && w != nil && g[1] == w[1] && g[3] == w[3] && cxxName.MatchString(g[2])
+}
+
+func TestSameCXX(t *testing.T) {
+	const sample = " cc1 20575 [001] 62434.673903:    1001001 cpu-clock:ppp:           180182f "
+	for _, c := range []struct {
+		got, want string
+		same      bool
+	}{
+		{sample + "f(int)+0x2f (/cc1)", sample + "f+0x2f (/cc1)", true},
+		{sample + "int ns::f<(a)1>(int)+0x2f (/cc1)", sample + "ns::f<(a)1>+0x2f (/cc1)", true},
+		{"\t180182f f(int) const+0x2f (/cc1)", "\t180182f f+0x2f (/cc1)", true},
+		{sample + "f(int)+0x2f (/cc1)", strings.Replace(sample, "180182f", "180182e", 1) + "f+0x2f (/cc1)", false},
+		{sample + "f(int)+0x2f (/cc1)", sample + "f+0x2e (/cc1)", false},
+		{sample + "f(int)+0x2f (/cc1)", sample + "f+0x2f (/cc2)", false},
+		{sample + "f+0x2f (/cc1)", sample + "g+0x2f (/cc1)", false},
+		{"saddrv6=::1 sport=4", "saddrv6=::1 sport=5", false},
+	} {
+		if got := sameCXX(c.got, c.want); got != c.same {
+			t.Errorf("%q and %q: %t", c.got, c.want, got)
+		}
+	}
+}
 
 func firstWord(s string) string {
 	word, _, _ := strings.Cut(strings.TrimSpace(s), " ")

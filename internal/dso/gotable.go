@@ -23,8 +23,8 @@ func (im *Image) GoTable() *elf.Section {
 	return nil
 }
 
-// hasGoTable reports whether the file has the contents of the function table of a Go program.
-func (im *Image) hasGoTable() bool {
+// HasGoTable reports whether the file has the contents of the function table of a Go program.
+func (im *Image) HasGoTable() bool {
 	s := im.GoTable()
 	return s != nil && s.Type != elf.SHT_NOBITS
 }

@@ -197,7 +197,7 @@ func (l *Locator) FindSymbols(path string, id BuildID) (syms, runtime *Image, er
 		if syms == nil && im.HasSymtab() {
 			syms, used = im, true
 		}
-		if runtime == nil && (im.HasDynsym() || im.Section(miniDebugSection) != nil || im.hasGoTable()) {
+		if runtime == nil && (im.HasDynsym() || im.Section(miniDebugSection) != nil || im.HasGoTable()) {
 			runtime, used = im, true
 		}
 		if !used {

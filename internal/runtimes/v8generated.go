@@ -35,7 +35,7 @@ type v8Code struct {
 	baseline  *v8Baseline
 }
 
-// v8Head is what code is told from other code by that is at the same addresses later.
+// v8Head distinguishes code from other code at the same addresses later.
 type v8Head struct {
 	stream, object uint64 // the objects
 	instructions   Range
@@ -199,9 +199,7 @@ func (v *v8Process) generated(h *v8Heap, f NativeFrame) (list, all []Interpreted
 	case c.optimized != nil:
 		c.alone = c.alone || !f.Has
 		list = c.optimized.at(uint32(f.IP - c.instructions.Start))
-		for _, b := range c.optimized.functions {
-			all = append(all, b.Interpreted)
-		}
+		all = c.optimized.all
 	case c.baseline != nil && c.runs(f) && f.Passed.Off == 0:
 		f.Passed.Off = 2 * v.bytecodes.offset(c.baseline, f.IP-c.instructions.Start)
 		list = []Interpreted{f.Passed}

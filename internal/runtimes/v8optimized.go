@@ -13,6 +13,7 @@ type v8Optimized struct {
 	places    []v8Place // by off
 	inlined   []v8Inlined
 	functions map[int32]*v8Bytecode // by number of the literal, v8Outer for the function itself
+	all       []Interpreted         // the functions
 	exits     uint32                // offset of the code that leaves for the interpreter: its places are others
 }
 
@@ -84,6 +85,9 @@ func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
 		return nil
 	}
 	o.functions[v8Outer] = b
+	for _, b := range o.functions {
+		o.all = append(o.all, b.Interpreted)
+	}
 	return o
 }
 

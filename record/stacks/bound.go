@@ -57,8 +57,8 @@ func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, ti
 	return n.words
 }
 
-// walked returns the words of a stack that was walked in Go with the functions that generated code itself tells: BPF
-// has passed none.
+// walked returns the words of a stack that was walked in Go, with the functions that can be read from generated code
+// alone: BPF has passed none.
 func (n *interpreted) walked(u *unresolvedSample, words []byte) []byte {
 	if n == nil || u.space == nil || u.space.interpreter == nil {
 		return words

@@ -122,13 +122,19 @@ func (j *Merged) join(f *bpfStack, rec []byte, tid, time uint64, chain, most int
 	}
 	frames := f.data[:8*f.head.Frames]
 	j.ended(f.head, int32(tid), time, frames)
-	at, old := len(j.Records), frames
+	named := frames
 	if j.names.applies(int32(tid), &f.head) {
-		frames = j.names.insert(int32(tid), time, &f.head, f.data)
+		named = j.names.insert(int32(tid), time, &f.head, f.data)
 	}
-	j.add(rec, chain, most, frames)
-	if len(old) > 0 && len(frames) > 0 {
-		replaceIP(j.Records[at:], old[:8], frames[:8])
+	j.addNamed(rec, chain, most, frames, named)
+}
+
+// addNamed appends a sample with the frames that have functions in the place of native ones.
+func (j *Merged) addNamed(rec []byte, chain, most int, native, named []byte) {
+	at := len(j.Records)
+	j.add(rec, chain, most, named)
+	if len(native) > 0 && len(named) > 0 {
+		replaceIP(j.Records[at:], native[:8], named[:8])
 	}
 }
 

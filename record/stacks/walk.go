@@ -122,11 +122,7 @@ func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 	if r.merged.ends[end]++; end != bpf.EndEntry {
 		r.incomplete.add(end, d.space, r.lastAddr(), true)
 	}
-	at, frames := len(r.merged.Records), r.merged.names.walked(&d.unresolvedSample, r.words)
-	r.merged.add(d.sample, d.chain, d.max, frames)
-	if len(r.words) > 0 && len(frames) > 0 {
-		replaceIP(r.merged.Records[at:], r.words[:8], frames[:8])
-	}
+	r.merged.addNamed(d.sample, d.chain, d.max, r.words, r.merged.names.walked(&d.unresolvedSample, r.words))
 	return nil
 }
 

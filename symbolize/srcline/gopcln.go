@@ -35,20 +35,12 @@ const (
 	goModuleFuncs = 40
 )
 
-// goSection returns the section with the table, or nil if the file has no such section with contents.
-func goSection(im *dso.Image) *elf.Section {
-	if s := im.GoTable(); s != nil && s.Type != elf.SHT_NOBITS {
-		return s
-	}
-	return nil
-}
-
 // openGo reads the header of the table, and the text and funcData from runtime.moduledata.
 func openGo(im *dso.Image) (*goTable, error) {
-	s := goSection(im)
-	if s == nil {
+	if !im.HasGoTable() {
 		return nil, fmt.Errorf("%s: %w", im.Path, ErrNoLines)
 	}
+	s := im.GoTable()
 	b, err := im.Map(s)
 	if err != nil {
 		return nil, err

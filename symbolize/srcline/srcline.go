@@ -82,7 +82,7 @@ type indexUnit struct {
 const firstUnit = math.MaxInt32
 
 // In reports whether im has line information.
-func In(im *dso.Image) bool { return im.HasDWARF() || goSection(im) != nil }
+func In(im *dso.Image) bool { return im.HasDWARF() || im.HasGoTable() }
 
 // Open returns the index of the DSO with build ID id. It calls find only if a part of the index is not in c; the index
 // closes the files then. The error is find's, or ErrNoLines.
