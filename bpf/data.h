@@ -138,7 +138,7 @@ struct ruby {
 struct php {
 	__u64 head; /* address of the pointer to the current frame */
 	__u16 function_size; /* the part of a function that is read, and in it: */
-	__u16 count, code, file, first_line;
+	__u16 count, code, file, lines; /* lines: the first and the last one */
 	__u16 zero[3];
 };
 

@@ -70,7 +70,7 @@ static inline_always int java_step(__u32 slot)
 		return 1;
 	fp = w->fps[at];
 	if (fp & BLOB_FRAME)
-		see(w, w->out.frames[at] / JAVA_BLOCK);
+		see(w, w->out.frames[at] / JAVA_BLOCK, 0);
 	if (fp & INTERPRETED_FRAME && java_frame(slot))
 		return 1;
 	w->number = at + 1;

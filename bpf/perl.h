@@ -24,11 +24,16 @@ enum {
 	CONTEXT_FUNCTION = 72,
 	PERL_CONTEXT_BYTES = 104,
 	STATEMENT_TYPE = 32, /* of all instructions, the lower bits */
-	STATEMENT_LINE = 36,
-	STATEMENT_FILE = 48,
+	STATEMENT_LINE = 4, /* after its type */
+	STATEMENT_FILE = 16,
+	STATEMENT_SEQUENCE = 28, /* a number that no other one has had */
+	STATEMENT_BYTES = 32,    /* up to here */
 	FUNCTION_BODY = 0, /* in a function */
 	FUNCTION_START = 40, /* in its body: its first instruction */
-	FUNCTION_NAME = 56, /* in its body: its name or what has it, and then its file */
+	FUNCTION_NAME = 56, /* in its body: its name or what has it */
+	FUNCTION_FILE = 64 - FUNCTION_NAME, /* after its name */
+	FUNCTION_SEQUENCE = 88 - FUNCTION_NAME, /* the number of the statement around it */
+	FUNCTION_BYTES = 40, /* up to here */
 };
 
 /* The lower bits of CONTEXT_TYPE. */
@@ -43,6 +48,8 @@ enum { PERL_MAIN = 1, PERL_TEXT = 2 };
 
 /* The address of a function has the number of these lines above it, and the place has the line among them. */
 #define PERL_LINES 256
+
+#define PERL_TEXT_BYTES 16 /* of the name of a file: those of evals differ in their numbers */
 
 /* perl_stack sets w->frame and w->last_frame to the contexts of the stack at w->thread, which becomes its caller's. */
 static inline_always int perl_stack(struct walk *w)
@@ -93,8 +100,8 @@ static inline_always void perl_begin(struct walk *w)
 
 /*
  * perl_frame reads the context at w->frame and goes to its caller: it sets w->code_object to its function, to 0 if it
- * has none, and to PERL_MAIN or PERL_TEXT with its file if it is the program or an eval; w->place; and w->line to the
- * line of its statement. It returns 1 after the last one. The verifier checks it separately, as it does step.
+ * has none, and to PERL_MAIN or PERL_TEXT if it is the program or an eval; w->place; and w->statement. It returns 1 after
+ * the last one. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int perl_frame(__u32 slot)
 {
@@ -141,39 +148,67 @@ __attribute__((noinline)) int perl_frame(__u32 slot)
 		}
 		w->instr = caller;
 	}
-	if (statement - w->interpreter < PERL_SIZE && w->code_object == PERL_MAIN)
-		w->code_object = 0; /* it does not run yet */
-	w->line = read_user(statement + STATEMENT_LINE);
-	if (w->code_object == PERL_MAIN || w->code_object == PERL_TEXT)
-		w->code_object |= read_user(statement + STATEMENT_FILE) & ((1ULL << NATIVE_SHIFT) - 8);
+	w->statement = statement;
 	return 0;
 }
 
 /*
- * perl_code adds the line to w->place and w->code_object, and sets w->check to a hash of the function, whose memory
- * may be used for another one later: of its body, its name and its file, or of the first characters of the name of a
- * file. It returns 1 if the function cannot be read.
+ * perl_function returns the check of the function at w->code_object: a hash of its body, name and file, of the number of
+ * the statement around it, and of lines. It returns 0 if the function cannot be read. Its memory may soon be used for
+ * another function, but not with the same statement, as the interpreter numbers them; those that it compiles have no
+ * number yet.
+ */
+static inline_always __u32 perl_function(struct walk *w, __u64 lines)
+{
+	__u64 when = (__u64)half(w, STATEMENT_SEQUENCE) << 32 | bpf_get_current_pid_tgid() >> 32, h;
+	struct known_check *k = &w->known_checks[mix(w->statement, w->code_object) % KNOWN_CHECKS];
+
+	if (k->object == w->code_object && k->part == w->statement && k->when == when)
+		return k->check;
+	h = read_user(w->code_object + FUNCTION_BODY);
+	if (read_object(w, h + FUNCTION_NAME, FUNCTION_BYTES))
+		return 0;
+	h = mix(mix(h, word(w, 0)), word(w, FUNCTION_FILE));
+	h = mix(mix(h, half(w, FUNCTION_SEQUENCE)), lines) | 1;
+	if (w->statement - w->interpreter >= PERL_SIZE) {
+		k->object = w->code_object;
+		k->part = w->statement;
+		k->when = when;
+		k->check = h;
+	}
+	return h;
+}
+
+/*
+ * perl_code reads the statement: it adds its file to w->code_object if that is the program or an eval, and its line to
+ * w->code_object and w->place, and sets w->check. That of a file is a hash of the first characters of its name. It returns
+ * 1 if the function or its statement cannot be read.
  */
 __attribute__((noinline)) int perl_code(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 h, lines;
+	__u64 lines, file;
+	__u32 line;
 
 	if (!w)
 		return 1;
-	if (w->code_object & (PERL_MAIN | PERL_TEXT)) {
-		h = mix(w->code_object, read_user(w->code_object & ~7ULL));
-	} else {
-		h = read_user(w->code_object + FUNCTION_BODY);
-		if (read_object(w, h + FUNCTION_NAME, 16))
+	if (read_object(w, w->statement + STATEMENT_TYPE, STATEMENT_BYTES))
+		return 1;
+	line = half(w, STATEMENT_LINE);
+	lines = line / PERL_LINES & 0xffff;
+	if (w->code_object < 8) {
+		file = word(w, STATEMENT_FILE) & ((1ULL << NATIVE_SHIFT) - 8);
+		w->code_object |= file;
+		if (read_object(w, file, PERL_TEXT_BYTES))
 			return 1;
-		h = mix(h, word(w, 0));
-		h = mix(h, word(w, 8));
+		w->check = (__u32)mix(mix(mix(w->code_object, word(w, 0)), word(w, 8)), lines) | 1;
+	} else {
+		w->check = perl_function(w, lines);
+		if (!w->check)
+			return 1;
 	}
-	lines = w->line / PERL_LINES & 0xffff;
-	w->check = (__u32)mix(h, lines) | 1;
 	w->code_object |= lines << NATIVE_SHIFT;
-	w->place |= 2 * (w->line % PERL_LINES);
+	w->place |= 2 * (line % PERL_LINES);
 	return 0;
 }
 

@@ -43,24 +43,29 @@ __attribute__((noinline)) int php_frame(__u32 slot)
 __attribute__((noinline)) int php_function(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 h, name = 0, size, at;
+	__u64 h, text, hash = 0, size, at;
 	struct php *p;
+	int internal;
 
 	if (!w)
 		return 1;
 	p = body(w);
 	if (!p || read_object(w, w->code_object, p->function_size))
 		return 1;
-	h = word(w, PHP_NAME);
-	if (h && bpf_probe_read_user(&name, sizeof(name), (void *)h + PHP_HASH))
+	h = text = word(w, PHP_NAME);
+	internal = byte(w, PHP_TYPE) == PHP_INTERNAL;
+	if (!text && !internal) /* the code of a file */
+		text = word(w, p->file);
+	if (text && bpf_probe_read_user(&hash, sizeof(hash), (void *)text + PHP_HASH))
 		return 1;
-	h = mix(h, name);
-	if (byte(w, PHP_TYPE) == PHP_INTERNAL) {
+	h = mix(h, hash);
+	if (internal) {
 		w->place = 0;
 	} else {
 		h = mix(h, word(w, p->code));
 		h = mix(h, word(w, p->file));
-		h = mix(h, (__u64)half(w, p->first_line) << 32 | half(w, p->count));
+		h = mix(h, word(w, p->lines));
+		h = mix(h, half(w, p->count));
 		size = (__u64)half(w, p->count) * PHP_INSTR_SIZE;
 		at = w->regs[PHP_OPLINE] - word(w, p->code);
 		if (w->out.head.interpreted || at >= size)

@@ -84,12 +84,12 @@ static inline_always __u64 mix(__u64 h, __u64 v)
 }
 
 /*
- * see notes that a stack has some code: the recorder is woken for code that is new. Some new code, of the same hash as
+ * see notes that a stack has a part of some code: the recorder is woken for what is new. Some new code, of the same hash as
  * other code, has to wait until the recorder is woken for another reason. After an epoch, all code is new again.
  */
-static inline_always void see(struct walk *w, __u64 id)
+static inline_always void see(struct walk *w, __u64 code, __u64 part)
 {
-	__u64 at = mix(0, id) % KNOWN_CODES;
+	__u64 at = mix(mix(0, code), part) % KNOWN_CODES;
 	__u8 now = w->codes_epoch + 1;
 
 	if (w->codes[at] == now)
@@ -117,7 +117,7 @@ __attribute__((noinline)) int add_frame(__u32 slot)
 	w->out.words[at] = w->code_object;
 	w->out.words[at + 1] = (__u64)w->check << 32 | w->place;
 	w->out.head.interpreted++;
-	see(w, (w->code_object & ((1ULL << NATIVE_SHIFT) - 1)) ^ (__u64)w->check << 32);
+	see(w, w->code_object & ((1ULL << NATIVE_SHIFT) - 1), w->check);
 	return 0;
 }
 

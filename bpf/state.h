@@ -126,12 +126,15 @@ struct known_thread {
 
 #define OBJECT 256       /* bytes of an object of an interpreter */
 #define KNOWN_CODES 32768 /* numbers of hashes of code objects */
-#define KNOWN_SHARED 512 /* SharedFunctionInfos of V8 that were seen last */
+#define KNOWN_CHECKS 512 /* functions of V8 and Perl that were seen last */
 
-/* A SharedFunctionInfo of V8, as it was in an epoch: the time in V8_EPOCH, and the process. */
-struct known_shared {
-	__u64 shared, data;
-	__u64 epoch;
+/*
+ * What a function's check was before, which is true as long as all else is the same. A function of V8 has its data in
+ * part, for the time in V8_EPOCH; a function of Perl has one of its statements there, whose number is in when.
+ */
+struct known_check {
+	__u64 object, part;
+	__u64 when; /* in its lower half the process */
 	__u32 check;
 };
 
@@ -168,10 +171,10 @@ struct walk {
 	__u64 last_frame; /* of Ruby and Perl: where the list of frames ends */
 	__u64 code_object;
 	__u64 instr;      /* of PHP and Ruby: address of the frame's instruction; of Perl: of its statement */
-	__u32 line;       /* of Perl: of the frame's statement */
+	__u64 statement;  /* of Perl: the frame's */
 	__u64 bytecode;   /* of V8: the frame's, or 1, if its code is generated; otherwise 0 */
 	__u64 block;      /* of V8: the part of code that the frame runs */
-	__u64 function, shared, data, checked; /* of V8: the previous function, what it has; check is of checked */
+	__u64 function, shared, data; /* of V8: the previous function, what it has */
 	__u32 number;     /* of V8 and Java: of the native frame */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */
@@ -181,8 +184,8 @@ struct walk {
 	__u32 codes_seen;  /* in this epoch of codes: an eighth of KNOWN_CODES at most */
 	__u8 codes_epoch;
 	__u8 codes[KNOWN_CODES]; /* by hash, the latest epoch in which one was seen, and 1 */
-	__u64 epoch;      /* of V8: entries of known_shared of other epochs are not used */
-	struct known_shared known_shared[KNOWN_SHARED];
+	__u64 when;       /* of V8: known_check's */
+	struct known_check known_checks[KNOWN_CHECKS];
 	__u8 head[BLOCK_HEAD + 8];
 	__u8 code[CODE_BYTES];
 	struct out out;

@@ -199,14 +199,12 @@ type unwindWalk struct {
 	LastFrame   uint64
 	CodeObject  uint64
 	Instr       uint64
-	Line        uint32
-	_           [4]byte
+	Statement   uint64
 	Bytecode    uint64
 	Block       uint64
 	Function    uint64
 	Shared      uint64
 	Data        uint64
-	Checked     uint64
 	Number      uint32
 	Place       uint32
 	Check       uint32
@@ -224,12 +222,12 @@ type unwindWalk struct {
 	CodesEpoch  uint8
 	Codes       [32768]uint8
 	_           [3]byte
-	Epoch       uint64
-	KnownShared [512]struct {
+	When        uint64
+	KnownChecks [512]struct {
 		_      structs.HostLayout
-		Shared uint64
-		Data   uint64
-		Epoch  uint64
+		Object uint64
+		Part   uint64
+		When   uint64
 		Check  uint32
 		_      [4]byte
 	}

@@ -101,7 +101,7 @@ __attribute__((noinline)) int v8_function(__u32 slot)
 __attribute__((noinline)) int v8_check(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	struct known_shared *k;
+	struct known_check *k;
 	__u64 script;
 	__u32 literal;
 	struct v8 *p;
@@ -109,10 +109,9 @@ __attribute__((noinline)) int v8_check(__u32 slot)
 	if (!w)
 		return 0;
 	w->check = 0;
-	w->checked = w->function;
-	k = &w->known_shared[mix(0, w->code_object) % KNOWN_SHARED];
-	if (k->shared == w->code_object && k->epoch == w->epoch) {
-		w->data = k->data;
+	k = &w->known_checks[mix(0, w->code_object) % KNOWN_CHECKS];
+	if (k->object == w->code_object && k->when == w->when) {
+		w->data = k->part;
 		w->check = k->check;
 		return 0;
 	}
@@ -127,9 +126,9 @@ __attribute__((noinline)) int v8_check(__u32 slot)
 	if (bpf_probe_read_user(&script, sizeof(script), (void *)script - 1 + p->script_id))
 		return 0;
 	w->check = (__u32)mix(mix(0, script), literal) | 1;
-	k->shared = w->code_object;
-	k->data = w->data;
-	k->epoch = w->epoch;
+	k->object = w->code_object;
+	k->part = w->data;
+	k->when = w->when;
 	k->check = w->check;
 	return 0;
 }
@@ -152,11 +151,11 @@ static inline_always int v8_frame(__u32 slot)
 	next = n + 1;
 	if (next >= w->out.head.frames || next >= MAX_FRAMES || w->fps[n] != w->fps[next]) {
 		v8_function(slot);
-		if (w->code_object && w->checked != w->function)
-			v8_check(slot); /* recursive functions need it once */
+		if (w->code_object)
+			v8_check(slot);
 		if (w->code_object && w->check) {
 			if (w->bytecode)
-				see(w, mix(w->code_object, w->block));
+				see(w, w->code_object, w->block);
 			if (w->bytecode && w->bytecode != w->data)
 				w->place = 0; /* compiled code: its frames have other values there */
 			w->code_object |= n << NATIVE_SHIFT;
@@ -174,8 +173,8 @@ REPEAT(v8_steps, v8_frame)
 static inline_always void v8(struct walk *w, __u32 slot)
 {
 	w->start = w->end = 0;
-	w->function = w->checked = 0;
-	w->epoch = bpf_ktime_get_ns() / V8_EPOCH << 32 | bpf_get_current_pid_tgid() >> 32;
+	w->function = 0;
+	w->when = bpf_ktime_get_ns() / V8_EPOCH << 32 | bpf_get_current_pid_tgid() >> 32;
 	w->number = 0;
 	for (int i = 0; i < REPEATS; i++)
 		if (v8_steps(slot))

@@ -35,6 +35,7 @@ const (
 	perlStash      = 32 // in the body of a function: its package, if it has a name of its own
 	perlNameAt     = 56 // its name, or the glob that has it
 	perlFile       = 64
+	perlSequence   = 88 // the number of the statement around it
 	perlCodeFlags  = 92
 	perlCodeSize   = 96
 	perlGlobName   = 32 // in the body of a glob
@@ -143,11 +144,12 @@ func perlCheck(h uint64, frame Interpreted) error {
 
 // perlText reads the code of a file or of a string, which has that name.
 func perlText(mem io.ReaderAt, file uint64, frame Interpreted, name string) (*Function, error) {
-	begin, err := readWord(mem, file)
+	b, err := readAt(mem, file, 16)
 	if err != nil {
 		return nil, err
 	}
-	if err := perlCheck(mix(frame.Code, begin), frame); err != nil {
+	le := binary.LittleEndian
+	if err := perlCheck(mix(mix(frame.Code, le.Uint64(b)), le.Uint64(b[8:])), frame); err != nil {
 		return nil, err
 	}
 	text, err := perlString(mem, file)
@@ -166,7 +168,8 @@ func perlFunction(mem io.ReaderAt, at uint64, frame Interpreted) (*Function, err
 	}
 	le := binary.LittleEndian
 	name, file, stash := le.Uint64(b[perlNameAt:]), le.Uint64(b[perlFile:]), le.Uint64(b[perlStash:])
-	if err := perlCheck(mix(mix(body, name), file), frame); err != nil {
+	h := mix(mix(mix(body, name), file), uint64(le.Uint32(b[perlSequence:])))
+	if err := perlCheck(h, frame); err != nil {
 		return nil, err
 	}
 	f := &Function{}

@@ -54,7 +54,8 @@ func (m memory) perlCode(own, several bool, name, file string, flags byte) Inter
 	}
 	m[0x1380] = stash
 	f := Interpreted{Code: 0x1000, Native: 2}
-	f.Check = uint32(mix(mix(mix(0x1100, at), 0x1600), 2)) | 1
+	le.PutUint32(code[perlSequence:], 77)
+	f.Check = uint32(mix(mix(mix(mix(0x1100, at), 0x1600), 77), 2)) | 1
 	return f
 }
 
@@ -91,7 +92,8 @@ func TestPerlFunction(t *testing.T) {
 	mem := memory{0x2000: append([]byte("/srv/long/app.pl"), make([]byte, 64)...)}
 	for tag, want := range map[uint64]string{perlIsMain: "(main)", perlIsText: "(eval)"} {
 		frame := Interpreted{Code: 0x2000 | tag, Native: 1}
-		frame.Check = uint32(mix(mix(frame.Code, binary.LittleEndian.Uint64([]byte("/srv/lon"))), 1)) | 1
+		h := mix(frame.Code, binary.LittleEndian.Uint64([]byte("/srv/lon")))
+		frame.Check = uint32(mix(mix(h, binary.LittleEndian.Uint64([]byte("g/app.pl"))), 1)) | 1
 		f, err := p.Function(mem, frame)
 		if err != nil || f.Name != want || f.File != "/srv/long/app.pl" {
 			t.Errorf("%+v, %v, want %s", f, err, want)
@@ -136,9 +138,11 @@ func FuzzPerlFunction(f *testing.F) {
 		body, _ := readWord(mem, 0x1000)
 		name, _ := readWord(mem, body+perlNameAt)
 		file, _ := readWord(mem, body+perlFile)
-		h := mix(mix(body, name), file)
+		sequence, _ := readWord(mem, body+perlSequence)
+		h := mix(mix(mix(body, name), file), uint64(uint32(sequence)))
 		if tag&7 != 0 {
-			h = mix(frame.Code, body)
+			more, _ := readWord(mem, 0x1008)
+			h = mix(mix(frame.Code, body), more)
 		}
 		frame.Check = uint32(mix(h, uint64(lines))) | 1
 		fn, err := (&perl{}).Function(mem, frame)

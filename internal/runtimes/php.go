@@ -23,9 +23,9 @@ type php struct {
 // phpWalk is where the interpreter keeps frames and functions: offsets in a function, in bytes. BPF's struct php has
 // the same layout, and describes the fields.
 type phpWalk struct {
-	Head                                       uint64
-	FunctionSize, Count, Code, File, FirstLine uint16
-	_                                          [3]uint16
+	Head                                   uint64
+	FunctionSize, Count, Code, File, Lines uint16 // Lines: the first and the last one
+	_                                      [3]uint16
 }
 
 // phpVersion is a version by the number of its module interface, with offsets in struct _zend_op_array
@@ -36,11 +36,11 @@ type phpVersion struct {
 }
 
 var phpVersions = map[string]phpVersion{
-	"20200930": {"8.0", phpWalk{Count: 68, Code: 72, File: 144, FirstLine: 152}},
-	"20210902": {"8.1", phpWalk{Count: 68, Code: 72, File: 144, FirstLine: 152}},
-	"20220829": {"8.2", phpWalk{Count: 80, Code: 88, File: 152, FirstLine: 160}},
-	"20230831": {"8.3", phpWalk{Count: 80, Code: 88, File: 152, FirstLine: 160}},
-	"20240924": {"8.4", phpWalk{Count: 96, Code: 104, File: 168, FirstLine: 176}},
+	"20200930": {"8.0", phpWalk{Count: 68, Code: 72, File: 144, Lines: 152}},
+	"20210902": {"8.1", phpWalk{Count: 68, Code: 72, File: 144, Lines: 152}},
+	"20220829": {"8.2", phpWalk{Count: 80, Code: 88, File: 152, Lines: 160}},
+	"20230831": {"8.3", phpWalk{Count: 80, Code: 88, File: 152, Lines: 160}},
+	"20240924": {"8.4", phpWalk{Count: 96, Code: 104, File: 168, Lines: 176}},
 }
 
 // Offsets that are the same in all versions, in bytes.
@@ -96,7 +96,7 @@ func findPHP(im *dso.Image) (Runtime, error) {
 		return nil, err
 	}
 	p.version, p.walk = v.version, v.walk
-	p.walk.Head, p.walk.FunctionSize = globals+phpCurrent, v.walk.FirstLine+8
+	p.walk.Head, p.walk.FunctionSize = globals+phpCurrent, v.walk.Lines+8
 	return p, nil
 }
 
@@ -149,19 +149,24 @@ func (p *php) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 	}
 	le := binary.LittleEndian
 	name := le.Uint64(b[phpName:])
+	text := name
+	internal := b[phpType] == phpInternal
+	if name == 0 && !internal { // the code of a file
+		text = le.Uint64(b[w.File:])
+	}
 	var hash uint64
-	if name != 0 {
-		if hash, err = readWord(mem, name+phpHash); err != nil {
+	if text != 0 {
+		if hash, err = readWord(mem, text+phpHash); err != nil {
 			return nil, err
 		}
 	}
 	check := mix(name, hash)
-	internal := b[phpType] == phpInternal
 	code, count := le.Uint64(b[w.Code:]), le.Uint32(b[w.Count:])
 	if !internal {
 		check = mix(check, code)
 		check = mix(check, le.Uint64(b[w.File:]))
-		check = mix(check, uint64(le.Uint32(b[w.FirstLine:]))<<32|uint64(count))
+		check = mix(check, le.Uint64(b[w.Lines:]))
+		check = mix(check, uint64(count))
 	}
 	if uint32(check)|1 != frame.Check {
 		return nil, ErrChanged

@@ -25,7 +25,7 @@ func (m memory) phpFunction(w *phpWalk, class, name string, lines ...uint32) Int
 		m.phpString(0x4000, name)
 		check = mix(0x4000, 0x4000*31)
 	} else {
-		check = mix(0, 0)
+		check = mix(0, 0x8000*31) // the name of its file
 	}
 	if class != "" {
 		le.PutUint64(b[phpScope:], 0x5000)
@@ -42,14 +42,16 @@ func (m memory) phpFunction(w *phpWalk, class, name string, lines ...uint32) Int
 	le.PutUint32(b[w.Count:], uint32(len(lines)))
 	le.PutUint64(b[w.Code:], 0x10000)
 	le.PutUint64(b[w.File:], 0x8000)
-	le.PutUint32(b[w.FirstLine:], lines[0])
+	le.PutUint32(b[w.Lines:], lines[0])
+	le.PutUint32(b[w.Lines+4:], lines[len(lines)-1])
 	m.phpString(0x8000, "/srv/größe.php")
 	code := make([]byte, phpInstr*len(lines))
 	for i, line := range lines {
 		le.PutUint32(code[phpInstr*i+phpLine:], line)
 	}
 	m[0x10000] = code
-	check = mix(mix(mix(check, 0x10000), 0x8000), uint64(lines[0])<<32|uint64(len(lines)))
+	check = mix(mix(check, 0x10000), 0x8000)
+	check = mix(mix(check, uint64(lines[len(lines)-1])<<32|uint64(lines[0])), uint64(len(lines)))
 	return Interpreted{Code: 0x1000, Check: uint32(check) | 1}
 }
 
@@ -57,7 +59,7 @@ func (m memory) phpFunction(w *phpWalk, class, name string, lines ...uint32) Int
 func TestPHPFunction(t *testing.T) {
 	for _, v := range phpVersions {
 		p := &php{version: v.version, walk: v.walk}
-		p.walk.FunctionSize = v.walk.FirstLine + 8
+		p.walk.FunctionSize = v.walk.Lines + 8
 		for _, c := range []struct {
 			class, name string
 			lines       []uint32
@@ -91,7 +93,7 @@ func TestPHPFunction(t *testing.T) {
 func FuzzPHPFunction(f *testing.F) {
 	for number, v := range phpVersions {
 		w := v.walk
-		w.FunctionSize = w.FirstLine + 8
+		w.FunctionSize = w.Lines + 8
 		m := memory{}
 		frame := m.phpFunction(&w, "A", "größe", 7, 8, 9)
 		b := make([]byte, 0x11000)
@@ -106,7 +108,7 @@ func FuzzPHPFunction(f *testing.F) {
 			return
 		}
 		p := &php{walk: v.walk}
-		p.walk.FunctionSize = v.walk.FirstLine + 8
+		p.walk.FunctionSize = v.walk.Lines + 8
 		fn, err := p.Function(memory{0x1000: b}, Interpreted{Code: 0x1000, Check: check})
 		if err == nil && (len(fn.Name) > 2*maxName || len(fn.File) > maxName || fn.Size > maxCode) {
 			t.Fatalf("a name of %d bytes, a file's of %d, code of %d", len(fn.Name), len(fn.File), fn.Size)

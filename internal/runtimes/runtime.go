@@ -64,9 +64,17 @@ type located struct {
 // Runs implements List.
 func (l located) Runs(ip uint64) bool { return l.file.runs(ip - l.bias) }
 
-// Function implements Process.
+// Function implements Process. It reads a function twice: the program may free it, and use the memory of its name for
+// other texts, while it is read. If its hash is still the same at the second time, what was read first is right.
 func (l located) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
-	return l.file.Function(mem, f)
+	fn, err := l.file.Function(mem, f)
+	if err == nil {
+		_, err = l.file.Function(mem, f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return fn, nil
 }
 
 // Walk is what BPF knows about a runtime, as its struct runtime: the body is a struct of the runtime's kind.

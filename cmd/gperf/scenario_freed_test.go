@@ -1,0 +1,75 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	keepFunction = regexp.MustCompile(`\bkeep_(\d+)`)
+	madeFunction = regexp.MustCompile(`\bmade_(\d+)`)
+)
+
+// A function has its own name, file and line where others were in its memory before it: programs of templates, rules
+// and plug-ins make functions all the time, and free them.
+func TestScenarioFreedFunctions(t *testing.T) {
+	for _, c := range []struct{ program, runtime, pkg, variable string }{
+		{"freed.py", "/usr/bin/python3", "python3", "GPERF_PYTHONS"},
+		{"freed.rb", "/usr/bin/ruby", "ruby", "GPERF_RUBIES"},
+		{"freed.php", "php", "php-cli", "GPERF_PHPS"},
+		{"freed.pl", "/usr/bin/perl", "perl", "GPERF_PERLS"},
+		{"freed.js", "node", "nodejs", "GPERF_NODES"},
+	} {
+		t.Run(c.program, func(t *testing.T) {
+			program := knownProgram(t, c.program)
+			for _, runtime := range runtimesOf(t, c.runtime, c.pkg, c.variable) {
+				dir := t.TempDir()
+				r := mustRecord(t, dir, "-o", "f.data", "-e", "cpu-clock", "-F", "499", "-g", "--",
+					runtime, program, "2")
+				right := 0
+				for _, stack := range functionStacks(t, filepath.Join(dir, "f.data")) {
+					made, wrong := madeBy(stack)
+					if wrong != nil {
+						t.Errorf("%s: %+v in %+v", runtime, *wrong, stack)
+						break
+					}
+					right += made
+				}
+				t.Logf("%s: %d functions", runtime, right)
+				if right < 100 {
+					t.Errorf("%s: only %d functions that were freed have names\n%s", runtime, right, r.stderr)
+				}
+			}
+		})
+	}
+}
+
+// madeBy counts the functions of a stack that a function keep_N has made, and returns one that has another number or
+// another line than N + 1.
+func madeBy(stack []knownCall) (made int, wrong *knownCall) {
+	n := -1
+	for _, c := range stack {
+		if m := keepFunction.FindStringSubmatch(c.function); m != nil {
+			n, _ = strconv.Atoi(m[1])
+		}
+	}
+	for i, c := range stack {
+		numbers := madeFunction.FindAllStringSubmatch(c.function+" "+c.file, -1)
+		if numbers == nil && strings.Count(c.file, "eval()'d") < 2 || n < 0 { // PHP's names have no number
+			continue
+		}
+		made++
+		for _, m := range numbers {
+			if m[1] != strconv.Itoa(n) {
+				return made, &stack[i]
+			}
+		}
+		if c.line != n+1 {
+			return made, &stack[i]
+		}
+	}
+	return made, nil
+}

@@ -1,0 +1,23 @@
+# Functions that are made, run and freed: keep_N runs one at line N + 1 of made_N.pl. Each takes the place of the one before.
+
+use strict;
+use warnings;
+use Time::HiRes qw(time);
+
+sub spin {
+    my ($n) = @_;
+    my $t = 0;
+    for my $i (1 .. $n) { $t += $i * $i }
+    return $t;
+}
+
+for my $i (0 .. 19) {
+    my $line = $i + 1;
+    my $source = "# line $line \"made_$i.pl\"\nsub { return spin(\$_[0]) + 1; }";
+    eval "sub keep_$i { my \$made = eval q{$source\n}; return \$made->(\$_[0]) + 1; }";
+}
+
+my $stop = time + $ARGV[0];
+for (my $i = 0; time < $stop; $i++) {
+    main->can("keep_" . $i % 20)->(200000);
+}
