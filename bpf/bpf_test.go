@@ -68,7 +68,7 @@ func TestLayouts(t *testing.T) {
 	if a, b := unsafe.Sizeof(unwind.Page{}), unsafe.Sizeof(unwindPage{}); a != b {
 		t.Errorf("a page has %d bytes in Go, %d in C", a, b)
 	}
-	if n := unsafe.Sizeof(hotspot.Heap{}); n != 72 { // struct code_heap
+	if n := unsafe.Sizeof(hotspot.Heap{}); n != 80 { // struct code_heap
 		t.Errorf("a code heap has %d bytes in Go", n)
 	}
 	rule := unwind.Rule{CFA: unwind.CFARBP, RA: unwind.RAReg, FP: unwind.FPAtSP, Flags: unwind.FlagSignal, CFAOff: -5,
@@ -103,13 +103,15 @@ func TestParseHead(t *testing.T) {
 		want Head
 		ok   bool
 	}{
-		{"frames", append(frames, make([]byte, 16)...), Head{EndEntry, 10, 3, 2, 0, 0, false}, true},
-		{"padding after the frames", append(frames, make([]byte, 20)...), Head{EndEntry, 10, 3, 2, 0, 0, false}, true},
-		{"interpreted frames", append(head(uint32(EndEntry), 10, 3, 2, 0, 1), make([]byte, 32)...),
-			Head{EndEntry, 10, 3, 2, 0, 1, false}, true},
+		{"frames", append(frames, make([]byte, 16)...), Head{End: EndEntry, TGID: 10, Exec: 3, Frames: 2}, true},
+		{"padding after the frames", append(frames, make([]byte, 20)...),
+			Head{End: EndEntry, TGID: 10, Exec: 3, Frames: 2}, true},
+		{"interpreted frames", append(head(uint32(EndEntry), 10, 3, 2, 0, 1, 7), make([]byte, 32)...),
+			Head{End: EndEntry, TGID: 10, Exec: 3, Frames: 2, Interpreted: 1, Generation: 7}, true},
 		{"interpreted frames missing", append(head(uint32(EndEntry), 10, 3, 2, 0, 1), make([]byte, 31)...), Head{}, false},
-		{"no user stack", head(uint32(EndNoUser), 10, 3, 0, 0), Head{EndNoUser, 10, 3, 0, 0, 0, false}, true},
-		{"copy", append(head(uint32(EndNoTable), 10, 3, 0, 8), make([]byte, CopyAhead+8)...), Head{EndNoTable, 10, 3, 0, 8, 0, true}, true},
+		{"no user stack", head(uint32(EndNoUser), 10, 3, 0, 0), Head{End: EndNoUser, TGID: 10, Exec: 3}, true},
+		{"copy", append(head(uint32(EndNoTable), 10, 3, 0, 8), make([]byte, CopyAhead+8)...),
+			Head{End: EndNoTable, TGID: 10, Exec: 3, Stack: 8, Copy: true}, true},
 		{"short head", frames[:HeadSize-1], Head{}, false},
 		{"frames missing", append(frames, make([]byte, 15)...), Head{}, false},
 		{"too many frames to count in bytes", head(uint32(EndEntry), 1, 1, 1<<29+1, 0), Head{}, false},

@@ -82,7 +82,7 @@ struct {
 } processes SEC(".maps");
 
 struct code_heap { /* hotspot.Heap */
-	__u64 low, high, segments, cache_low, cache_high, interp, interp_size;
+	__u64 low, high, segments, cache_low, cache_high, interp, interp_size, unloaded;
 	__u8 shift, blob, used, size, complete, code, end, complete_bits, code_bits, zero[7];
 };
 
@@ -147,9 +147,9 @@ struct perl {
 	struct thread_variable context; /* the thread's interpreter */
 };
 
-/* HotSpot: offset from an interpreted frame's frame pointer, in bytes. */
+/* HotSpot: a distance in an interpreted frame, in bytes. */
 struct java {
-	__s32 bytecode; /* of the address of the bytecode */
+	__u32 bytecode; /* from the address of the bytecode to the frame pointer */
 	__u32 zero;
 };
 

@@ -346,6 +346,7 @@ __attribute__((noinline)) int hotspot(__u32 slot)
 	h = bpf_map_lookup_elem(&code_heaps, &heap);
 	if (!h)
 		return END_INTERNAL;
+	w->unloaded = h->unloaded;
 	addr = w->returned ? w->ip - 1 : w->ip;
 	if (addr - h->interp < h->interp_size)
 		return interpreted(w, h);

@@ -10,7 +10,8 @@
 
 #if defined(__TARGET_ARCH_x86)
 
-#define JAVA_METHOD (-3 * 8) /* from the frame pointer to the method */
+#define JAVA_FRAME (8 * 8)   /* bytes that are read of a frame, below its frame pointer */
+#define JAVA_METHOD (3 * 8)  /* from the method to the frame pointer */
 #define JAVA_CONST 8         /* in a method: to what does not change of it */
 #define JAVA_BYTECODE 13     /* the register that has the address of the bytecode: r13 */
 #define JAVA_BLOCK 128       /* bytes of code for which the recorder is woken once */
@@ -23,7 +24,7 @@
 __attribute__((noinline)) int java_frame(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 at, fp, method = 0, constant = 0, h, bytecode = 0;
+	__u64 at, fp, method, constant = 0, h, bytecode;
 	struct java *j;
 
 	if (!w)
@@ -36,10 +37,11 @@ __attribute__((noinline)) int java_frame(__u32 slot)
 	if (at >= MAX_FRAMES)
 		return 1;
 	fp = w->fps[at] & ~7ULL;
-	if (bpf_probe_read_user(&method, sizeof(method), (void *)fp + JAVA_METHOD) ||
-	    bpf_probe_read_user(&bytecode, sizeof(bytecode), (void *)fp + j->bytecode) ||
-	    bpf_probe_read_user(&constant, sizeof(constant), (void *)method + JAVA_CONST) ||
-	    read_object(w, constant, 40))
+	if (read_object(w, fp - JAVA_FRAME, JAVA_FRAME))
+		return 0;
+	method = word(w, JAVA_FRAME - JAVA_METHOD);
+	bytecode = word(w, JAVA_FRAME - j->bytecode);
+	if (bpf_probe_read_user(&constant, sizeof(constant), (void *)method + JAVA_CONST) || read_object(w, constant, 40))
 		return 0;
 	if (!at && w->regs[JAVA_BYTECODE] - constant < JAVA_CODE)
 		bytecode = w->regs[JAVA_BYTECODE];
@@ -47,6 +49,7 @@ __attribute__((noinline)) int java_frame(__u32 slot)
 	h = mix(h, word(w, 8));
 	h = mix(h, word(w, 24));
 	h = mix(h, word(w, 32));
+	h = mix(h, w->out.head.generation); /* another class may have had its memory */
 	w->check = (__u32)h | 1;
 	w->code_object = (method & ((1ULL << NATIVE_SHIFT) - 1)) | at << NATIVE_SHIFT;
 	w->place = (bytecode - constant) << 1 & OFFSET_BITS;
@@ -70,7 +73,7 @@ static inline_always int java_step(__u32 slot)
 		return 1;
 	fp = w->fps[at];
 	if (fp & BLOB_FRAME)
-		see(w, w->out.frames[at] / JAVA_BLOCK, 0);
+		see(w, w->out.frames[at] / JAVA_BLOCK, w->out.head.generation);
 	if (fp & INTERPRETED_FRAME && java_frame(slot))
 		return 1;
 	w->number = at + 1;

@@ -216,6 +216,7 @@ type Stack struct {
 	Hash         uint64
 	Kernel, User []byte // ips, 8 bytes each
 	Interpreted  []byte // two words for each interpreted frame, for runtimes.NewInterpreted
+	Generation   uint32 // Head's
 }
 
 // stackHead is the size of a Stack's data before its frames.
@@ -229,7 +230,7 @@ func ParseStack(b []byte) (s Stack, ok bool) {
 	le := binary.LittleEndian
 	kernel, user := uint64(le.Uint32(b[8:]))*8, uint64(le.Uint32(b[12:]))*8
 	interpreted := uint64(le.Uint32(b[16:])) * 16
-	s.Hash = le.Uint64(b)
+	s.Hash, s.Generation = le.Uint64(b), le.Uint32(b[20:])
 	if b = b[stackHead:]; kernel+user+interpreted > uint64(len(b)) {
 		return s, false
 	}

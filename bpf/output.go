@@ -58,7 +58,8 @@ type Head struct {
 	// Interpreted is the number of interpreted frames after Frames: two words each, for
 	// runtimes.NewInterpreted.
 	Interpreted uint32
-	Copy        bool // a copy follows, even if no stack could be read
+	Generation  uint32 // changes when the process has unloaded functions, whose memory it may use for others
+	Copy        bool   // a copy follows, even if no stack could be read
 }
 
 // HeadSize is the size of a Head in the record: the data after it is aligned to 8 bytes if
@@ -72,7 +73,8 @@ func ParseHead(b []byte) (h Head, ok bool) {
 	}
 	le := binary.LittleEndian
 	h = Head{End: End(le.Uint32(b)), TGID: le.Uint32(b[4:]), Exec: le.Uint32(b[8:]), Frames: le.Uint32(b[12:]),
-		Stack: le.Uint32(b[16:]), Interpreted: le.Uint32(b[20:])}
+		Stack: le.Uint32(b[16:]), Interpreted: le.Uint32(b[20:]),
+		Generation: le.Uint32(b[24:])}
 	n := uint64(h.Frames)*8 + uint64(h.Interpreted)*16
 	if h.Copy = h.Frames == 0 && h.End != EndNoUser; h.Copy {
 		n = uint64(CopyAhead) + uint64(h.Stack)

@@ -20,7 +20,7 @@ struct stack { /* package bpf's Stack */
 	__u64 hash;
 	__u32 kernel, user; /* numbers of frames */
 	__u32 interpreted;  /* number of interpreted frames, of two words each, after them */
-	__u32 zero;
+	__u32 generation;   /* struct head's */
 	__u64 frames[MAX_STACK_WORDS];
 };
 
@@ -65,7 +65,7 @@ __attribute__((noinline)) int hash_stack(__u32 slot)
 	if (!s)
 		return 0;
 	n = s->kernel + s->user + 2 * s->interpreted;
-	h = s->kernel;
+	h = s->kernel ^ (__u64)s->generation << 32;
 	if (s->interpreted) /* the code objects are those of this process */
 		h ^= bpf_get_current_pid_tgid() & ~0xffffffffULL;
 	for (int i = 0; i < MAX_STACK_WORDS; i++) {
@@ -105,7 +105,7 @@ static inline_always void kernel_frames(void *ctx, struct stack *s, __u32 size)
 	if (n == few && size > few)
 		n = bpf_get_stack(ctx, s->frames, size, 0);
 	s->kernel = n > 0 ? n / sizeof(__u64) : 0;
-	s->user = s->interpreted = 0;
+	s->user = s->interpreted = s->generation = 0;
 }
 
 /*
@@ -135,6 +135,7 @@ static inline_always int user_frames(void *ctx, struct stack *s, __u32 slot, int
 	size = w->out.head.frames;
 	s->user = size;
 	s->interpreted = w->out.head.interpreted;
+	s->generation = w->out.head.generation;
 	size = (size + 2 * s->interpreted) * sizeof(__u64);
 	keep_whole(size);
 	if (size <= sizeof(w->out.words))

@@ -22,7 +22,7 @@ struct head {
 	__u32 frames; /* number of frames that follow */
 	__u32 stack;  /* bytes of stack that follow, after a copy_head */
 	__u32 interpreted; /* number of interpreted frames that follow the frames */
-	__u32 zero;
+	__u32 generation;  /* changes when the process has unloaded functions, whose memory it may use for others */
 };
 
 /*
@@ -164,6 +164,7 @@ struct walk {
 	__u32 framed;          /* code without CFI that has made its frame: FRAMED or FRAMED_ANYWHERE */
 	__u8 window[WINDOW];
 	struct blob blob; /* of the previous frame */
+	__u64 unloaded;   /* of Java: address of the number of classes that were unloaded; 0: unknown */
 	__u32 runtime;    /* the process's in runtimes; 0: none */
 	__u32 new_code;   /* a stack had a code object that is not in codes; the recorder is not woken yet */
 	__u64 tls;        /* address of the thread's own data */

@@ -22,6 +22,7 @@ type unwindCodeHeap struct {
 	CacheHigh    uint64
 	Interp       uint64
 	InterpSize   uint64
+	Unloaded     uint64
 	Shift        uint8
 	Blob         uint8
 	Used         uint8
@@ -82,7 +83,7 @@ type unwindHead struct {
 	Frames      uint32
 	Stack       uint32
 	Interpreted uint32
-	Zero        uint32
+	Generation  uint32
 }
 
 type unwindMapping struct {
@@ -190,6 +191,7 @@ type unwindWalk struct {
 		Complete  int32
 		Frameless uint64
 	}
+	Unloaded    uint64
 	Runtime     uint32
 	NewCode     uint32
 	Tls         uint64

@@ -234,7 +234,7 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 	w->start = w->end = 0;
 	w->seen = 0;
 	w->blob.size = 0;
-	w->runtime = 0;
+	w->unloaded = 0;
 	p = bpf_map_lookup_elem(&processes, &w->out.head.tgid);
 	if (p && p->exec == w->out.head.exec) {
 		w->first = p->first;
@@ -254,6 +254,8 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 		return 0;
 	}
 	w->out.head.end = end;
+	if (w->unloaded)
+		w->out.head.generation = read_user(w->unloaded);
 	w->out.head.frames = w->n < MAX_FRAMES ? w->n + 1 : MAX_FRAMES;
 	return may_copy(w, end, p);
 }
@@ -292,7 +294,7 @@ static inline_always int collect(struct walk *w, __u32 slot, int in_user)
 	w->out.head.tgid = bpf_get_current_pid_tgid() >> 32;
 	w->out.head.exec = read_field(task, self_exec_id);
 	w->out.head.end = END_NO_USER;
-	w->out.head.frames = w->out.head.interpreted = 0;
+	w->out.head.frames = w->out.head.interpreted = w->out.head.generation = 0;
 	w->runtime = 0;
 	if (!in_user) {
 		if (read_field(task, flags) & PF_KTHREAD || !read_field(task, mm))

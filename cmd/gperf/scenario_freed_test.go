@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -26,29 +29,64 @@ func TestScenarioFreedFunctions(t *testing.T) {
 		t.Run(c.program, func(t *testing.T) {
 			program := knownProgram(t, c.program)
 			for _, runtime := range runtimesOf(t, c.runtime, c.pkg, c.variable) {
-				dir := t.TempDir()
-				r := mustRecord(t, dir, "-o", "f.data", "-e", "cpu-clock", "-F", "499", "-g", "--",
-					runtime, program, "2")
-				right := 0
-				for _, stack := range functionStacks(t, filepath.Join(dir, "f.data")) {
-					made, wrong := madeBy(stack)
-					if wrong != nil {
-						t.Errorf("%s: %+v in %+v", runtime, *wrong, stack)
-						break
-					}
-					right += made
-				}
-				t.Logf("%s: %d functions", runtime, right)
-				if right < 100 {
-					t.Errorf("%s: only %d functions that were freed have names\n%s", runtime, right, r.stderr)
-				}
+				checkFreed(t, runtime, program, "2")
 			}
 		})
 	}
 }
 
-// madeBy counts the functions of a stack that a function keep_N has made, and returns one that has another number or
-// another line than N + 1.
+// The same of Java's methods, interpreted and compiled, whose classes are unloaded.
+func TestScenarioUnloadedClasses(t *testing.T) {
+	program := knownProgram(t, "Freed.java")
+	for _, java := range javas(t) {
+		classes, made := t.TempDir(), t.TempDir()
+		compile := func(file, to string) {
+			if out, err := exec.Command("javac", "--release", "8", "-d", to, file).CombinedOutput(); err != nil {
+				t.Fatalf("javac: %v\n%s", err, out)
+			}
+		}
+		compile(program, classes)
+		for i := range 4 {
+			name := fmt.Sprintf("made_%d", i)
+			file := filepath.Join(made, name+".java")
+			source := strings.Repeat("\n", i) + "public class " + name +
+				" implements java.util.function.LongUnaryOperator { public long applyAsLong(long n) { long t = 0;" +
+				" for (int i = 0; i < n; i++) t = (t + i * i) % 9973; return t; } }"
+			if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			compile(file, made)
+		}
+		for _, mode := range []string{"-Xmixed", "-Xint"} {
+			t.Run(filepath.Base(java)+mode, func(t *testing.T) {
+				checkFreed(t, java, mode, "-XX:+UseSerialGC", "-cp", classes, "Freed", "3", made)
+			})
+		}
+	}
+}
+
+// checkFreed records a program whose functions keep_N make functions, and fails if one has another number or another
+// line than N + 1.
+func checkFreed(t *testing.T, command ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	r := mustRecord(t, dir, append(strings.Fields("-o f.data -e cpu-clock -F 499 -g --"), command...)...)
+	right := 0
+	for _, stack := range functionStacks(t, filepath.Join(dir, "f.data")) {
+		made, wrong := madeBy(stack)
+		if wrong != nil {
+			t.Errorf("%s: %+v in %+v", command[0], *wrong, stack)
+			break
+		}
+		right += made
+	}
+	t.Logf("%s: %d functions", command[0], right)
+	if right < 100 {
+		t.Errorf("%s: only %d functions that were freed have names\n%s", command[0], right, r.stderr)
+	}
+}
+
+// madeBy counts the functions of a stack that a function keep_N has made, and returns one that is wrong.
 func madeBy(stack []knownCall) (made int, wrong *knownCall) {
 	n := -1
 	for _, c := range stack {

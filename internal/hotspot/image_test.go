@@ -139,8 +139,36 @@ func newImage(r *release) *image {
 		m.put64(static, heap)
 		fields = append(fields, fieldEntry{"CodeCache", "_heap", "CodeHeap*", 0, static})
 	}
-	m.tables(fields, r.header)
+	m.tables(append(fields, m.counters()...), r.header)
 	return m
+}
+
+// unloadedAt is the address of the number of classes that were unloaded.
+const unloadedAt = imageBase + 0x300
+
+// counters adds some counters, and returns the fields that describe them.
+func (m *image) counters() []fieldEntry {
+	const start, first = imageBase + 0x100, 0x40
+	static := m.alloc(8)
+	m.put64(static, start)
+	m.put32(start+24, first)
+	m.put32(start+28, 2)
+	at := uint64(start + first)
+	for i, name := range []string{"java.cls.loadedClasses", unloadedClasses} {
+		m.put32(at, 0x80)
+		m.put32(at+4, 24)
+		m.put32(at+16, int(unloadedAt-8+uint64(8*i)-at))
+		m.put(at+24, []byte(name)...)
+		at += 0x80
+	}
+	return []fieldEntry{
+		{"PerfMemory", "_start", "char*", 0, static},
+		{"PerfDataPrologue", "entry_offset", "jint", 24, 0},
+		{"PerfDataPrologue", "num_entries", "jint", 28, 0},
+		{"PerfDataEntry", "entry_length", "jint", 0, 0},
+		{"PerfDataEntry", "name_offset", "jint", 4, 0},
+		{"PerfDataEntry", "data_offset", "jint", 16, 0},
+	}
 }
 
 // tables adds the tables of fields and types.

@@ -16,8 +16,9 @@ import (
 // Methods names the code of a Java virtual machine: which methods an address of compiled code is in, and what they are
 // called.
 type Methods struct {
-	heaps []Heap
-	at    methodFields
+	heaps    []Heap
+	at       methodFields
+	unloaded uint64 // as Heap's
 }
 
 // methodFields are offsets in the structures, in bytes.
@@ -54,7 +55,7 @@ func NewMethods(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) 
 	if err := t.layout(&h); err != nil {
 		return nil, err
 	}
-	l := &Methods{heaps: t.heaps(m, &h)}
+	l := &Methods{heaps: t.heaps(m, &h), unloaded: t.counter(m, unloadedClasses)}
 	if err = l.at.read(t, m); err == nil {
 		err = m.err
 	}
@@ -197,6 +198,17 @@ func (l *Methods) At(mem io.ReaderAt, ip uint64) (*Place, error) {
 func (l *Methods) ID(mem io.ReaderAt, compiled uint64) (uint32, error) {
 	var b [4]byte
 	_, err := mem.ReadAt(b[:], int64(compiled+l.at.compileID))
+	return binary.LittleEndian.Uint32(b[:]), err
+}
+
+// Generation returns the number of classes that were unloaded, of which it has 32 bits; 0 if the virtual machine does
+// not count them. Memory of a class is used for others only after it has changed.
+func (l *Methods) Generation(mem io.ReaderAt) (uint32, error) {
+	if l.unloaded == 0 {
+		return 0, nil
+	}
+	var b [4]byte
+	_, err := mem.ReadAt(b[:], int64(l.unloaded))
 	return binary.LittleEndian.Uint32(b[:]), err
 }
 

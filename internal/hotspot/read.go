@@ -13,6 +13,7 @@ type Heap struct {
 	Segments            uint64 // address of the segment map
 	CacheLow, CacheHigh uint64 // memory reserved for all heaps of the process
 	Interp, InterpSize  uint64 // the interpreter's code, which may be in another heap
+	Unloaded            uint64 // address of the number of classes that were unloaded, 64 bits; 0: unknown
 	Shift               uint8  // a segment has 1 << Shift bytes
 
 	// Offsets from the start of a block, at most maxOffset.
@@ -55,6 +56,7 @@ func Read(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) ([]Hea
 	if err := t.layout(&h); err != nil {
 		return nil, err
 	}
+	h.Unloaded = t.counter(m, unloadedClasses)
 	heaps := t.heaps(m, &h)
 	if m.err != nil {
 		return nil, m.err

@@ -18,8 +18,30 @@ func TestRead(t *testing.T) {
 				h.Interp != interpAt || h.InterpSize != 0x400 || h.CacheLow != h.Low || h.CacheHigh != h.High {
 				t.Errorf("heap: %+v", h)
 			}
+			if h.Unloaded != unloadedAt {
+				t.Errorf("unloaded classes are counted at %#x, want %#x", h.Unloaded, uint64(unloadedAt))
+			}
 			if uint64(h.Blob) != r.header || uint64(h.Size) != r.header+r.size || uint64(h.Used) != r.used {
 				t.Errorf("layout: %+v", h)
+			}
+		})
+	}
+}
+
+// A process without counters is read all the same, as one with counters that are no memory.
+func TestReadNoCounters(t *testing.T) {
+	for name, change := range map[string]func(m *image){
+		"off":             func(m *image) { m.put64(counters(m), 0) },
+		"no memory":       func(m *image) { m.put64(counters(m), 0x1000) },
+		"entries of 0":    func(m *image) { m.put32(imageBase+0x140, 0); m.put32(imageBase+0x1c0, 0) },
+		"another counter": func(m *image) { m.put(imageBase+0x140+24, 'x'); m.put(imageBase+0x1c0+24, 'x') },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newImage(&releases[1])
+			change(m)
+			l, err := Read(m, m.symbol)
+			if err != nil || len(l) != 1 || l[0].Unloaded != 0 {
+				t.Errorf("%+v, %v", l, err)
 			}
 		})
 	}
@@ -58,17 +80,15 @@ func (m *image) stackWord(addr uint64) uint64 {
 	return v
 }
 
-// interpreter and heaps return the addresses of two static variables.
-func interpreter(m *image) uint64 { return static(m, "AbstractInterpreter") }
-func heaps(m *image) uint64       { return static(m, "CodeCache") }
+// These functions return the addresses of static variables.
+func interpreter(m *image) uint64 { return static(m, "AbstractInterpreter._code") }
+func heaps(m *image) uint64       { return static(m, "CodeCache._heaps") }
+func counters(m *image) uint64    { return static(m, "PerfMemory._start") }
 
-func static(m *image, typ string) uint64 {
+func static(m *image, name string) uint64 {
 	t, err := readTables(newMemory(m), m.symbol)
 	if err != nil {
 		panic(err)
 	}
-	if typ == "CodeCache" {
-		return t.addr("CodeCache._heaps")
-	}
-	return t.addr(typ + "._code")
+	return t.addr(name)
 }

@@ -22,7 +22,8 @@ type field struct {
 // needed are the types whose fields are kept.
 var needed = []string{"CodeCache", "CodeHeap", "CodeBlob", "VirtualSpace", "HeapBlock::Header", "GrowableArrayBase",
 	"GenericGrowableArray", "GrowableArray<int>", "AbstractInterpreter", "StubQueue", "Abstract_VM_Version",
-	"nmethod", "CompiledMethod", "PcDesc", "Method", "ConstMethod", "ConstantPool", "Symbol", "Klass", "InstanceKlass"}
+	"nmethod", "CompiledMethod", "PcDesc", "Method", "ConstMethod", "ConstantPool", "Symbol", "Klass", "InstanceKlass",
+	"PerfMemory", "PerfDataPrologue", "PerfDataEntry"}
 
 // sized are the types whose sizes are kept.
 var sized = []string{"HeapBlock", "PcDesc", "ConstMethod", "ConstantPool"}

@@ -1,6 +1,9 @@
 package runtimes
 
-import "io"
+import (
+	"io"
+	"time"
+)
 
 // Native is a runtime whose functions run in native frames of their own, rather than in those of an interpreter's one
 // function.
@@ -15,6 +18,8 @@ type Native interface {
 type NativeFrame struct {
 	// IP is the address of an instruction: of a frame that has called another one, an address in its call.
 	IP uint64
+	// Generation is a number that changes when the process has unloaded functions, whose memory it may use for others.
+	Generation uint32
 	// Generated means that the code is in no file.
 	Generated bool
 	// Passed is what BPF has read for the frame, if Has is true.
@@ -34,6 +39,6 @@ type Bound struct {
 
 // Renewed is a runtime whose generated code makes way for other code.
 type Renewed interface {
-	// Stale reports whether what Bind has returned may be wrong now.
-	Stale(mem io.ReaderAt) bool
+	// Stale reports whether what Bind has returned may be wrong now, and after which time it should be called again.
+	Stale(mem io.ReaderAt) (stale bool, pause time.Duration)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"time"
 
 	"gperf/internal/addrspace"
 )
@@ -109,7 +110,7 @@ func (v *v8Process) stale(h *v8Heap, c *v8Code) bool {
 
 // Stale implements Renewed: code may have made way for other code. BPF shows whether a frame has the same function as
 // before, so that only some of the code needs to be looked at each time.
-func (v *v8Process) Stale(mem io.ReaderAt) (stale bool) {
+func (v *v8Process) Stale(mem io.ReaderAt) (stale bool, pause time.Duration) {
 	const some = 64
 	h, all, n := v.heap(mem), v.codes.known, 0
 	for r := range all.All() {
@@ -123,7 +124,7 @@ func (v *v8Process) Stale(mem io.ReaderAt) (stale bool) {
 	if v.codes.checked += some; v.codes.checked >= n {
 		v.codes.checked = 0
 	}
-	return stale
+	return stale, time.Second
 }
 
 // findCode searches for the code that has an ip: the object is at the next smaller address that has its map.

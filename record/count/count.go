@@ -279,8 +279,8 @@ func (r *Recorder) addStack(o stacks.Output) {
 			s.Kernel = s.Kernel[8:] // a mark, in the callchains of samples
 		}
 		r.stacks[s.Hash] = bpf.Stack{Hash: s.Hash, Kernel: bytes.Clone(s.Kernel), User: bytes.Clone(s.User),
-			Interpreted: bytes.Clone(s.Interpreted)}
-		if len(s.Interpreted) > 0 {
+			Interpreted: bytes.Clone(s.Interpreted), Generation: s.Generation}
+		if len(s.User) > 0 {
 			o.Raw = nil
 			r.fresh = append(r.fresh, fresh{o, s.Hash})
 		}
@@ -348,7 +348,7 @@ func (r *Recorder) join(j *stacks.Merged, c *count, offset uint64) {
 	case !known: // its record was lost
 		j.JoinNone(rec)
 	default:
-		c.head.Frames = uint32(len(stack.User) / 8)
+		c.head.Frames, c.head.Generation = uint32(len(stack.User)/8), stack.Generation
 		j.Join(e, rec, c.head, stack.User)
 	}
 }

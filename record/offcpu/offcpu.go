@@ -68,7 +68,10 @@ type Recorder struct {
 }
 
 // callers is a stack: ips, 8 bytes each.
-type callers struct{ kernel, user []byte }
+type callers struct {
+	kernel, user []byte
+	generation   uint32 // bpf.Stack's
+}
 
 // fresh is a stack that was read since the last call of Late.
 type fresh struct {
@@ -194,8 +197,8 @@ func (r *Recorder) takeStack(o stacks.Output) {
 		return
 	}
 	s.Kernel, s.User = bytes.Clone(s.Kernel), bytes.Clone(s.User)
-	r.stacks[s.Hash] = callers{s.Kernel, s.User}
-	if len(s.Interpreted) > 0 {
+	r.stacks[s.Hash] = callers{s.Kernel, s.User, s.Generation}
+	if len(s.User) > 0 {
 		s.Interpreted, o.Raw = bytes.Clone(s.Interpreted), nil
 		r.fresh = append(r.fresh, fresh{o, s})
 	}
@@ -218,7 +221,7 @@ func (r *Recorder) Late(j *stacks.Merged) {
 	}
 	r.copies.fresh = nil
 	for _, f := range r.fresh {
-		r.stacks[f.stack.Hash] = callers{f.stack.Kernel, j.Interpret(f.out, &f.stack)}
+		r.stacks[f.stack.Hash] = callers{f.stack.Kernel, j.Interpret(f.out, &f.stack), f.stack.Generation}
 	}
 	r.fresh = nil
 	r.waits = slices.DeleteFunc(r.waits, func(w wait) bool { return r.join(j, &w) })
@@ -254,7 +257,7 @@ func (r *Recorder) join(j *stacks.Merged, w *wait) bool {
 	case w.Head.Copy:
 		j.JoinNone(rec)
 	default:
-		w.Head.Frames = uint32(len(stack.user) / 8)
+		w.Head.Frames, w.Head.Generation = uint32(len(stack.user)/8), stack.generation
 		j.Join(&r.event, rec, w.Head, stack.user)
 	}
 	return true
@@ -276,7 +279,7 @@ func (r *Recorder) joinWaker(j *stacks.Merged, w *wait, stack callers, known boo
 		j.JoinNone(rec)
 		return
 	}
-	by.Head.Frames = uint32(len(stack.user) / 8)
+	by.Head.Frames, by.Head.Generation = uint32(len(stack.user)/8), stack.generation
 	j.Join(&r.waker, rec, by.Head, stack.user)
 }
 

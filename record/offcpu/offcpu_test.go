@@ -136,9 +136,9 @@ func TestSample(t *testing.T) {
 		ip    uint64
 		chain []uint64
 	}{
-		"kernel":          {0, callers{words(5, 6), words(7)}, format.MiscKernel, 5, []uint64{format.ContextKernel, 5, 6}},
-		"user only":       {format.FlagExcludeKernel, callers{words(5, 6), words(7)}, format.MiscUser, 7, nil},
-		"no kernel chain": {format.FlagExcludeCallchainKernel, callers{words(5, 6), nil}, format.MiscKernel, 5, nil},
+		"kernel":          {0, callers{kernel: words(5, 6), user: words(7)}, format.MiscKernel, 5, []uint64{format.ContextKernel, 5, 6}},
+		"user only":       {format.FlagExcludeKernel, callers{kernel: words(5, 6), user: words(7)}, format.MiscUser, 7, nil},
+		"no kernel chain": {format.FlagExcludeCallchainKernel, callers{kernel: words(5, 6)}, format.MiscKernel, 5, nil},
 		"unknown":         {0, callers{}, format.MiscKernel, 0, nil},
 	} {
 		a := format.Attr{SampleType: made.SampleType | format.SampleCallchain, IDs: []uint64{99}, Flags: c.flags,

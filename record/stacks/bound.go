@@ -29,7 +29,7 @@ func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, ti
 	passed := n.list
 	for i := 0; i < len(frames); i += 8 {
 		word := frames[i : i+8]
-		f := runtimes.NativeFrame{IP: binary.LittleEndian.Uint64(word)}
+		f := runtimes.NativeFrame{IP: binary.LittleEndian.Uint64(word), Generation: p.space.interpreter.generation}
 		if i > 0 {
 			f.IP-- // a return address
 		}
@@ -69,19 +69,23 @@ func (n *interpreted) walked(u *unresolvedSample, words []byte) []byte {
 		return words
 	}
 	n.list = n.list[:0]
+	u.space.interpreter.generation = u.head.Generation
 	return n.bind(p, native, words, u.time)
 }
 
-// renewBound forgets, once a second, the functions of native frames if some may be others now, or could not be found.
+// renewBound forgets the functions of native frames if some may be others now, and once a second if some could not be
+// found.
 func (p *process) renewBound(native runtimes.Native) {
-	in := p.space.interpreter
-	if time.Since(in.renewed) < time.Second {
-		return
+	in, now := p.space.interpreter, time.Now()
+	forget := in.failed && now.Sub(in.forgot) >= time.Second
+	if r, ok := native.(runtimes.Renewed); ok && now.After(in.renew) {
+		stale, pause := r.Stale(procMem(p.pid))
+		in.renew = now.Add(pause)
+		forget = forget || stale
 	}
-	in.renewed = time.Now()
-	if r, ok := native.(runtimes.Renewed); in.failed || ok && r.Stale(procMem(p.pid)) {
+	if forget {
 		clear(in.bound)
-		in.failed = false
+		in.failed, in.forgot = false, now
 	}
 }
 

@@ -22,14 +22,16 @@ import (
 
 // interpreter is the runtime of an address space whose functions are named.
 type interpreter struct {
-	file    *mappedFile // the program or library that has it
-	process runtimes.Process
-	failed  bool      // some functions of native frames could not be found
-	renewed time.Time // when bound was checked last
-	bias    uint64
-	number  uint32 // in BPF
-	codes   map[codeID]place
-	bound   map[runtimes.NativeFrame]runtimes.Bound // of a runtimes.Native
+	file       *mappedFile // the program or library that has it
+	process    runtimes.Process
+	failed     bool      // some functions of native frames could not be found
+	renew      time.Time // when to check bound
+	forgot     time.Time // when bound was cleared last
+	bias       uint64
+	number     uint32 // in BPF
+	generation uint32 // bpf.Head's, of the last stack
+	codes      map[codeID]place
+	bound      map[runtimes.NativeFrame]runtimes.Bound // of a runtimes.Native
 }
 
 // codeID identifies a code object of an address space.
@@ -137,6 +139,7 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 	in := p.space.interpreter
 	n.decode(data[8*head.Frames:][:16*head.Interpreted])
 	if native, ok := in.process.(runtimes.Native); ok {
+		in.generation = head.Generation
 		return n.bind(p, native, frames, time)
 	}
 	natives := in.calls(frames)
@@ -175,7 +178,8 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 // Interpret returns the frames of a stack that a program has sent as output o, with its interpreted frames.
 func (j *Merged) Interpret(o Output, s *bpf.Stack) []byte {
 	pid := int32(o.TID)
-	head := bpf.Head{End: bpf.EndEntry, Frames: uint32(len(s.User) / 8), Interpreted: uint32(len(s.Interpreted) / 16)}
+	head := bpf.Head{End: bpf.EndEntry, Frames: uint32(len(s.User) / 8), Interpreted: uint32(len(s.Interpreted) / 16),
+		Generation: s.Generation}
 	if !j.names.applies(pid, &head) {
 		return s.User
 	}
