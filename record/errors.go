@@ -90,7 +90,8 @@ func (e *UnwindError) Error() string {
 	if e.StackDump > 0 {
 		instead = fmt.Sprintf("copying %d bytes of each stack instead", e.StackDump)
 	}
-	return fmt.Sprintf("cannot unwind stacks in the kernel (%v), %s", e.Err, instead)
+	const msg = "cannot unwind stacks in the kernel (%v), %s: functions of Python and other runtimes have no names"
+	return fmt.Sprintf(msg, e.Err, instead)
 }
 func (e *UnwindError) Unwrap() error { return e.Err }
 

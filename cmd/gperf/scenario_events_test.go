@@ -317,7 +317,7 @@ func TestScenarioFewCapabilities(t *testing.T) {
 	needTracepoints(t)
 	dir, program := nobodys(t, binary(t, "./cmd/gperf"))
 	withBPF, without := "User stacks:",
-		"copying 8192 bytes of each stack instead. It requires root, or CAP_BPF and CAP_PERFMON."
+		"functions of Python and other runtimes have no names. It requires root, or CAP_BPF and CAP_PERFMON."
 	// Before Linux 5.11, BPF's memory counts as locked by the user.
 	unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})
 	for _, c := range []struct {
