@@ -113,7 +113,7 @@ struct python {
 	__u16 code_at, code_size;          /* the part of a code object that is read, and in it: */
 	__u16 code_first_line, code_file, code_name, code_lines;
 	__u16 code_instrs, code_copies;    /* in a code object */
-	__u16 string_hash;                 /* in a string */
+	__u16 string_hash, string_data;    /* in a string; its length is before the hash */
 	__u8 entry, instr_bits, instr_unit, zero;
 };
 
@@ -132,6 +132,7 @@ struct thread_variable {
 struct ruby {
 	struct thread_variable context; /* the thread's execution context */
 	__u64 frame_size;               /* of a frame, in bytes */
+	__u64 short_strings;            /* the flags of a short string have its length */
 };
 
 /* PHP: offsets in a function (zend_function), in bytes; the other objects are the same in all versions. */

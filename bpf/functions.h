@@ -26,6 +26,8 @@ __attribute__((noinline)) int functions(__u32 slot)
 	r = bpf_map_lookup_elem(&runtimes, &w->runtime);
 	if (!r)
 		return 0;
+	w->now = bpf_ktime_get_ns();
+	w->seen_before = 0;
 	switch (r->kind) {
 	case RUNTIME_PYTHON:
 		python(w, slot);

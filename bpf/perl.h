@@ -160,11 +160,13 @@ __attribute__((noinline)) int perl_frame(__u32 slot)
  */
 static inline_always __u32 perl_function(struct walk *w, __u64 lines)
 {
-	__u64 when = (__u64)half(w, STATEMENT_SEQUENCE) << 32 | bpf_get_current_pid_tgid() >> 32, h;
+	__u64 when = (__u64)half(w, STATEMENT_SEQUENCE) << 32 | w->out.head.tgid, h;
 	struct known_check *k = &w->known_checks[mix(w->statement, w->code_object) % KNOWN_CHECKS];
 
-	if (k->object == w->code_object && k->part == w->statement && k->when == when)
+	if (k->object == w->code_object && k->part == w->statement && k->when == when) {
+		w->seen_before = 1;
 		return k->check;
+	}
 	h = read_user(w->code_object + FUNCTION_BODY);
 	if (read_object(w, h + FUNCTION_NAME, FUNCTION_BYTES))
 		return 0;
@@ -194,6 +196,7 @@ __attribute__((noinline)) int perl_code(__u32 slot)
 		return 1;
 	if (read_object(w, w->statement + STATEMENT_TYPE, STATEMENT_BYTES))
 		return 1;
+	w->seen_before = 0;
 	line = half(w, STATEMENT_LINE);
 	lines = line / PERL_LINES & 0xffff;
 	if (w->code_object < 8) {

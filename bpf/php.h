@@ -12,7 +12,7 @@
 enum { PHP_INSTR = 0, PHP_FUNCTION = 24, PHP_CALL_INFO = 40, PHP_BACK = 48, PHP_FRAME_SIZE = 56 };
 
 /* struct _zend_function, struct _zend_string and struct _zend_op. */
-enum { PHP_TYPE = 0, PHP_NAME = 8, PHP_HASH = 8, PHP_INSTR_SIZE = 32 };
+enum { PHP_TYPE = 0, PHP_NAME = 8, PHP_HASH = 8, PHP_LENGTH = 16, PHP_TEXT = 24, PHP_INSTR_SIZE = 32 };
 
 #define PHP_INTERNAL 1         /* PHP_TYPE: a function of C */
 #define PHP_CALL_TOP (1 << 17) /* PHP_CALL_INFO: the native function was called for this frame */
@@ -35,6 +35,21 @@ __attribute__((noinline)) int php_frame(__u32 slot)
 	return 0;
 }
 
+/* php_texts completes the check of a function: it returns 1 if its name or its file's cannot be read. */
+__attribute__((noinline)) int php_texts(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 texts = 0, size;
+
+	if (!w || (w->name && bpf_probe_read_user(&texts, sizeof(texts), (void *)w->name + PHP_HASH)))
+		return 1;
+	if (w->file && (bpf_probe_read_user(&size, sizeof(size), (void *)w->file + PHP_LENGTH) ||
+			add_text(w, &texts, w->file + PHP_TEXT, size)))
+		return 1;
+	keep_check(w, texts);
+	return 0;
+}
+
 /*
  * php_function adds the offset of the instruction to w->place, and sets w->check to a hash of the function, whose memory
  * may be used for another one later. The innermost function's instruction is in a register, unless a function of C has
@@ -43,29 +58,25 @@ __attribute__((noinline)) int php_frame(__u32 slot)
 __attribute__((noinline)) int php_function(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
-	__u64 h, text, hash = 0, size, at;
+	__u64 h, size, at;
 	struct php *p;
-	int internal;
 
 	if (!w)
 		return 1;
 	p = body(w);
 	if (!p || read_object(w, w->code_object, p->function_size))
 		return 1;
-	h = text = word(w, PHP_NAME);
-	internal = byte(w, PHP_TYPE) == PHP_INTERNAL;
-	if (!text && !internal) /* the code of a file */
-		text = word(w, p->file);
-	if (text && bpf_probe_read_user(&hash, sizeof(hash), (void *)text + PHP_HASH))
-		return 1;
-	h = mix(h, hash);
-	if (internal) {
+	w->name = word(w, PHP_NAME);
+	w->file = 0;
+	h = mix(0, w->name);
+	if (byte(w, PHP_TYPE) == PHP_INTERNAL) {
 		w->place = 0;
 	} else {
 		h = mix(h, word(w, p->code));
 		h = mix(h, word(w, p->file));
 		h = mix(h, word(w, p->lines));
 		h = mix(h, half(w, p->count));
+		w->file = word(w, p->file);
 		size = (__u64)half(w, p->count) * PHP_INSTR_SIZE;
 		at = w->regs[PHP_OPLINE] - word(w, p->code);
 		if (w->out.head.interpreted || at >= size)
@@ -73,8 +84,7 @@ __attribute__((noinline)) int php_function(__u32 slot)
 		if (at < size)
 			w->place |= at & OFFSET_BITS & ~(PHP_INSTR_SIZE - 1);
 	}
-	w->check = (__u32)h | 1;
-	return 0;
+	return !check_known(w, h) && php_texts(slot);
 }
 
 FRAME(php_step, !w->frame || php_frame(slot), php_function)

@@ -162,28 +162,44 @@ __attribute__((noinline)) int python_frame(__u32 slot)
 	return 0;
 }
 
+/* python_texts completes the check of a function: it returns 1 if its name or its file's cannot be read. */
+__attribute__((noinline)) int python_texts(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct python *p;
+	__u64 texts, size;
+
+	if (!w)
+		return 1;
+	p = body(w);
+	if (!p || bpf_probe_read_user(&texts, sizeof(texts), (void *)w->name + p->string_hash) ||
+	    bpf_probe_read_user(&size, sizeof(size), (void *)w->file + p->string_hash - 8) ||
+	    add_text(w, &texts, w->file + p->string_data, size))
+		return 1;
+	keep_check(w, texts);
+	return 0;
+}
+
 /*
- * python_check sets w->check to a hash of the code object, whose memory may be used for another one later: of its name,
- * and of where its file's name and its table of lines are. It is 0 if the object cannot be read.
+ * python_check sets w->check to a hash of the code object, whose memory may be used for another one later: of its name
+ * and its file's, and where they and its table of lines are. It returns 1 if the object cannot be read.
  */
 __attribute__((noinline)) int python_check(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	struct python *p;
-	__u64 h, name;
+	__u64 h;
 
 	if (!w)
 		return 1;
-	w->check = 0;
 	p = body(w);
 	if (!p || read_object(w, w->code_object + p->code_at, p->code_size))
 		return 1;
-	h = mix(half(w, p->code_first_line), word(w, p->code_file));
+	w->name = word(w, p->code_name);
+	w->file = word(w, p->code_file);
+	h = mix(half(w, p->code_first_line), w->file);
 	h = mix(h, word(w, p->code_lines));
-	if (bpf_probe_read_user(&name, sizeof(name), (void *)word(w, p->code_name) + p->string_hash))
-		return 1;
-	w->check = (__u32)mix(h, name) | 1;
-	return 0;
+	return !check_known(w, mix(h, w->name)) && python_texts(slot);
 }
 
 FRAME(python_step, !w->frame || python_frame(slot), python_check)

@@ -25,7 +25,20 @@ enum {
 	BODY_LABEL = 80,
 	BODY_FIRST = 88,
 	BODY_BYTES = 96,
+	OBJECT_FLAGS = 0, /* in all objects */
+	STRING_LENGTH = 16,
+	STRING_DATA = 24, /* or where it is */
+	SHORT_STRING = 16, /* data in a string whose flags have its length */
+	ARRAY_FIRST = 16,
+	OBJECT_BYTES = 40,
 };
+
+/* Flags of objects. */
+#define RUBY_TYPE 0x1f
+enum { RUBY_STRING = 5, RUBY_ARRAY = 7 };
+#define RUBY_APART 0x2000 /* of a string: its data is not in it; of an array: its elements are */
+#define SHORT_SHIFT 14
+#define SHORT_MASK 0x1f
 
 #define MAX_RUBY_STACK 0x10000000 /* words */
 
@@ -84,6 +97,47 @@ __attribute__((noinline)) int ruby_frame(__u32 slot)
 	return 0;
 }
 
+/* ruby_text adds a string to a hash, or the first one of an array of some. It returns 1 if it cannot be read. */
+static inline_always int ruby_text(struct walk *w, struct ruby *r, __u64 *hash, __u64 string)
+{
+	__u64 flags, at, size;
+
+	if (read_object(w, string, OBJECT_BYTES))
+		return 1;
+	flags = word(w, OBJECT_FLAGS);
+	if ((flags & RUBY_TYPE) == RUBY_ARRAY && flags & RUBY_APART) {
+		string = word(w, ARRAY_FIRST);
+		if (read_object(w, string, OBJECT_BYTES))
+			return 1;
+		flags = word(w, OBJECT_FLAGS);
+	}
+	size = word(w, STRING_LENGTH);
+	at = string + STRING_DATA;
+	if (flags & RUBY_APART) {
+		at = word(w, STRING_DATA);
+	} else if (r->short_strings) {
+		size = flags >> SHORT_SHIFT & SHORT_MASK;
+		at = string + SHORT_STRING;
+	}
+	return (flags & RUBY_TYPE) != RUBY_STRING || add_text(w, hash, at, size);
+}
+
+/* ruby_texts completes the check of a function: it returns 1 if its name or its file's cannot be read. */
+__attribute__((noinline)) int ruby_texts(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct ruby *r;
+	__u64 texts = 0;
+
+	if (!w)
+		return 1;
+	r = body(w);
+	if (!r || ruby_text(w, r, &texts, w->name) || ruby_text(w, r, &texts, w->file))
+		return 1;
+	keep_check(w, texts);
+	return 0;
+}
+
 /*
  * ruby_code sets w->check to a hash of the function's body, whose memory may be used for another one later, and w->place
  * to the place of the instruction: the one before that which runs next.
@@ -98,10 +152,10 @@ __attribute__((noinline)) int ruby_code(__u32 slot)
 	off = w->instr - word(w, BODY_CODE);
 	w->place |= (off ? off - 8 : 0) & OFFSET_BITS;
 	h = mix(word(w, BODY_SIZE), word(w, BODY_CODE));
-	h = mix(h, word(w, BODY_PATH));
-	h = mix(h, word(w, BODY_LABEL));
-	w->check = (__u32)mix(h, word(w, BODY_FIRST)) | 1;
-	return 0;
+	w->file = word(w, BODY_PATH);
+	w->name = word(w, BODY_LABEL);
+	h = mix(mix(h, w->file), w->name);
+	return !check_known(w, mix(h, word(w, BODY_FIRST))) && ruby_texts(slot);
 }
 
 FRAME(ruby_step, !w->frame || ruby_frame(slot), ruby_code)

@@ -83,6 +83,73 @@ static inline_always __u64 mix(__u64 h, __u64 v)
 	return h ^ h >> 32;
 }
 
+#define EPOCH 1000000000ULL /* ns after which all that is known of a function is read again */
+#define TEXT 192           /* bytes of a text that are part of a check: runtimes.textHash */
+#define RARELY 16
+
+/*
+ * check_known returns whether the check of the function at w->code_object is known, where h is a hash of its object,
+ * without the texts that it refers to, its name and its file's. Another function that a program makes in the same memory
+ * may differ in these only. So they are read again for each sample at first, and more rarely the longer they have not
+ * changed: after a sixteenth of that time.
+ */
+static inline_always int check_known(struct walk *w, __u64 h)
+{
+	struct known_check *k = &w->known_checks[h % KNOWN_CHECKS];
+
+	w->hash = h;
+	h ^= (__u64)w->out.head.tgid << 32;
+	w->seen_before = 0;
+	if (k->object != w->code_object || k->part != h || w->now - k->when >= k->pause)
+		return 0;
+	w->check = k->check;
+	w->seen_before = 1;
+	return 1;
+}
+
+/* keep_check sets w->check, to a hash of w->hash and of texts, for check_known. */
+static inline_always void keep_check(struct walk *w, __u64 texts)
+{
+	__u64 h = w->hash;
+	struct known_check *k = &w->known_checks[h % KNOWN_CHECKS];
+	__u64 part = h ^ (__u64)w->out.head.tgid << 32, pause = 0;
+
+	w->check = (__u32)mix(h, texts) | 1;
+	if (k->object == w->code_object && k->part == part && k->check == w->check) {
+		pause = k->pause + (w->now - k->when) / RARELY;
+		if (pause > EPOCH)
+			pause = EPOCH;
+	}
+	k->object = w->code_object;
+	k->part = part;
+	k->when = w->now;
+	k->check = w->check;
+	k->pause = pause;
+}
+
+/* add_text adds a text of size bytes to a hash. It returns 1 if the text cannot be read. */
+static inline_always int add_text(struct walk *w, __u64 *hash, __u64 text, __u64 size)
+{
+	__u64 h = *hash;
+
+	if (size > TEXT)
+		size = TEXT;
+	keep_whole(size);
+	if (size > TEXT)
+		return 1;
+	w->object[size / 8] = 0;
+	if (read_object(w, text, size))
+		return 1;
+	h = mix(h, size);
+	for (int i = 0; i < TEXT / 8; i++) {
+		if (8 * i >= size)
+			break;
+		h = mix(h, word(w, 8 * i));
+	}
+	*hash = h;
+	return 0;
+}
+
 /*
  * see notes that a stack has a part of some code: the recorder is woken for what is new. Some new code, of the same hash as
  * other code, has to wait until the recorder is woken for another reason. After an epoch, all code is new again.
@@ -117,7 +184,8 @@ __attribute__((noinline)) int add_frame(__u32 slot)
 	w->out.words[at] = w->code_object;
 	w->out.words[at + 1] = (__u64)w->check << 32 | w->place;
 	w->out.head.interpreted++;
-	see(w, w->code_object & ((1ULL << NATIVE_SHIFT) - 1), w->check);
+	if (!w->seen_before)
+		see(w, w->code_object & ((1ULL << NATIVE_SHIFT) - 1), w->check);
 	return 0;
 }
 

@@ -126,16 +126,18 @@ struct known_thread {
 
 #define OBJECT 256       /* bytes of an object of an interpreter */
 #define KNOWN_CODES 32768 /* numbers of hashes of code objects */
-#define KNOWN_CHECKS 512 /* functions of V8 and Perl that were seen last */
+#define KNOWN_CHECKS 2048 /* functions that were seen last */
 
 /*
- * What a function's check was before, which is true as long as all else is the same. A function of V8 has its data in
- * part, for the time in V8_EPOCH; a function of Perl has one of its statements there, whose number is in when.
+ * What a function's check was before. With V8 it is true for a time in EPOCH, which is in when, with Perl for a statement,
+ * whose number is in when; both also have the process there. With the others, when is the time when texts were read, and
+ * pause for how long they are not read again: see check_known.
  */
 struct known_check {
-	__u64 object, part;
-	__u64 when; /* in its lower half the process */
-	__u32 check;
+	__u64 object;
+	__u64 part; /* V8: its data; Perl: the statement; others: a hash of the object and the process */
+	__u64 when;
+	__u32 check, pause;
 };
 
 struct walk {
@@ -179,12 +181,15 @@ struct walk {
 	__u32 number;     /* of V8 and Java: of the native frame */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */
+	__u64 hash, name, file; /* of a function: a hash of its object, and where its name and its file's name are */
+	__u32 seen_before; /* it is in known_checks: the recorder has been woken for it */
 	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames, with INTERPRETED_FRAME and BLOB_FRAME */
 	__u64 object[OBJECT / 8 + 1];
 	struct known_thread threads[KNOWN_THREADS];
 	__u32 codes_seen;  /* in this epoch of codes: an eighth of KNOWN_CODES at most */
 	__u8 codes_epoch;
 	__u8 codes[KNOWN_CODES]; /* by hash, the latest epoch in which one was seen, and 1 */
+	__u64 now;        /* the time, in ns */
 	__u64 when;       /* of V8: known_check's */
 	struct known_check known_checks[KNOWN_CHECKS];
 	__u8 head[BLOCK_HEAD + 8];

@@ -211,6 +211,11 @@ type unwindWalk struct {
 	Place       uint32
 	Check       uint32
 	_           [4]byte
+	Hash        uint64
+	Name        uint64
+	File        uint64
+	SeenBefore  uint32
+	_           [4]byte
 	Fps         [1024]uint64
 	Object      [33]uint64
 	Threads     [128]struct {
@@ -224,14 +229,15 @@ type unwindWalk struct {
 	CodesEpoch  uint8
 	Codes       [32768]uint8
 	_           [3]byte
+	Now         uint64
 	When        uint64
-	KnownChecks [512]struct {
+	KnownChecks [2048]struct {
 		_      structs.HostLayout
 		Object uint64
 		Part   uint64
 		When   uint64
 		Check  uint32
-		_      [4]byte
+		Pause  uint32
 	}
 	Head [136]uint8
 	Code [40]uint8

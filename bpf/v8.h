@@ -11,7 +11,6 @@
 #define V8_FRAME 48    /* bytes that are read of a frame, below its frame pointer */
 #define V8_SHARED 72   /* bytes that are read of a SharedFunctionInfo */
 #define V8_MAX_CODE (1 << 24)
-#define V8_EPOCH 1000000000ULL /* ns in which a SharedFunctionInfo is treated as the same one */
 #define V8_BLOCK 512   /* bytes of code for which the recorder is woken once for each function */
 
 /* is_object reports whether a word is a tagged pointer. */
@@ -108,11 +107,12 @@ __attribute__((noinline)) int v8_check(__u32 slot)
 
 	if (!w)
 		return 0;
-	w->check = 0;
+	w->check = w->seen_before = 0;
 	k = &w->known_checks[mix(0, w->code_object) % KNOWN_CHECKS];
 	if (k->object == w->code_object && k->when == w->when) {
 		w->data = k->part;
 		w->check = k->check;
+		w->seen_before = 1;
 		return 0;
 	}
 	p = body(w);
@@ -174,7 +174,7 @@ static inline_always void v8(struct walk *w, __u32 slot)
 {
 	w->start = w->end = 0;
 	w->function = 0;
-	w->when = bpf_ktime_get_ns() / V8_EPOCH << 32 | bpf_get_current_pid_tgid() >> 32;
+	w->when = w->now / EPOCH << 32 | w->out.head.tgid;
 	w->number = 0;
 	for (int i = 0; i < REPEATS; i++)
 		if (v8_steps(slot))

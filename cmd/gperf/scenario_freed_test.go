@@ -49,7 +49,7 @@ func TestScenarioUnloadedClasses(t *testing.T) {
 		for i := range 4 {
 			name := fmt.Sprintf("made_%d", i)
 			file := filepath.Join(made, name+".java")
-			source := strings.Repeat("\n", i) + "public class " + name +
+			source := strings.Repeat("\n", i%2) + "public class " + name +
 				" implements java.util.function.LongUnaryOperator { public long applyAsLong(long n) { long t = 0;" +
 				" for (int i = 0; i < n; i++) t = (t + i * i) % 9973; return t; } }"
 			if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
@@ -66,7 +66,7 @@ func TestScenarioUnloadedClasses(t *testing.T) {
 }
 
 // checkFreed records a program whose functions keep_N make functions, and fails if one has another number or another
-// line than N + 1.
+// line than N % 2 + 1.
 func checkFreed(t *testing.T, command ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,7 +105,7 @@ func madeBy(stack []knownCall) (made int, wrong *knownCall) {
 				return made, &stack[i]
 			}
 		}
-		if c.line != n+1 {
+		if c.line != n%2+1 {
 			return made, &stack[i]
 		}
 	}

@@ -149,33 +149,36 @@ func (p *php) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 	}
 	le := binary.LittleEndian
 	name := le.Uint64(b[phpName:])
-	text := name
-	internal := b[phpType] == phpInternal
-	if name == 0 && !internal { // the code of a file
-		text = le.Uint64(b[w.File:])
-	}
-	var hash uint64
-	if text != 0 {
-		if hash, err = readWord(mem, text+phpHash); err != nil {
+	var hash, file, length uint64
+	if name != 0 {
+		if hash, err = readWord(mem, name+phpHash); err != nil {
 			return nil, err
 		}
 	}
-	check := mix(name, hash)
+	h := mix(0, name)
+	internal := b[phpType] == phpInternal
 	code, count := le.Uint64(b[w.Code:]), le.Uint32(b[w.Count:])
 	if !internal {
-		check = mix(check, code)
-		check = mix(check, le.Uint64(b[w.File:]))
-		check = mix(check, le.Uint64(b[w.Lines:]))
-		check = mix(check, uint64(count))
+		file = le.Uint64(b[w.File:])
+		h = mix(mix(h, code), file)
+		h = mix(mix(h, le.Uint64(b[w.Lines:])), uint64(count))
 	}
-	if uint32(check)|1 != frame.Check {
+	if file != 0 {
+		if length, err = readWord(mem, file+phpLength); err != nil {
+			return nil, err
+		}
+		if hash, err = textHash(mem, hash, file+phpText, length); err != nil {
+			return nil, err
+		}
+	}
+	if checkOf(h, hash) != frame.Check {
 		return nil, ErrChanged
 	}
 	f := &Function{Size: 2}
 	if f.Name, err = phpFunctionName(mem, name, le.Uint64(b[phpScope:])); err != nil || internal {
 		return f, err
 	}
-	if f.File, err = phpString(mem, le.Uint64(b[w.File:])); err != nil {
+	if f.File, err = phpString(mem, file); err != nil {
 		return nil, fmt.Errorf("file name: %w", err)
 	}
 	if count == 0 || count > maxCode/phpInstr {

@@ -19,14 +19,13 @@ func (m memory) phpString(addr uint64, text string) {
 func (m memory) phpFunction(w *phpWalk, class, name string, lines ...uint32) Interpreted {
 	le := binary.LittleEndian
 	b := make([]byte, w.FunctionSize)
-	var check uint64
+	var check, texts uint64
 	if name != "" {
 		le.PutUint64(b[phpName:], 0x4000)
 		m.phpString(0x4000, name)
-		check = mix(0x4000, 0x4000*31)
-	} else {
-		check = mix(0, 0x8000*31) // the name of its file
+		check, texts = 0x4000, 0x4000*31
 	}
+	check = mix(0, check)
 	if class != "" {
 		le.PutUint64(b[phpScope:], 0x5000)
 		m[0x5000] = make([]byte, 16)
@@ -36,7 +35,7 @@ func (m memory) phpFunction(w *phpWalk, class, name string, lines ...uint32) Int
 	m[0x1000] = b
 	if len(lines) == 0 {
 		b[phpType] = phpInternal
-		return Interpreted{Code: 0x1000, Check: uint32(check) | 1}
+		return Interpreted{Code: 0x1000, Check: checkOf(check, texts)}
 	}
 	b[phpType] = 2
 	le.PutUint32(b[w.Count:], uint32(len(lines)))
@@ -52,7 +51,7 @@ func (m memory) phpFunction(w *phpWalk, class, name string, lines ...uint32) Int
 	m[0x10000] = code
 	check = mix(mix(check, 0x10000), 0x8000)
 	check = mix(mix(check, uint64(lines[len(lines)-1])<<32|uint64(lines[0])), uint64(len(lines)))
-	return Interpreted{Code: 0x1000, Check: uint32(check) | 1}
+	return Interpreted{Code: 0x1000, Check: checkOf(check, withTexts(texts, "/srv/größe.php"))}
 }
 
 // TestPHPFunction reads functions of each version, of PHP and of C.

@@ -47,9 +47,9 @@ type pythonWalk struct {
 	Back, Code, Instr, Owner, CopyIndex, FrameSize          uint16
 	CodeAt, CodeSize, FirstLine, File, Name, Lines          uint16
 	Instrs, Copies                                          uint16
-	StringHash                                              uint16
+	StringHash, StringData                                  uint16
 	Entry, InstrBits, InstrUnit                             uint8
-	_                                                       [3]uint8
+	_                                                       uint8
 }
 
 // noField is the offset of a field that a version does not have.
@@ -241,13 +241,13 @@ var pythonLayouts = map[int]pythonLayout{
 	11: {pythonWalk{Head: 40, Threads: 16, NextThread: 8, ThreadID: 152, Status: noField, Top: 56, TopFrame: 8,
 		ThreadSize: 168, Back: 48, Code: 32, Instr: 56, Owner: 68, CopyIndex: noField, FrameSize: 72,
 		CodeAt: 72, CodeSize: 72, FirstLine: 0, File: 40, Name: 48, Lines: 64, Instrs: 184, StringHash: 24,
-		Entry: entryFlag, InstrBits: 64, InstrUnit: 1},
+		StringData: 48, Entry: entryFlag, InstrBits: 64, InstrUnit: 1},
 		pythonObjects{qualname: 128, codeUnits: 16, bytesSize: 16, bytesData: 32, length: 16, state: 32,
 			stateShift: 2, ascii: 48, compact: 72, lines: locationTable}},
 	12: {pythonWalk{Head: 40, Threads: 72, NextThread: 8, ThreadID: 136, Status: 24, Top: 56, TopFrame: 0,
 		ThreadSize: 152, Back: 8, Code: 0, Instr: 56, Owner: 70, CopyIndex: noField, FrameSize: 72,
 		CodeAt: 64, CodeSize: 80, FirstLine: 4, File: 48, Name: 56, Lines: 72, Instrs: 192, StringHash: 24,
-		Entry: entryShim, InstrBits: 64, InstrUnit: 1},
+		StringData: 40, Entry: entryShim, InstrBits: 64, InstrUnit: 1},
 		pythonObjects{qualname: 128, codeUnits: 16, bytesSize: 16, bytesData: 32, length: 16, state: 32,
 			stateShift: 2, ascii: 40, compact: 56, lines: locationTable}},
 }
@@ -256,7 +256,7 @@ var pythonLayouts = map[int]pythonLayout{
 var frames38 = pythonWalk{Head: 32, Threads: 8, NextThread: 8, ThreadID: 176, Status: noField, Top: 24,
 	TopFrame: noField, ThreadSize: 184, Back: 24, Code: 32, Instr: 104, CopyIndex: noField, FrameSize: 112,
 	CodeAt: 40, CodeSize: 88, FirstLine: 0, File: 64, Name: 72, Lines: 80, StringHash: 24,
-	Entry: entryEach, InstrBits: 32, InstrUnit: 1}
+	StringData: 48, Entry: entryEach, InstrBits: 32, InstrUnit: 1}
 
 // objects38 are the other objects of 3.8 and 3.9.
 var objects38 = pythonObjects{bytecode: 48, bytesSize: 16, bytesData: 32, length: 16, state: 32, stateShift: 2,

@@ -23,7 +23,16 @@ func (p *python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error)
 	if err != nil {
 		return nil, err
 	}
-	if pythonCheck(first, file, lines, hash) != frame.Check {
+	n, err := readWord(mem, file+uint64(w.StringHash)-8)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := textHash(mem, hash, file+uint64(w.StringData), n)
+	if err != nil {
+		return nil, err
+	}
+	h := mix(mix(mix(uint64(first), file), lines), name)
+	if checkOf(h, texts) != frame.Check {
 		return nil, ErrChanged
 	}
 	f := &Function{}
@@ -42,13 +51,6 @@ func (p *python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error)
 	}
 	f.Lines = p.objects.lines.decode(table, int32(first), f.Size)
 	return f, nil
-}
-
-// pythonCheck returns the hash that BPF makes of a code object: check_code in bpf/python.h.
-func pythonCheck(first uint32, file, lines, name uint64) uint32 {
-	h := mix(uint64(first), file)
-	h = mix(h, lines)
-	return uint32(mix(h, name)) | 1
 }
 
 func mix(h, v uint64) uint64 {

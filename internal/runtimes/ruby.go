@@ -31,8 +31,9 @@ type rubyLayout struct {
 
 // rubyWalk is what BPF's struct ruby has.
 type rubyWalk struct {
-	Context   threadVariable
-	FrameSize uint64
+	Context      threadVariable
+	FrameSize    uint64
+	ShortStrings uint64 // 1: the flags of a short string have its length
 }
 
 // rubyLayouts are the layouts of 3.0 to 3.4, by the minor version (vm_core.h, iseq.h).
@@ -54,7 +55,11 @@ func (r *ruby) DSO() string { return dso.RubyName }
 
 // Walk implements Runtime.
 func (r *ruby) Walk(bias uint64) Walk {
-	return newWalk(KindRuby, &rubyWalk{Context: r.context.at(bias), FrameSize: r.layout.frameSize})
+	w := rubyWalk{Context: r.context.at(bias), FrameSize: r.layout.frameSize}
+	if r.layout.shortLen {
+		w.ShortStrings = 1
+	}
+	return newWalk(KindRuby, &w)
 }
 
 // In implements Runtime.

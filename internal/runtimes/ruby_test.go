@@ -84,7 +84,9 @@ func (f *rubyFunction) memory(l rubyLayout) (memory, Interpreted) {
 		copy(b[rubyPositions-rubyISeq:], succinct(f.words, f.lines))
 	}
 	put(info+uint64(at), rubyPositions)
-	return memory{rubyISeq: b}, Interpreted{Code: rubyISeq, Check: rubyCheck(b[rubyBody-rubyISeq:])}
+	h := mix(uint64(f.words)<<32, 0x777000)
+	h = mix(mix(mix(h, le.Uint64(b[rubyBody+bodyPath-rubyISeq:])), rubyLabel), 0)
+	return memory{rubyISeq: b}, Interpreted{Code: rubyISeq, Check: checkOf(h, withTexts(0, f.label, f.path))}
 }
 
 // succinct encodes the positions of lines, as Ruby does.
@@ -267,7 +269,9 @@ func FuzzRubyFunction(f *testing.F) {
 		r := &ruby{layout: rubyLayouts[minor]}
 		mem := memory{rubyISeq: b}
 		if body, err := readAt(mem, rubyBody, bodyBytes); err == nil {
-			check = rubyCheck(body) // most changes would only be those
+			if c, err := r.check(mem, body); err == nil {
+				check = c // most changes would only be those
+			}
 		}
 		fn, err := r.Function(mem, Interpreted{Code: rubyISeq, Check: check})
 		if err != nil {

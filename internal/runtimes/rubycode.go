@@ -51,7 +51,11 @@ func (r *ruby) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 	if b, err = readAt(mem, le.Uint64(b), bodyBytes); err != nil {
 		return nil, err
 	}
-	if rubyCheck(b) != frame.Check {
+	check, err := r.check(mem, b)
+	if err != nil {
+		return nil, err
+	}
+	if check != frame.Check {
 		return nil, ErrChanged
 	}
 	f := &Function{}
@@ -72,13 +76,29 @@ func (r *ruby) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 	return f, nil
 }
 
-// rubyCheck returns the hash that BPF makes of the start of a function's body: ruby_code in bpf/ruby.h.
-func rubyCheck(body []byte) uint32 {
+// check returns the hash that BPF makes of the start of a function's body, and of its label and its file's name:
+// ruby_code in bpf/ruby.h.
+func (r *ruby) check(mem io.ReaderAt, body []byte) (uint32, error) {
 	le := binary.LittleEndian
 	h := mix(le.Uint64(body), le.Uint64(body[bodyCode:]))
 	h = mix(h, le.Uint64(body[bodyPath:]))
 	h = mix(h, le.Uint64(body[bodyLabel:]))
-	return uint32(mix(h, le.Uint64(body[bodyFirst:]))) | 1
+	h = mix(h, le.Uint64(body[bodyFirst:]))
+	name := le.Uint64(body[bodyPath:])
+	if b, flags, err := r.object(mem, name, typeArray); err == nil && flags&arrayEmbedded != 0 {
+		name = le.Uint64(b[arrayFirst:])
+	}
+	var texts uint64
+	for _, s := range []uint64{le.Uint64(body[bodyLabel:]), name} {
+		at, n, err := r.text(mem, s)
+		if err != nil {
+			return 0, err
+		}
+		if texts, err = textHash(mem, texts, at, n); err != nil {
+			return 0, err
+		}
+	}
+	return checkOf(h, texts), nil
 }
 
 // object reads the start of an object of a type.
@@ -93,19 +113,27 @@ func (r *ruby) object(mem io.ReaderAt, addr uint64, typ uint64) (b []byte, flags
 	return b, flags, nil
 }
 
-// str reads a string, the first maxName bytes of it.
-func (r *ruby) str(mem io.ReaderAt, addr uint64) (string, error) {
+// text returns the address of a string's text, and its number of bytes.
+func (r *ruby) text(mem io.ReaderAt, addr uint64) (at, n uint64, err error) {
 	b, flags, err := r.object(mem, addr, typeString)
 	if err != nil {
-		return "", err
+		return 0, 0, err
 	}
 	le := binary.LittleEndian
-	n, at := le.Uint64(b[stringLen:]), addr+stringData
 	switch {
 	case flags&notEmbedded != 0:
-		at = le.Uint64(b[stringData:])
+		return le.Uint64(b[stringData:]), le.Uint64(b[stringLen:]), nil
 	case r.layout.shortLen:
-		n, at = flags>>shortLenShift&shortLenMask, addr+shortString
+		return addr + shortString, flags >> shortLenShift & shortLenMask, nil
+	}
+	return addr + stringData, le.Uint64(b[stringLen:]), nil
+}
+
+// str reads a string, the first maxName bytes of it.
+func (r *ruby) str(mem io.ReaderAt, addr uint64) (string, error) {
+	at, n, err := r.text(mem, addr)
+	if err != nil {
+		return "", err
 	}
 	if n > 1<<40 {
 		return "", errString

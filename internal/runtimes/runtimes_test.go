@@ -81,11 +81,11 @@ func TestDebugOffsets(t *testing.T) {
 		{13, pythonWalk{Head: 632, Threads: 7344, NextInterpreter: 7264, NextThread: 8, ThreadID: 152, Status: 32, Top: 72,
 			TopFrame: noField, ThreadSize: 160, Back: 8, Instr: 56, Owner: 70, CopyIndex: noField, FrameSize: 72,
 			CodeAt: 64, CodeSize: 80, FirstLine: 4, File: 48, Name: 56, Lines: 72, Instrs: 200, StringHash: 24,
-			Entry: entryShim, InstrBits: 64, InstrUnit: 1}},
+			StringData: 40, Entry: entryShim, InstrBits: 64, InstrUnit: 1}},
 		{14, pythonWalk{Head: 808, Threads: 7344, NextInterpreter: 7272, NextThread: 8, ThreadID: 152, Status: 32, Top: 72,
 			TopFrame: noField, ThreadSize: 160, Back: 8, Instr: 56, Owner: 74, CopyIndex: noField, FrameSize: 80,
 			CodeAt: 64, CodeSize: 80, FirstLine: 4, File: 48, Name: 56, Lines: 72, Instrs: 208, StringHash: 24,
-			Entry: entryShim, InstrBits: 64, InstrUnit: 1}},
+			StringData: 40, Entry: entryShim, InstrBits: 64, InstrUnit: 1}},
 	} {
 		b, err := os.ReadFile("testdata/debugoffsets-3." + map[int]string{13: "13", 14: "14"}[c.version])
 		if err != nil {
@@ -183,7 +183,21 @@ func (m memory) code(l *pythonLayout, name, file string, width int, table []byte
 		le.PutUint64(m[0x14000][o.bytesSize:], 20)
 	}
 	m[0x1000] = b
-	return Interpreted{Code: 0x1000, Check: pythonCheck(7, 0x8000, 0xc000, 0x4000*31)}
+	check := checkOf(mix(mix(mix(7, 0x8000), 0xc000), 0x4000), withTexts(0x4000*31, file))
+	return Interpreted{Code: 0x1000, Check: check}
+}
+
+// withTexts returns the hash of h and of texts, of which the first 192 bytes count.
+func withTexts(h uint64, texts ...string) uint64 {
+	for _, text := range texts {
+		text = text[:min(len(text), 192)]
+		h = mix(h, uint64(len(text)))
+		for b := []byte(text); len(b) > 0; b = b[min(len(b), 8):] {
+			word := append(bytes.Clone(b[:min(len(b), 8)]), make([]byte, 8)...)
+			h = mix(h, binary.LittleEndian.Uint64(word))
+		}
+	}
+	return h
 }
 
 func TestFunction(t *testing.T) {

@@ -1,4 +1,4 @@
-// Methods of classes that are loaded, run and unloaded: keep_N runs that at line N + 1 of made_N.java, of the folder that
+// Methods of classes that are loaded, run and unloaded: keep_N runs that at line N % 2 + 1 of made_N.java, of the folder that
 // args names. Each class takes the place of the one before.
 
 import java.nio.file.Files;

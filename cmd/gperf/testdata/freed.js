@@ -1,4 +1,4 @@
-// Functions that are made, run and freed: keep_N runs made_N at line N + 1 of made_N.js.
+// Functions that are made, run and freed: keep_N runs made_N at line N % 2 + 1 of made_N.js.
 
 const vm = require('vm');
 
@@ -12,7 +12,7 @@ const keep = [];
 globalThis.count = 0;
 for (let i = 0; i < 20; i++) {
     keep.push(eval(`(function keep_${i}(n) {
-        const source = '\\n'.repeat(${i}) + '(function made_${i}(n) { return spin(n) + ' + count++ + '; })';
+        const source = '\\n'.repeat(${i % 2}) + '(function made_${i}(n) { return spin(n) + ' + count++ + '; })';
         const made = vm.runInThisContext(source, {filename: 'made_${i}.js'});
         return made(n) + 1;
     })`));

@@ -1,5 +1,5 @@
 <?php
-// Functions that are made, run and freed: keep_N runs one at line N + 1 of its code. Each takes the place of the one before.
+// Functions that are made, run and freed: keep_N runs one at line N % 2 + 1 of its code. Each takes the place of the one before.
 
 function spin($n) {
     $t = 0;
@@ -8,7 +8,7 @@ function spin($n) {
 }
 
 for ($i = 0; $i < 20; $i++) {
-    $source = str_repeat("\n", $i) . 'return function($n) { return spin($n) + 1; };';
+    $source = str_repeat("\n", $i % 2) . 'return function($n) { return spin($n) + 1; };';
     eval("function keep_$i(\$n) { \$made = eval(" . var_export($source, true) . '); return $made($n) + 1; }');
 }
 

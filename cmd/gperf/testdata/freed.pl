@@ -1,4 +1,4 @@
-# Functions that are made, run and freed: keep_N runs one at line N + 1 of made_N.pl. Each takes the place of the one before.
+# Functions that are made, run and freed: keep_N runs one at line N % 2 + 1 of made_N.pl. Each takes the place of the one before.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ sub spin {
 }
 
 for my $i (0 .. 19) {
-    my $line = $i + 1;
+    my $line = $i % 2 + 1;
     my $source = "# line $line \"made_$i.pl\"\nsub { return spin(\$_[0]) + 1; }";
     eval "sub keep_$i { my \$made = eval q{$source\n}; return \$made->(\$_[0]) + 1; }";
 }

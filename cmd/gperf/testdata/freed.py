@@ -1,5 +1,5 @@
-# Functions that are made, run and freed: keep_N runs a function at line N + 1 of made_N.py. Each takes the place of the
-# one before.
+# Functions that are made, run and freed: keep_N runs two at line N % 2 + 1 of made_N.py. Each takes the place of the one
+# before.
 
 import sys, time
 
@@ -10,14 +10,16 @@ def spin(n):
     return t
 
 for i in range(20):
-    source = "\n" * i + f"def made_{i}(n): return spin(n) + 1"
+    lines = "\n" * (i % 2)
     exec(f"""def keep_{i}(n):
     made = {{}}
-    exec(compile({source!r}, 'made_{i}.py', 'exec'), globals(), made)
-    return made['made_{i}'](n) + 1
+    exec(compile({lines!r} 'def made_{i}(n): return spin(n) + 1', 'made_' + str({i}) + '.py', 'exec'), globals(), made)
+    made['made_{i}'](n)
+    del made
+    return eval(compile({lines!r} 'lambda n: spin(n) + 1', 'made_' + str({i}) + '.py', 'eval'))(n) + 1
 """)
 
 i, stop = 0, time.time() + float(sys.argv[1])
 while time.time() < stop:
-    globals()[f"keep_{i % 20}"](300000)
+    globals()[f"keep_{i % 20}"](150000)
     i += 1

@@ -1,4 +1,4 @@
-# Functions that are made, run and freed: keep_N runs one at line N + 1 of made_N.rb.
+# Functions that are made, run and freed: keep_N runs one at line N % 2 + 1 of made_N.rb.
 
 def spin(n)
   t = 0
@@ -8,7 +8,7 @@ end
 
 20.times do |i|
   eval "def keep_#{i}(n)
-    made = eval('->(n) { spin(n) + 1 }', TOPLEVEL_BINDING, 'made_#{i}.rb', #{i + 1})
+    made = eval('->(n) { spin(n) + 1 }', TOPLEVEL_BINDING, 'made_' + #{i}.to_s + '.rb', #{i % 2 + 1})
     made.call(n) + 1
   end"
 end
