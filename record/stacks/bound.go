@@ -77,7 +77,7 @@ func (n *interpreted) walked(u *unresolvedSample, words []byte) []byte {
 // found.
 func (p *process) renewBound(native runtimes.Native) {
 	in, now := p.space.interpreter, time.Now()
-	forget := in.failed && now.Sub(in.forgot) >= time.Second
+	forget := !in.failed.IsZero() && now.Sub(in.failed) >= time.Second
 	if r, ok := native.(runtimes.Renewed); ok && now.After(in.renew) {
 		stale, pause := r.Stale(procMem(p.pid))
 		in.renew = now.Add(pause)
@@ -85,7 +85,7 @@ func (p *process) renewBound(native runtimes.Native) {
 	}
 	if forget {
 		clear(in.bound)
-		in.failed, in.forgot = false, now
+		in.failed = time.Time{}
 	}
 }
 
@@ -103,7 +103,9 @@ func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.Nativ
 	if err != nil {
 		n.unread(err)
 		n.count.Unnamed++
-		in.failed = true
+		if in.failed.IsZero() {
+			in.failed = time.Now()
+		}
 		b = runtimes.Bound{}
 	}
 	if in.bound == nil || len(in.bound) >= maxCodes {

@@ -24,9 +24,8 @@ import (
 type interpreter struct {
 	file       *mappedFile // the program or library that has it
 	process    runtimes.Process
-	failed     bool      // some functions of native frames could not be found
+	failed     time.Time // when a function of a native frame could not be found; zero if all were
 	renew      time.Time // when to check bound
-	forgot     time.Time // when bound was cleared last
 	bias       uint64
 	number     uint32 // in BPF
 	generation uint32 // bpf.Head's, of the last stack
