@@ -147,50 +147,63 @@ func (p *php) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	le := binary.LittleEndian
-	name := le.Uint64(b[phpName:])
-	var hash, file, length uint64
-	if name != 0 {
-		if hash, err = readWord(mem, name+phpHash); err != nil {
-			return nil, err
-		}
+	check, err := p.check(mem, b)
+	if err != nil {
+		return nil, err
 	}
-	h := mix(0, name)
-	internal := b[phpType] == phpInternal
-	code, count := le.Uint64(b[w.Code:]), le.Uint32(b[w.Count:])
-	if !internal {
-		file = le.Uint64(b[w.File:])
-		h = mix(mix(h, code), file)
-		h = mix(mix(h, le.Uint64(b[w.Lines:])), uint64(count))
-	}
-	if file != 0 {
-		if length, err = readWord(mem, file+phpLength); err != nil {
-			return nil, err
-		}
-		if hash, err = textHash(mem, hash, file+phpText, length); err != nil {
-			return nil, err
-		}
-	}
-	if checkOf(h, hash) != frame.Check {
+	if check != frame.Check {
 		return nil, ErrChanged
 	}
+	le := binary.LittleEndian
 	f := &Function{Size: 2}
-	if f.Name, err = phpFunctionName(mem, name, le.Uint64(b[phpScope:])); err != nil || internal {
+	f.Name, err = phpFunctionName(mem, le.Uint64(b[phpName:]), le.Uint64(b[phpScope:]))
+	if err != nil || b[phpType] == phpInternal {
 		return f, err
 	}
-	if f.File, err = phpString(mem, file); err != nil {
+	if f.File, err = phpString(mem, le.Uint64(b[w.File:])); err != nil {
 		return nil, fmt.Errorf("file name: %w", err)
 	}
+	count := le.Uint32(b[w.Count:])
 	if count == 0 || count > maxCode/phpInstr {
 		return nil, fmt.Errorf("%d instructions", count)
 	}
 	f.Size = count * phpInstr
-	instrs, err := readAt(mem, code, int(f.Size))
+	instrs, err := readAt(mem, le.Uint64(b[w.Code:]), int(f.Size))
 	if err != nil {
 		return nil, fmt.Errorf("instructions: %w", err)
 	}
 	f.Lines = phpLines(instrs)
 	return f, nil
+}
+
+// check returns the hash that BPF makes of a function: php_function in bpf/php.h.
+func (p *php) check(mem io.ReaderAt, function []byte) (uint32, error) {
+	w, le := &p.walk, binary.LittleEndian
+	name := le.Uint64(function[phpName:])
+	h := mix(0, name)
+	var texts uint64
+	var err error
+	if name != 0 {
+		if texts, err = readWord(mem, name+phpHash); err != nil {
+			return 0, err
+		}
+	}
+	if function[phpType] == phpInternal {
+		return checkOf(h, texts), nil
+	}
+	file := le.Uint64(function[w.File:])
+	h = mix(mix(h, le.Uint64(function[w.Code:])), file)
+	h = mix(mix(h, le.Uint64(function[w.Lines:])), uint64(le.Uint32(function[w.Count:])))
+	if file != 0 {
+		n, err := readWord(mem, file+phpLength)
+		if err != nil {
+			return 0, err
+		}
+		if texts, err = textHash(mem, texts, file+phpText, n); err != nil {
+			return 0, err
+		}
+	}
+	return checkOf(h, texts), nil
 }
 
 // phpLines returns the lines of instructions.

@@ -108,7 +108,13 @@ func FuzzPHPFunction(f *testing.F) {
 		}
 		p := &php{walk: v.walk}
 		p.walk.FunctionSize = v.walk.Lines + 8
-		fn, err := p.Function(memory{0x1000: b}, Interpreted{Code: 0x1000, Check: check})
+		mem := memory{0x1000: b}
+		if function, err := readAt(mem, 0x1000, int(p.walk.FunctionSize)); err == nil {
+			if c, err := p.check(mem, function); err == nil {
+				check = c // most changes would only be those
+			}
+		}
+		fn, err := p.Function(mem, Interpreted{Code: 0x1000, Check: check})
 		if err == nil && (len(fn.Name) > 2*maxName || len(fn.File) > maxName || fn.Size > maxCode) {
 			t.Fatalf("a name of %d bytes, a file's of %d, code of %d", len(fn.Name), len(fn.File), fn.Size)
 		}

@@ -16,25 +16,16 @@ func (p *python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error)
 	if err != nil {
 		return nil, err
 	}
+	check, err := p.check(mem, b)
+	if err != nil {
+		return nil, err
+	}
+	if check != frame.Check {
+		return nil, ErrChanged
+	}
 	le := binary.LittleEndian
 	name, file, lines := le.Uint64(b[w.Name:]), le.Uint64(b[w.File:]), le.Uint64(b[w.Lines:])
 	first := le.Uint32(b[w.FirstLine:])
-	hash, err := readWord(mem, name+uint64(w.StringHash))
-	if err != nil {
-		return nil, err
-	}
-	n, err := readWord(mem, file+uint64(w.StringHash)-8)
-	if err != nil {
-		return nil, err
-	}
-	texts, err := textHash(mem, hash, file+uint64(w.StringData), n)
-	if err != nil {
-		return nil, err
-	}
-	h := mix(mix(mix(uint64(first), file), lines), name)
-	if checkOf(h, texts) != frame.Check {
-		return nil, ErrChanged
-	}
 	f := &Function{}
 	if f.Name, err = p.objects.name(mem, frame.Code, name); err != nil {
 		return nil, fmt.Errorf("name: %w", err)
@@ -51,6 +42,25 @@ func (p *python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error)
 	}
 	f.Lines = p.objects.lines.decode(table, int32(first), f.Size)
 	return f, nil
+}
+
+// check returns the hash that BPF makes of a part of a code object: python_check in bpf/python.h.
+func (p *python) check(mem io.ReaderAt, code []byte) (uint32, error) {
+	w, le := &p.walk, binary.LittleEndian
+	name, file := le.Uint64(code[w.Name:]), le.Uint64(code[w.File:])
+	h := mix(mix(uint64(le.Uint32(code[w.FirstLine:])), file), le.Uint64(code[w.Lines:]))
+	texts, err := readWord(mem, name+uint64(w.StringHash))
+	if err != nil {
+		return 0, err
+	}
+	n, err := readWord(mem, file+uint64(w.StringHash)-8)
+	if err != nil {
+		return 0, err
+	}
+	if texts, err = textHash(mem, texts, file+uint64(w.StringData), n); err != nil {
+		return 0, err
+	}
+	return checkOf(mix(h, name), texts), nil
 }
 
 func mix(h, v uint64) uint64 {

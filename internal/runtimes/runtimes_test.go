@@ -289,7 +289,13 @@ func FuzzFunction(f *testing.F) {
 			return
 		}
 		p := &python{walk: l.walk, objects: l.objects}
-		fn, err := p.Function(memory{0x1000: b}, Interpreted{Code: 0x1000, Check: check})
+		mem := memory{0x1000: b}
+		if code, err := readAt(mem, 0x1000+uint64(l.walk.CodeAt), int(l.walk.CodeSize)); err == nil {
+			if c, err := p.check(mem, code); err == nil {
+				check = c // most changes would only be those
+			}
+		}
+		fn, err := p.Function(mem, Interpreted{Code: 0x1000, Check: check})
 		if err == nil && (len(fn.Name) > maxName || len(fn.File) > maxName || fn.Size > 2*maxCode) {
 			t.Fatalf("a name of %d bytes, a file's of %d, code of %d", len(fn.Name), len(fn.File), fn.Size)
 		}
