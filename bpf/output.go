@@ -73,8 +73,7 @@ func ParseHead(b []byte) (h Head, ok bool) {
 	}
 	le := binary.LittleEndian
 	h = Head{End: End(le.Uint32(b)), TGID: le.Uint32(b[4:]), Exec: le.Uint32(b[8:]), Frames: le.Uint32(b[12:]),
-		Stack: le.Uint32(b[16:]), Interpreted: le.Uint32(b[20:]),
-		Generation: le.Uint32(b[24:])}
+		Stack: le.Uint32(b[16:]), Interpreted: le.Uint32(b[20:]), Generation: le.Uint32(b[24:])}
 	n := uint64(h.Frames)*8 + uint64(h.Interpreted)*16
 	if h.Copy = h.Frames == 0 && h.End != EndNoUser; h.Copy {
 		n = uint64(CopyAhead) + uint64(h.Stack)

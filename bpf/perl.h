@@ -148,6 +148,8 @@ __attribute__((noinline)) int perl_frame(__u32 slot)
 		}
 		w->instr = caller;
 	}
+	if (statement - w->interpreter < PERL_SIZE && w->code_object == PERL_MAIN)
+		w->code_object = 0; /* it does not run yet */
 	w->statement = statement;
 	return 0;
 }
