@@ -37,17 +37,18 @@ static inline_always int wakes(struct copy_room *c)
 	return 1;
 }
 
-/* The interval between two wake-ups for names of functions, in ns: a function may be gone soon. */
-#define NAMES_INTERVAL 5000000
+/* The intervals between two wake-ups for new functions and for new blocks of code, in ns. */
+#define FUNCTIONS_INTERVAL 5000000
+#define BLOCKS_INTERVAL 50000000
 
-/* may_wake reports whether a stack with a function that is new on this CPU wakes the recorder, to read its name. */
-static inline_always int may_wake(void)
+/* may_wake reports whether a stack with something new on this CPU wakes the recorder, to read its name. */
+static inline_always int may_wake(struct walk *w)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct copy_room *c = bpf_map_lookup_elem(&copies, &cpu);
 	__u64 now = bpf_ktime_get_ns();
 
-	if (!c || now - c->woken < NAMES_INTERVAL)
+	if (!c || now - c->woken < (w->new_code & NEW_FUNCTION ? FUNCTIONS_INTERVAL : BLOCKS_INTERVAL))
 		return 0;
 	c->woken = now;
 	return 1;

@@ -72,8 +72,8 @@ static inline_always int java_step(__u32 slot)
 	if (at >= w->out.head.frames || at >= MAX_FRAMES)
 		return 1;
 	fp = w->fps[at];
-	if (fp & BLOB_FRAME)
-		see(w, w->out.frames[at] / JAVA_BLOCK, w->out.head.generation);
+	if (fp & BLOB_FRAME && see(w, w->out.frames[at] / JAVA_BLOCK, w->out.head.generation))
+		w->new_code |= NEW_FUNCTION;
 	if (fp & INTERPRETED_FRAME && java_frame(slot))
 		return 1;
 	w->number = at + 1;

@@ -151,22 +151,23 @@ static inline_always int add_text(struct walk *w, __u64 *hash, __u64 text, __u64
 }
 
 /*
- * see notes that a stack has a part of some code: the recorder is woken for what is new. Some new code, of the same hash as
- * other code, has to wait until the recorder is woken for another reason. After an epoch, all code is new again.
+ * see notes that a stack has a part of some code, and returns whether that is new: the recorder is woken for it. Some new
+ * code, of the same hash as other code, has to wait until the recorder is woken for another reason. After an epoch, all
+ * code is new again.
  */
-static inline_always void see(struct walk *w, __u64 code, __u64 part)
+static inline_always int see(struct walk *w, __u64 code, __u64 part)
 {
 	__u64 at = mix(mix(0, code), part) % KNOWN_CODES;
 	__u8 now = w->codes_epoch + 1;
 
 	if (w->codes[at] == now)
-		return;
+		return 0;
 	w->codes[at] = now;
-	w->new_code = 1;
-	if (++w->codes_seen < KNOWN_CODES / 8)
-		return;
-	w->codes_seen = 0;
-	w->codes_epoch++;
+	if (++w->codes_seen >= KNOWN_CODES / 8) {
+		w->codes_seen = 0;
+		w->codes_epoch++;
+	}
+	return 1;
 }
 
 /* add_frame stores the interpreted frame with w->code_object, and returns 1 if there is no room. */
@@ -184,8 +185,8 @@ __attribute__((noinline)) int add_frame(__u32 slot)
 	w->out.words[at] = w->code_object;
 	w->out.words[at + 1] = (__u64)w->check << 32 | w->place;
 	w->out.head.interpreted++;
-	if (!w->seen_before)
-		see(w, w->code_object & ((1ULL << NATIVE_SHIFT) - 1), w->check);
+	if (!w->seen_before && see(w, w->code_object & ((1ULL << NATIVE_SHIFT) - 1), w->check))
+		w->new_code |= NEW_FUNCTION;
 	return 0;
 }
 

@@ -125,6 +125,12 @@ struct known_thread {
 };
 
 #define OBJECT 256       /* bytes of an object of an interpreter */
+/*
+ * What is new in a stack. The names of functions are read soon, because these may be gone soon. A block of V8's code has
+ * functions that are inlined, which a program that V8 compiles all the time makes all the time.
+ */
+enum { NEW_FUNCTION = 1, NEW_BLOCK = 2 };
+
 #define KNOWN_CODES 32768 /* numbers of hashes of code objects */
 #define KNOWN_CHECKS 2048 /* functions that were seen last */
 
@@ -168,7 +174,7 @@ struct walk {
 	struct blob blob; /* of the previous frame */
 	__u64 unloaded;   /* of Java: address of the number of classes that were unloaded; 0: unknown */
 	__u32 runtime;    /* the process's in runtimes; 0: none */
-	__u32 new_code;   /* a stack had a code object that is not in codes; the recorder is not woken yet */
+	__u32 new_code;   /* NEW_FUNCTION and NEW_BLOCK: a stack had one, and the recorder is not woken yet */
 	__u64 tls;        /* address of the thread's own data */
 	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame; of Perl: for perl_frame; of the others: frame */
 	__u64 last_frame; /* of Ruby and Perl: where the list of frames ends */

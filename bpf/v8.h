@@ -154,8 +154,8 @@ static inline_always int v8_frame(__u32 slot)
 		if (w->code_object)
 			v8_check(slot);
 		if (w->code_object && w->check) {
-			if (w->bytecode)
-				see(w, w->code_object, w->block);
+			if (w->bytecode && see(w, w->code_object, w->block))
+				w->new_code |= NEW_BLOCK;
 			if (w->bytecode && w->bytecode != w->data)
 				w->place = 0; /* compiled code: its frames have other values there */
 			w->code_object |= n << NATIVE_SHIFT;

@@ -195,7 +195,7 @@ static inline_always void send_frames(void *ctx, struct walk *w)
 	keep_whole(size);
 	if (size > sizeof(struct head) + sizeof(w->out.words))
 		return;
-	if (w->new_code && may_wake()) {
+	if (w->new_code && may_wake(w)) {
 		w->new_code = 0;
 		bpf_perf_event_output(ctx, &waking, BPF_F_CURRENT_CPU, &w->out.head, size);
 	} else {

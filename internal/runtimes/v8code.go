@@ -29,14 +29,13 @@ func (v *v8Process) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 // Function reads the function of a SharedFunctionInfo from a process's memory. The garbage collector may move what
 // belongs to it meanwhile: so it is read twice.
 func (v *v8Process) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
-	h := v.heap(mem)
 	const tries = 3
-	last, err := v.read(h, f)
+	last, err := v.read(v.heap(v.pages.of(mem)), f)
 	for range tries {
 		if errors.Is(err, ErrChanged) {
 			return nil, err
 		}
-		fn, e := v.read(h, f)
+		fn, e := v.read(v.heap(v.pages.of(mem)), f)
 		if e == nil && err == nil && reflect.DeepEqual(fn, last) {
 			return fn, nil
 		}
