@@ -78,14 +78,14 @@ func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
 	if !ok || head.kind == v.layout.baseline && !f.Has {
 		return nil // it does not say whose it is
 	}
-	c := &v8Code{v8Head: head}
+	c, near := &v8Code{v8Head: head}, v.heap(v.pages.of(h.mem))
 	switch {
 	case c.kind > v.layout.baseline:
-		if c.optimized = v.optimized(h, &head); c.optimized != nil {
+		if c.optimized = v.optimized(near, &head); c.optimized != nil {
 			c.owner = c.optimized.functions[v8Outer].Check
 		}
 	case c.kind == v.layout.baseline:
-		c.baseline, c.owner = v.baseline(h, &head), f.Passed.Check
+		c.baseline, c.owner = v.baseline(near, &head), f.Passed.Check
 	}
 	if again, err := v.head(h, head.stream); err != nil || again != head {
 		return nil // the garbage collector has moved some of it meanwhile
