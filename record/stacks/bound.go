@@ -22,14 +22,14 @@ func (n *interpreted) applies(pid int32, head *bpf.Head) bool {
 }
 
 // bind returns a stack's words with the functions that its native frames run: in the place of generated code, or after
-// the frame that runs them. n.list is what BPF has passed for the frames, in their order.
-func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, time uint64) []byte {
+// the frame that runs them. n.list is what BPF has passed for the frames, in their order; generation is bpf.Head's.
+func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, generation uint32, time uint64) []byte {
 	n.words = n.words[:0]
 	p.renewBound(native)
 	passed := n.list
 	for i := 0; i < len(frames); i += 8 {
 		word := frames[i : i+8]
-		f := runtimes.NativeFrame{IP: binary.LittleEndian.Uint64(word), Generation: p.space.interpreter.generation}
+		f := runtimes.NativeFrame{IP: binary.LittleEndian.Uint64(word), Generation: generation}
 		if i > 0 {
 			f.IP-- // a return address
 		}
@@ -69,8 +69,7 @@ func (n *interpreted) walked(u *unresolvedSample, words []byte) []byte {
 		return words
 	}
 	n.list = n.list[:0]
-	u.space.interpreter.generation = u.head.Generation
-	return n.bind(p, native, words, u.time)
+	return n.bind(p, native, words, u.head.Generation, u.time)
 }
 
 // renewBound forgets the functions of native frames if some may be others now, and once a second if some could not be

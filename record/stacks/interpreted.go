@@ -22,15 +22,14 @@ import (
 
 // interpreter is the runtime of an address space whose functions are named.
 type interpreter struct {
-	file       *mappedFile // the program or library that has it
-	process    runtimes.Process
-	failed     time.Time // when a function of a native frame could not be found; zero if all were
-	renew      time.Time // when to check bound
-	bias       uint64
-	number     uint32 // in BPF
-	generation uint32 // bpf.Head's, of the last stack
-	codes      map[codeID]place
-	bound      map[runtimes.NativeFrame]runtimes.Bound // of a runtimes.Native
+	file    *mappedFile // the program or library that has it
+	process runtimes.Process
+	failed  time.Time // when a function of a native frame could not be found; zero if all were
+	renew   time.Time // when to check bound
+	bias    uint64
+	number  uint32 // in BPF
+	codes   map[codeID]place
+	bound   map[runtimes.NativeFrame]runtimes.Bound // of a runtimes.Native
 }
 
 // codeID identifies a code object of an address space.
@@ -138,8 +137,7 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 	in := p.space.interpreter
 	n.decode(data[8*head.Frames:][:16*head.Interpreted])
 	if native, ok := in.process.(runtimes.Native); ok {
-		in.generation = head.Generation
-		return n.bind(p, native, frames, time)
+		return n.bind(p, native, frames, head.Generation, time)
 	}
 	natives := in.calls(frames)
 	// The first native frame may be missing, if its interpreted frame is not known yet or it is in the part of the
