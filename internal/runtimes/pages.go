@@ -1,13 +1,15 @@
 package runtimes
 
-import "io"
+import (
+	"io"
+	"sync"
+)
 
 // pages reads memory in pages, each once: objects that refer to each other are often near each other, and a system call
 // for each word takes most of the time. What it returns is as old as its first use.
 type pages struct {
 	mem   io.ReaderAt
-	known map[uint64][]byte // by address
-	free  [][]byte
+	known map[uint64]*page // by address
 }
 
 const (
@@ -15,28 +17,32 @@ const (
 	maxPages = 64
 )
 
-// of makes the pages those of a process's memory as it is now.
-func (p *pages) of(mem io.ReaderAt) *pages {
-	p.mem = mem
+type page [pageSize]byte
+
+var pagePool = sync.Pool{New: func() any { return new(page) }}
+
+// newPages returns the pages of a process's memory, which have to be released.
+func newPages(mem io.ReaderAt) *pages { return &pages{mem, map[uint64]*page{}} }
+
+// release frees the pages.
+func (p *pages) release() {
 	for _, b := range p.known {
-		p.free = append(p.free, b)
+		pagePool.Put(b)
 	}
 	clear(p.known)
-	return p
 }
 
 // ReadAt implements io.ReaderAt. More than a page is read directly, and what is in pages that cannot be read as a whole.
 func (p *pages) ReadAt(b []byte, addr int64) (int, error) {
 	at := uint64(addr) &^ (pageSize - 1)
-	off := uint64(addr) - at
-	page := p.known[at]
-	if page == nil && len(b) < pageSize && len(p.known) < maxPages {
-		page = p.read(at)
+	known := p.known[at]
+	if known == nil && len(b) < pageSize && len(p.known) < maxPages {
+		known = p.read(at)
 	}
-	if page == nil {
+	if known == nil {
 		return p.mem.ReadAt(b, addr)
 	}
-	n := copy(b, page[off:])
+	n := copy(b, known[uint64(addr)-at:])
 	if n == len(b) {
 		return n, nil
 	}
@@ -45,18 +51,12 @@ func (p *pages) ReadAt(b []byte, addr int64) (int, error) {
 }
 
 // read reads a page, nil if that is not possible.
-func (p *pages) read(at uint64) []byte {
-	if len(p.free) == 0 {
-		p.free = append(p.free, make([]byte, pageSize))
-	}
-	page := p.free[len(p.free)-1]
-	if _, err := p.mem.ReadAt(page, int64(at)); err != nil {
+func (p *pages) read(at uint64) *page {
+	b := pagePool.Get().(*page)
+	if _, err := p.mem.ReadAt(b[:], int64(at)); err != nil {
+		pagePool.Put(b)
 		return nil
 	}
-	p.free = p.free[:len(p.free)-1]
-	if p.known == nil {
-		p.known = map[uint64][]byte{}
-	}
-	p.known[at] = page
-	return page
+	p.known[at] = b
+	return b
 }

@@ -24,7 +24,7 @@ func TestPages(t *testing.T) {
 	}
 	reads := 0
 	mem := countedMemory{memory{0x10000: whole, 0x20000: whole[:100], 0x40000: whole}, &reads}
-	p := (&pages{}).of(mem)
+	p := newPages(mem)
 	for _, c := range []struct {
 		name    string
 		addr    int64
@@ -57,7 +57,8 @@ func TestPages(t *testing.T) {
 	if p.ReadAt(b, 0x10008); b[0] == 77 {
 		t.Error("a page was read again")
 	}
-	if p.of(mem).ReadAt(b, 0x10008); b[0] != 77 {
+	p.release()
+	if p.ReadAt(b, 0x10008); b[0] != 77 {
 		t.Error("an old page was used again")
 	}
 }

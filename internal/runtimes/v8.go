@@ -83,7 +83,6 @@ type v8Process struct {
 	scripts v8Scripts
 	codes   v8Codes
 	types   map[uint64]uint16 // by map, of objects whose maps never change
-	pages   pages             // reused
 }
 
 // heap returns the heap of a process, whose memory is mem.

@@ -30,12 +30,12 @@ func (v *v8Process) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 // belongs to it meanwhile: so it is read twice.
 func (v *v8Process) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	const tries = 3
-	last, err := v.read(v.heap(v.pages.of(mem)), f)
+	last, err := v.read(mem, f)
 	for range tries {
 		if errors.Is(err, ErrChanged) {
 			return nil, err
 		}
-		fn, e := v.read(v.heap(v.pages.of(mem)), f)
+		fn, e := v.read(mem, f)
 		if e == nil && err == nil && reflect.DeepEqual(fn, last) {
 			return fn, nil
 		}
@@ -76,7 +76,10 @@ func (v *v8Process) shared(h *v8Heap, object uint64) (s v8Shared, err error) {
 }
 
 // read reads a function once.
-func (v *v8Process) read(h *v8Heap, f Interpreted) (*Function, error) {
+func (v *v8Process) read(mem io.ReaderAt, f Interpreted) (*Function, error) {
+	p := newPages(mem)
+	defer p.release()
+	h := v.heap(p)
 	s, err := v.shared(h, f.Code)
 	if err != nil {
 		return nil, err

@@ -78,7 +78,9 @@ func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
 	if !ok || head.kind == v.layout.baseline && !f.Has {
 		return nil // it does not say whose it is
 	}
-	c, near := &v8Code{v8Head: head}, v.heap(v.pages.of(h.mem))
+	c, p := &v8Code{v8Head: head}, newPages(h.mem)
+	defer p.release()
+	near := v.heap(p)
 	switch {
 	case c.kind > v.layout.baseline:
 		if c.optimized = v.optimized(near, &head); c.optimized != nil {
