@@ -35,6 +35,8 @@ type Bound struct {
 	Others []Interpreted
 	// Replaces means that the functions take the frame's place. Otherwise they follow it, as its callers.
 	Replaces bool
+	// Partial means that not all could be read: Bind may return more a second later.
+	Partial bool
 }
 
 // Renewed is a runtime whose generated code makes way for other code.

@@ -16,8 +16,8 @@ type v8Baseline struct {
 
 // baseline reads what code was made from, nil if that is not known.
 func (v *v8Process) baseline(h *v8Heap, c *v8Head) *v8Baseline {
-	bytecode := h.bytecodeOf(c.object)
-	if bytecode == 0 || len(v.bytecodes) == 0 {
+	bytecode, err := h.bytecodeOf(c.object)
+	if err != nil || bytecode == 0 || len(v.bytecodes) == 0 {
 		return nil
 	}
 	length, err := h.word(bytecode, 8)

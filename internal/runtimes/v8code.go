@@ -16,8 +16,8 @@ import (
 // has inlined, also where its frame is not made yet.
 func (v *v8Process) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	if f.Generated {
-		if list, all := v.generated(v.heap(mem), f); len(list) > 0 {
-			return Bound{Functions: list, Others: all, Replaces: true}, nil
+		if b := v.generated(v.heap(mem), f); len(b.Functions) > 0 {
+			return b, nil
 		}
 	}
 	if !f.Has {
@@ -92,7 +92,10 @@ func (v *v8Process) read(mem io.ReaderAt, f Interpreted) (*Function, error) {
 		return nil, fmt.Errorf("name: %w", err)
 	}
 	fn := &Function{Name: name, File: h.scriptFile(s.script), Size: 2}
-	code := h.bytecodeOf(s.data)
+	code, err := h.bytecodeOf(s.data)
+	if err != nil {
+		return nil, fmt.Errorf("bytecode: %w", err)
+	}
 	positions := []v8Position{{0, start}}
 	if code != 0 {
 		size, err := h.word(code, 8)
@@ -225,8 +228,12 @@ func (h *v8Heap) scriptFile(script uint64) string {
 	return name
 }
 
-// bytecodeOf returns the BytecodeArray of a function, 0 if it is not known: data is it, or compiled code that has it.
-func (h *v8Heap) bytecodeOf(data uint64) uint64 {
+// bytecodeOf returns the BytecodeArray of a function, 0 if it has none: data is it, or compiled code that has it. The
+// error is that of an object that cannot be read now, which the garbage collector may be moving.
+func (h *v8Heap) bytecodeOf(data uint64) (uint64, error) {
+	if !isObject(data) {
+		return 0, nil
+	}
 	t, err := h.typeOf(data)
 	if err == nil && t == h.codeType {
 		if data, err = h.word(data, h.bytecode); err == nil {
@@ -234,9 +241,9 @@ func (h *v8Heap) bytecodeOf(data uint64) uint64 {
 		}
 	}
 	if err != nil || t != h.bytecodeType {
-		return 0
+		return 0, err
 	}
-	return data
+	return data, nil
 }
 
 // v8Position is the position in the source that bytecode from an offset on is from.

@@ -92,6 +92,9 @@ func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
 	if again, err := v.head(h, head.stream); err != nil || again != head {
 		return nil // the garbage collector has moved some of it meanwhile
 	}
+	if c.optimized != nil && c.optimized.partial {
+		return c
+	}
 	if v.codes.known.Len() >= maxV8Codes {
 		v.codes = v8Codes{streamMap: v.codes.streamMap}
 	}
@@ -192,20 +195,20 @@ func (v *v8Process) head(h *v8Heap, stream uint64) (c v8Head, err error) {
 	return c, nil
 }
 
-// generated returns the functions of a frame in generated code, and those whose names are needed sooner or later: none
-// if the code is not known.
-func (v *v8Process) generated(h *v8Heap, f NativeFrame) (list, all []Interpreted) {
+// generated returns the functions of a frame in generated code: none if the code is not known.
+func (v *v8Process) generated(h *v8Heap, f NativeFrame) (b Bound) {
 	c := v.codeOf(h, f)
 	switch {
 	case c == nil:
 	case c.optimized != nil && f.Has && !c.runs(f): // the code has changed meanwhile, or the frame is another one's
 	case c.optimized != nil:
 		c.alone = c.alone || !f.Has
-		list = c.optimized.at(uint32(f.IP - c.instructions.Start))
-		all = c.optimized.all
+		b.Functions = c.optimized.at(uint32(f.IP - c.instructions.Start))
+		b.Others, b.Partial = c.optimized.all, c.optimized.partial
 	case c.baseline != nil && c.runs(f) && f.Passed.Off == 0:
 		f.Passed.Off = 2 * v.bytecodes.offset(c.baseline, f.IP-c.instructions.Start)
-		list = []Interpreted{f.Passed}
+		b.Functions = []Interpreted{f.Passed}
 	}
-	return list, all
+	b.Replaces = len(b.Functions) > 0
+	return b
 }

@@ -14,6 +14,7 @@ type v8Optimized struct {
 	inlined   []v8Inlined
 	functions map[int32]*v8Bytecode // by number of the literal, v8Outer for the function itself
 	all       []Interpreted         // the functions
+	partial   bool                  // some could not be read: the garbage collector may have been moving them
 	exits     uint32                // offset of the code that leaves for the interpreter: its places are others
 }
 
@@ -33,6 +34,7 @@ type v8Inlined struct {
 // v8Bytecode is a function and the positions that its bytecode is from.
 type v8Bytecode struct {
 	Interpreted
+	read      bool         // its bytecode was
 	positions []v8Position // by source
 }
 
@@ -73,6 +75,8 @@ func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
 			object, _ := h.word(data[l.literals], v8ArrayHead+8*uint64(f))
 			if b := v.bytecode(h, object); b != nil {
 				o.functions[f] = b
+			} else {
+				o.partial = true
 			}
 		}
 	}
@@ -87,6 +91,7 @@ func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
 	o.functions[v8Outer] = b
 	for _, b := range o.functions {
 		o.all = append(o.all, b.Interpreted)
+		o.partial = o.partial || !b.read
 	}
 	return o
 }
@@ -131,7 +136,12 @@ func (v *v8Process) bytecode(h *v8Heap, shared uint64) *v8Bytecode {
 	b := v.codes.functions[k]
 	if b == nil {
 		b = &v8Bytecode{Interpreted: Interpreted{Code: k.shared, Check: k.check}}
-		if code := h.bytecodeOf(s.data); code != 0 {
+		code, err := h.bytecodeOf(s.data)
+		if err != nil {
+			return b
+		}
+		b.read = true
+		if code != 0 {
 			b.positions = h.positionsOf(code)
 			slices.SortStableFunc(b.positions, func(p, q v8Position) int { return cmp.Compare(p.source, q.source) })
 		}

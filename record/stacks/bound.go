@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"encoding/binary"
+	"maps"
 	"time"
 
 	"gperf/bpf"
@@ -84,6 +85,7 @@ func (p *process) renewBound(native runtimes.Native) {
 	}
 	if forget {
 		clear(in.bound)
+		maps.DeleteFunc(in.codes, func(_ codeID, at place) bool { return at.ip == 0 })
 		in.failed = time.Time{}
 	}
 }
@@ -102,10 +104,10 @@ func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.Nativ
 	if err != nil {
 		n.unread(err)
 		n.count.Unnamed++
-		if in.failed.IsZero() {
-			in.failed = time.Now()
-		}
 		b = runtimes.Bound{}
+	}
+	if err != nil || b.Partial {
+		in.again()
 	}
 	if in.bound == nil || len(in.bound) >= maxCodes {
 		in.bound = map[runtimes.NativeFrame]runtimes.Bound{}

@@ -24,12 +24,19 @@ import (
 type interpreter struct {
 	file    *mappedFile // the program or library that has it
 	process runtimes.Process
-	failed  time.Time // when a function of a native frame could not be found; zero if all were
+	failed  time.Time // when a function could not be found; zero if all were
 	renew   time.Time // when to check bound
 	bias    uint64
 	number  uint32 // in BPF
 	codes   map[codeID]place
 	bound   map[runtimes.NativeFrame]runtimes.Bound // of a runtimes.Native
+}
+
+// again notes that something could not be found: renewBound makes another try possible a second later.
+func (in *interpreter) again() {
+	if in.failed.IsZero() {
+		in.failed = time.Now()
+	}
 }
 
 // codeID identifies a code object of an address space.
@@ -249,7 +256,9 @@ func (in *interpreter) runs(ip uint64, returned bool) bool {
 func (n *interpreted) at(p *process, in *interpreter, f runtimes.Interpreted) place {
 	at, ok := in.codes[codeID{f.Code, f.Check}]
 	if !ok {
-		at = n.read(p.pid, in, f)
+		if at = n.read(p.pid, in, f); at.ip == 0 {
+			in.again()
+		}
 		if len(in.codes) >= maxCodes {
 			clear(in.codes)
 		}
