@@ -32,7 +32,8 @@ func (p *pages) release() {
 	clear(p.known)
 }
 
-// ReadAt implements io.ReaderAt. More than a page is read directly, and what is in pages that cannot be read as a whole.
+// ReadAt implements io.ReaderAt. More than a page is read directly, and what is in pages that cannot be read as a
+// whole.
 func (p *pages) ReadAt(b []byte, addr int64) (int, error) {
 	at := uint64(addr) &^ (pageSize - 1)
 	known := p.known[at]
