@@ -65,28 +65,26 @@ func TestScenarioUnloadedClasses(t *testing.T) {
 	}
 }
 
-// checkFreed records a program whose functions keep_N make functions, and fails if one has another number or another
-// line than N % 2 + 1.
+// checkFreed records a program whose functions keep_N make functions, and fails if more than 5 % of these have another
+// number or another line than N % 2 + 1: names that have not changed for a while are read again only now and then.
 func checkFreed(t *testing.T, command ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	r := mustRecord(t, dir, append(strings.Fields("-o f.data -e cpu-clock -F 499 -g --"), command...)...)
-	right := 0
+	right, wrong := 0, []knownCall(nil)
 	for _, stack := range functionStacks(t, filepath.Join(dir, "f.data")) {
-		made, wrong := madeBy(stack)
-		if wrong != nil {
-			t.Errorf("%s: %+v in %+v", command[0], *wrong, stack)
-			break
+		made, other := madeBy(stack)
+		if right += made; other != nil {
+			wrong = append(wrong, *other)
 		}
-		right += made
 	}
-	t.Logf("%s: %d functions", command[0], right)
-	if right < 100 {
-		t.Errorf("%s: only %d functions that were freed have names\n%s", command[0], right, r.stderr)
+	t.Logf("%s: %d functions, %d of them wrong", command[0], right+len(wrong), len(wrong))
+	if right < 100 || 20*len(wrong) > right+len(wrong) {
+		t.Errorf("%s: %d functions are right, %d wrong: %+v\n%s", command[0], right, len(wrong), wrong, r.stderr)
 	}
 }
 
-// madeBy counts the functions of a stack that a function keep_N has made, and returns one that is wrong.
+// madeBy counts the functions of a stack that a function keep_N has made up to one that is wrong, which it returns.
 func madeBy(stack []knownCall) (made int, wrong *knownCall) {
 	n := -1
 	for _, c := range stack {
@@ -99,7 +97,6 @@ func madeBy(stack []knownCall) (made int, wrong *knownCall) {
 		if numbers == nil && strings.Count(c.file, "eval()'d") < 2 || n < 0 { // PHP's names have no number
 			continue
 		}
-		made++
 		for _, m := range numbers {
 			if m[1] != strconv.Itoa(n) {
 				return made, &stack[i]
@@ -108,6 +105,7 @@ func madeBy(stack []knownCall) (made int, wrong *knownCall) {
 		if c.line != n%2+1 {
 			return made, &stack[i]
 		}
+		made++
 	}
 	return made, nil
 }
