@@ -47,12 +47,13 @@ const (
 )
 
 const (
-	perlNamed   = 0x8000    // perlCodeFlags: the function has a name of its own
-	perlHasName = 0x2000000 // perlFlags: the package has a name
-	perlUTF8    = 1         // flag after the text of a name: it is UTF-8, otherwise Latin-1
-	perlLines   = 256       // see bpf/perl.h
-	perlIsMain  = 1
-	perlIsText  = 2
+	perlNamed    = 0x8000    // perlCodeFlags: the function has a name of its own
+	perlHasName  = 0x2000000 // perlFlags: the package has a name
+	perlUTF8     = 1         // flag after the text of a name: it is UTF-8, otherwise Latin-1
+	perlLines    = 256       // see bpf/perl.h
+	perlTextSize = 16        // PERL_TEXT_BYTES there
+	perlIsMain   = 1
+	perlIsText   = 2
 )
 
 // mayHavePerl reports whether a file, by its name, may have an interpreter: perl, perl5.36.0, libperl.so.5.36.
@@ -144,7 +145,7 @@ func perlCheck(h uint64, frame Interpreted) error {
 
 // perlText reads the code of a file or of a string, which has that name.
 func perlText(mem io.ReaderAt, file uint64, frame Interpreted, name string) (*Function, error) {
-	b, err := readAt(mem, file, 16)
+	b, err := readAt(mem, file, perlTextSize)
 	if err != nil {
 		return nil, err
 	}
