@@ -126,8 +126,8 @@ struct known_thread {
 
 #define OBJECT 256       /* bytes of an object of an interpreter */
 /*
- * What is new in a stack. The names of functions are read soon, because these may be gone soon. A block of V8's code has
- * functions that are inlined, which a program that V8 compiles all the time makes all the time.
+ * What is new in a stack: a function, whose name is read soon, because the function may be gone soon, or a block of V8's
+ * code, whose inlined functions can be read later. Programs that V8 compiles all the time have a new block at most samples.
  */
 enum { NEW_FUNCTION = 1, NEW_BLOCK = 2 };
 
@@ -149,6 +149,7 @@ struct known_check {
 struct walk {
 	__s64 users;           /* uprobe programs that hold this slot, or try to */
 	__u64 regs[NUM_REGS];  /* of the innermost frame */
+	struct pt_regs saved;  /* those with which the task entered the kernel */
 	__u64 compat;          /* a 32-bit task */
 	__u64 ip, sp, fp;      /* of the current frame */
 	__u64 lr;              /* its link register: 0 if unknown, or if the machine has none */

@@ -147,9 +147,16 @@ type unwindTable struct {
 }
 
 type unwindWalk struct {
-	_        structs.HostLayout
-	Users    int64
-	Regs     [33]uint64
+	_     structs.HostLayout
+	Users int64
+	Regs  [33]uint64
+	Saved struct {
+		_      structs.HostLayout
+		Regs   [31]uint64
+		Sp     uint64
+		Pc     uint64
+		Pstate uint64
+	}
 	Compat   uint64
 	Ip       uint64
 	Sp       uint64

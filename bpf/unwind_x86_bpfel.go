@@ -147,9 +147,33 @@ type unwindTable struct {
 }
 
 type unwindWalk struct {
-	_        structs.HostLayout
-	Users    int64
-	Regs     [17]uint64
+	_     structs.HostLayout
+	Users int64
+	Regs  [17]uint64
+	Saved struct {
+		_      structs.HostLayout
+		R15    uint64
+		R14    uint64
+		R13    uint64
+		R12    uint64
+		Bp     uint64
+		Bx     uint64
+		R11    uint64
+		R10    uint64
+		R9     uint64
+		R8     uint64
+		Ax     uint64
+		Cx     uint64
+		Dx     uint64
+		Si     uint64
+		Di     uint64
+		OrigAx uint64
+		Ip     uint64
+		Cs     uint64
+		Flags  uint64
+		Sp     uint64
+		Ss     uint64
+	}
 	Compat   uint64
 	Ip       uint64
 	Sp       uint64

@@ -289,7 +289,6 @@ static inline_always void keep_regs(struct walk *w, struct pt_regs *r)
 static inline_always int collect(struct walk *w, __u32 slot, int in_user)
 {
 	struct task_struct *task = bpf_get_current_task();
-	struct pt_regs saved;
 
 	w->out.head.tgid = bpf_get_current_pid_tgid() >> 32;
 	w->out.head.exec = read_field(task, self_exec_id);
@@ -299,9 +298,9 @@ static inline_always int collect(struct walk *w, __u32 slot, int in_user)
 	if (!in_user) {
 		if (read_field(task, flags) & PF_KTHREAD || !read_field(task, mm))
 			return 0;
-		if (saved_regs(task, &saved) || !in_user_mode(&saved))
+		if (saved_regs(task, &w->saved) || !in_user_mode(&w->saved))
 			return 0;
-		keep_regs(w, &saved);
+		keep_regs(w, &w->saved);
 	}
 	if (w->compat) {
 		w->out.head.end = END_COMPAT;
