@@ -17,7 +17,7 @@ enum {
 	CONTEXT_BYTES = 24,
 	FRAME_PC = 0, /* in a frame */
 	FRAME_ISEQ = 16,
-	FRAME_EP = 32, /* the environment, which begins with flags */
+	FRAME_EP = 32, /* where the flags are, in its environment */
 	ISEQ_BODY = 16, /* in an instruction sequence */
 	BODY_SIZE = 0,  /* in its body: with its type */
 	BODY_CODE = 8,
@@ -42,10 +42,11 @@ enum { RUBY_STRING = 5, RUBY_ARRAY = 7 };
 
 #define MAX_RUBY_STACK 0x10000000 /* words */
 
-#define FRAME_FINISH 0x20 /* flags: a native call began with this frame */
+/* Flags of a frame, in its environment. */
+#define FRAME_FINISH 0x20 /* a native call began with it */
 #define FRAME_NATIVE 0x80 /* it belongs to a function in C */
 
-/* ruby_context sets w->frame and w->last_frame to the frames of the current thread: w->frame is 0 if it has none. */
+/* ruby_context sets w->stack, w->frame and w->last_frame to those of the current thread: w->frame is 0 if it has none. */
 __attribute__((noinline)) int ruby_context(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
@@ -54,7 +55,7 @@ __attribute__((noinline)) int ruby_context(__u32 slot)
 
 	if (!w)
 		return 0;
-	w->frame = 0;
+	w->frame = w->envs_at = 0;
 	r = body(w);
 	if (!r || read_object(w, read_user(thread_variable(w, &r->context)), CONTEXT_BYTES))
 		return 0;
@@ -64,7 +65,32 @@ __attribute__((noinline)) int ruby_context(__u32 slot)
 	if (size > MAX_RUBY_STACK || frame < stack || frame >= stack + 8 * size)
 		return 0;
 	w->frame = frame;
+	w->stack = stack;
 	w->last_frame = stack + 8 * size - r->frame_size; /* the outermost one is a placeholder */
+	return 0;
+}
+
+/*
+ * ruby_flags reads the flags of a frame. Most environments are in the thread's stack, those of callers below: one read
+ * gets those of several frames. The others are objects. ep is where the environment has them.
+ */
+static inline_always int ruby_flags(struct walk *w, __u64 *flags, __u64 ep)
+{
+	__u64 at = ep - w->envs_at, last = ENVS - sizeof(*flags);
+
+	if (at > last) {
+		if (ep < w->stack + last || ep >= w->frame)
+			return bpf_probe_read_user(flags, sizeof(*flags), (void *)ep);
+		w->envs_at = 0; /* if that fails, envs has nothing */
+		if (bpf_probe_read_user(w->envs, ENVS, (void *)(ep - last)))
+			return 1;
+		w->envs_at = ep - last;
+		at = last;
+	}
+	keep_whole(at);
+	if (at > last)
+		return 1;
+	*flags = *(__u64 *)&w->envs[at];
 	return 0;
 }
 
@@ -90,7 +116,7 @@ __attribute__((noinline)) int ruby_frame(__u32 slot)
 	w->code_object = 0;
 	if (!w->instr || !iseq)
 		return 0;
-	if (bpf_probe_read_user(&flags, sizeof(flags), (void *)ep) || flags & FRAME_NATIVE)
+	if (ruby_flags(w, &flags, ep) || flags & FRAME_NATIVE)
 		return 0;
 	w->code_object = iseq;
 	w->place = flags & FRAME_FINISH ? FIRST_OF_CALL : 0;

@@ -125,6 +125,7 @@ struct known_thread {
 };
 
 #define OBJECT 256       /* bytes of an object of an interpreter */
+#define ENVS 512         /* bytes of environments of Ruby */
 /*
  * What is new in a stack: a function, whose name is read soon, because the function may be gone soon, or a block of V8's
  * code, whose inlined functions can be read later. Programs that V8 compiles all the time have a new block at most samples.
@@ -179,6 +180,9 @@ struct walk {
 	__u64 tls;        /* address of the thread's own data */
 	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame; of Perl: for perl_frame; of the others: frame */
 	__u64 last_frame; /* of Ruby and Perl: where the list of frames ends */
+	__u64 stack;      /* of Ruby: where the thread's begins */
+	__u64 envs_at;    /* address that envs was read from; 0: none */
+	__u8 envs[ENVS];
 	__u64 code_object;
 	__u64 instr;      /* of PHP and Ruby: address of the frame's instruction; of Perl: of its statement */
 	__u64 statement;  /* of Perl: the frame's */

@@ -223,6 +223,9 @@ type unwindWalk struct {
 	Interpreter uint64
 	Frame       uint64
 	LastFrame   uint64
+	Stack       uint64
+	EnvsAt      uint64
+	Envs        [512]uint8
 	CodeObject  uint64
 	Instr       uint64
 	Statement   uint64
