@@ -35,7 +35,7 @@ type Bound struct {
 	Others []Interpreted
 	// Replaces means that the functions take the frame's place. Otherwise they follow it, as its callers.
 	Replaces bool
-	// Partial means that not all could be read: Bind may return more a second later.
+	// Partial means that not all could be read: Bind may return more later.
 	Partial bool
 }
 

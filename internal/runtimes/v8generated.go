@@ -31,6 +31,8 @@ type v8Code struct {
 	v8Head
 	owner uint32 // the function's check, 0 if it is not known
 	alone bool   // a frame in it had none that BPF has passed
+	// partial means that some could not be read: the garbage collector may have been moving it.
+	partial bool
 	// The following are nil for other code, or if nothing is known.
 	optimized *v8Optimized
 	baseline  *v8Baseline
@@ -84,15 +86,15 @@ func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
 	switch {
 	case c.kind > v.layout.baseline:
 		if c.optimized = v.optimized(near, &head); c.optimized != nil {
-			c.owner = c.optimized.functions[v8Outer].Check
+			c.owner, c.partial = c.optimized.functions[v8Outer].Check, c.optimized.partial
 		}
 	case c.kind == v.layout.baseline:
 		c.baseline, c.owner = v.baseline(near, &head), f.Passed.Check
 	}
 	if again, err := v.head(h, head.stream); err != nil || again != head {
-		return nil // the garbage collector has moved some of it meanwhile
+		return &v8Code{partial: true}
 	}
-	if c.optimized != nil && c.optimized.partial {
+	if c.partial {
 		return c
 	}
 	if v.codes.known.Len() >= maxV8Codes {
@@ -198,13 +200,16 @@ func (v *v8Process) head(h *v8Heap, stream uint64) (c v8Head, err error) {
 // generated returns the functions of a frame in generated code: none if the code is not known.
 func (v *v8Process) generated(h *v8Heap, f NativeFrame) (b Bound) {
 	c := v.codeOf(h, f)
+	if c == nil {
+		return b
+	}
+	b.Partial = c.partial
 	switch {
-	case c == nil:
 	case c.optimized != nil && f.Has && !c.runs(f): // the code has changed meanwhile, or the frame is another one's
 	case c.optimized != nil:
 		c.alone = c.alone || !f.Has
 		b.Functions = c.optimized.at(uint32(f.IP - c.instructions.Start))
-		b.Others, b.Partial = c.optimized.all, c.optimized.partial
+		b.Others = c.optimized.all
 	case c.baseline != nil && c.runs(f) && f.Passed.Off == 0:
 		f.Passed.Off = 2 * v.bytecodes.offset(c.baseline, f.IP-c.instructions.Start)
 		b.Functions = []Interpreted{f.Passed}

@@ -14,7 +14,7 @@ type v8Optimized struct {
 	inlined   []v8Inlined
 	functions map[int32]*v8Bytecode // by number of the literal, v8Outer for the function itself
 	all       []Interpreted         // the functions
-	partial   bool                  // some could not be read: the garbage collector may have been moving them
+	partial   bool                  // v8Code's
 	exits     uint32                // offset of the code that leaves for the interpreter: its places are others
 }
 

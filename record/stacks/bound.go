@@ -2,7 +2,6 @@ package stacks
 
 import (
 	"encoding/binary"
-	"maps"
 	"time"
 
 	"gperf/bpf"
@@ -69,24 +68,20 @@ func (n *interpreted) walked(u *unresolvedSample, words []byte) []byte {
 	if !ok || p == nil || p.space != u.space {
 		return words
 	}
+	u.space.interpreter.forgetUnread()
 	n.list = n.list[:0]
 	return n.bind(p, native, words, u.head.Generation, u.time)
 }
 
-// renewBound forgets the functions of native frames if some may be others now, and once a second if some could not be
-// found.
+// renewBound forgets the functions of native frames if some may be others now.
 func (p *process) renewBound(native runtimes.Native) {
 	in, now := p.space.interpreter, time.Now()
-	forget := !in.failed.IsZero() && now.Sub(in.failed) >= time.Second
 	if r, ok := native.(runtimes.Renewed); ok && now.After(in.renew) {
 		stale, pause := r.Stale(procMem(p.pid))
 		in.renew = now.Add(pause)
-		forget = forget || stale
-	}
-	if forget {
-		clear(in.bound)
-		maps.DeleteFunc(in.codes, func(_ codeID, at place) bool { return at.ip == 0 })
-		in.failed = time.Time{}
+		if stale {
+			clear(in.bound)
+		}
 	}
 }
 
@@ -104,10 +99,10 @@ func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.Nativ
 	if err != nil {
 		n.unread(err)
 		n.count.Unnamed++
-		b = runtimes.Bound{}
+		b = runtimes.Bound{Partial: true}
 	}
-	if err != nil || b.Partial {
-		in.again()
+	if b.Partial {
+		n.again(in)
 	}
 	if in.bound == nil || len(in.bound) >= maxCodes {
 		in.bound = map[runtimes.NativeFrame]runtimes.Bound{}

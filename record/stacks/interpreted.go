@@ -24,7 +24,7 @@ import (
 type interpreter struct {
 	file    *mappedFile // the program or library that has it
 	process runtimes.Process
-	failed  time.Time // when a function could not be found; zero if all were
+	retry   retry
 	renew   time.Time // when to check bound
 	bias    uint64
 	number  uint32 // in BPF
@@ -32,10 +32,56 @@ type interpreter struct {
 	bound   map[runtimes.NativeFrame]runtimes.Bound // of a runtimes.Native
 }
 
-// again notes that something could not be found: renewBound makes another try possible a second later.
-func (in *interpreter) again() {
-	if in.failed.IsZero() {
-		in.failed = time.Now()
+// retry says when to try again what could not be read. A function may have been freed that the program makes again and
+// again, such as a closure, or it was just being moved.
+type retry struct {
+	failed time.Time     // when something could not be read first, since the last try; zero if all was
+	tried  time.Time     // the last try
+	pause  time.Duration // from failed to the next try
+}
+
+const (
+	firstPause = 10 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// fail notes that something could not be read, and reports whether that is the first time since the last try.
+func (r *retry) fail(now time.Time) bool {
+	if !r.failed.IsZero() {
+		return false
+	}
+	r.failed = now
+	r.pause = min(2*r.pause, lastPause)
+	if r.pause == 0 || now.Sub(r.tried) > lastPause {
+		r.pause = firstPause
+	}
+	return true
+}
+
+// due reports whether it is time for the next try, and notes that.
+func (r *retry) due(now time.Time) bool {
+	if r.failed.IsZero() || now.Sub(r.failed) < r.pause {
+		return false
+	}
+	r.failed, r.tried = time.Time{}, now
+	return true
+}
+
+// again tries again later what an interpreter lacks: for the samples that there are by then. The recorder is woken for
+// them.
+func (n *interpreted) again(in *interpreter) {
+	now := time.Now()
+	if in.retry.fail(now) && n.wake != nil && n.wakeAt.Before(now) {
+		n.wakeAt = now.Add(in.retry.pause)
+		time.AfterFunc(in.retry.pause, n.wake)
+	}
+}
+
+// forgetUnread makes the functions that could not be read unknown, if it is time to try them again.
+func (in *interpreter) forgetUnread() {
+	if in.retry.due(time.Now()) {
+		maps.DeleteFunc(in.codes, func(_ codeID, at place) bool { return at.ip == 0 })
+		maps.DeleteFunc(in.bound, func(_ runtimes.NativeFrame, b runtimes.Bound) bool { return b.Partial })
 	}
 }
 
@@ -106,8 +152,10 @@ type interpreted struct {
 	procs   *registry
 	set     *functions.Set
 	count   InterpretedCounts
-	carry   bool // the recording contains the files with functions
-	noCache bool // Options.NoCache
+	carry   bool      // the recording contains the files with functions
+	noCache bool      // Options.NoCache
+	wake    func()    // makes the recorder drain the rings; nil: it is not woken
+	wakeAt  time.Time // the next call of wake, or the last one
 
 	missing map[use]uint64 // mappings that the recording lacks, with the times of their first samples
 
@@ -142,6 +190,7 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 		return frames
 	}
 	in := p.space.interpreter
+	in.forgetUnread()
 	n.decode(data[8*head.Frames:][:16*head.Interpreted])
 	if native, ok := in.process.(runtimes.Native); ok {
 		return n.bind(p, native, frames, head.Generation, time)
@@ -257,7 +306,7 @@ func (n *interpreted) at(p *process, in *interpreter, f runtimes.Interpreted) pl
 	at, ok := in.codes[codeID{f.Code, f.Check}]
 	if !ok {
 		if at = n.read(p.pid, in, f); at.ip == 0 {
-			in.again()
+			n.again(in)
 		}
 		if len(in.codes) >= maxCodes {
 			clear(in.codes)

@@ -7,8 +7,10 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -195,6 +197,62 @@ func TestBindWalked(t *testing.T) {
 		if got := p.space.interpreter.describe(n.walked(u, stack)); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
+	}
+}
+
+// madeAgain is a runtime whose functions are read when they are there.
+type madeAgain struct {
+	testProcess
+	there *bool
+}
+
+func (m madeAgain) Function(_ io.ReaderAt, f runtimes.Interpreted) (*runtimes.Function, error) {
+	if !*m.there {
+		return nil, runtimes.ErrChanged
+	}
+	return &runtimes.Function{Name: fmt.Sprintf("f%x", f.Code), Size: 100}, nil
+}
+
+// TestInsertAgain reads a function again that the program had freed when it was read first.
+func TestInsertAgain(t *testing.T) {
+	n, p := testInterpreted()
+	in, there, woken := p.space.interpreter, false, make(chan bool, 10)
+	in.process = madeAgain{testProcess{0xf00}, &there}
+	n.wake = func() { woken <- true }
+	head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: 1, Interpreted: 1}
+	insert := func() int { return len(n.insert(1, 1, &head, words(0x1800, 1, 9<<32|1))) / 8 }
+	if insert() != 1 {
+		t.Error("a function that is not there")
+	}
+	<-woken
+	there = true
+	if insert() != 2 {
+		t.Error("the recorder is woken, but the function is not read again")
+	}
+	if n.count.Named != 1 || n.count.Unnamed != 1 {
+		t.Errorf("%+v", n.count)
+	}
+}
+
+// TestRetry checks when what could not be read is tried again.
+func TestRetry(t *testing.T) {
+	var r retry
+	start := time.Unix(1000, 0)
+	var tries []time.Duration
+	for at := time.Duration(0); at < 4*time.Second; at += time.Millisecond {
+		if r.due(start.Add(at)) {
+			tries = append(tries, at/time.Millisecond)
+		}
+		if at < 3*time.Second {
+			r.fail(start.Add(at))
+		}
+	}
+	if want := []time.Duration{10, 30, 70, 150, 310, 630, 1270, 2270, 3270}; !slices.Equal(tries, want) {
+		t.Errorf("tried after %d ms, want %d", tries, want)
+	}
+	later := start.Add(time.Minute)
+	if !r.fail(later) || r.fail(later) || r.due(later) || !r.due(later.Add(firstPause)) {
+		t.Error("after a time without failures, pauses do not begin again")
 	}
 }
 

@@ -151,8 +151,8 @@ func (r *Recorder) attachTracepoint(ev *event.Event, p bpf.Program) error {
 func (r *Recorder) Tracepoints() map[uint64]int { return r.tracepoints }
 
 // Attach directs the programs' output to the rings of mergers. attrs are those of the events,
-// with ids. buildIDs is true if side-band records have build IDs. wake is called when unwind
-// tables are built, on another goroutine.
+// with ids. buildIDs is true if side-band records have build IDs. wake is called on other goroutines, when unwind
+// tables are built and when functions are to be read again.
 func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool, wake func()) error {
 	for i := range attrs {
 		for _, id := range attrs[i].IDs {
@@ -169,6 +169,9 @@ func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool,
 		r.side.scanned = append(r.side.scanned, n.Ring.Read)
 	}
 	r.tables.builder = newBuilder(wake, r.opts.Affords != nil)
+	if r.names != nil && r.opts.Affords == nil {
+		r.names.wake = wake
+	}
 	return nil
 }
 
