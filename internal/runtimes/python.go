@@ -104,7 +104,7 @@ func (p *python) runs(vaddr uint64) bool { return p.eval.contain(vaddr) }
 // findPython returns the interpreter in a file, or nil if the file has none.
 func findPython(im *dso.Image) (Runtime, error) {
 	s, err := pythonSymbols(im)
-	if err != nil || s.runtime == 0 || len(s.eval) == 0 {
+	if err != nil || len(s.eval) == 0 {
 		return nil, nil
 	}
 	p := &python{eval: s.eval}
@@ -159,7 +159,7 @@ func pythonSymbols(im *dso.Image) (p pythonPlaces, err error) {
 			}
 		}
 	}
-	if p.runtime != 0 {
+	if len(p.eval) > 0 {
 		err = nil
 	}
 	return p, err
@@ -176,6 +176,10 @@ func (p *pythonPlaces) addEval(r Range) {
 
 // version returns the version: of 3.11 and later, the file has it; before, it has new functions with each version.
 func (p *pythonPlaces) version(im *dso.Image) ([2]int, error) {
+	old := fmt.Errorf("%w before 3.8", ErrVersion)
+	if p.runtime == 0 { // before 3.7
+		return [2]int{}, old
+	}
 	if p.versionAt != 0 {
 		off, ok := im.OffOfVaddr(p.versionAt)
 		if !ok {
@@ -196,7 +200,7 @@ func (p *pythonPlaces) version(im *dso.Image) ([2]int, error) {
 	case p.has38:
 		return [2]int{3, 8}, nil
 	}
-	return [2]int{}, fmt.Errorf("%w before 3.8", ErrVersion)
+	return [2]int{}, old
 }
 
 // layout sets the offsets of the interpreter whose _PyRuntime is at a vaddr.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -198,6 +199,26 @@ func withTexts(h uint64, texts ...string) uint64 {
 		}
 	}
 	return h
+}
+
+// TestPythonVersion finds the version of a Python that has no Py_Version.
+func TestPythonVersion(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		places pythonPlaces
+		want   string
+	}{
+		{"3.6", pythonPlaces{}, "[0 0] unknown version before 3.8"},
+		{"3.7", pythonPlaces{runtime: 1}, "[0 0] unknown version before 3.8"},
+		{"3.8", pythonPlaces{runtime: 1, has38: true}, "[3 8] <nil>"},
+		{"3.9", pythonPlaces{runtime: 1, has38: true, has39: true}, "[3 9] <nil>"},
+		{"3.10", pythonPlaces{runtime: 1, has38: true, has39: true, has310: true}, "[3 10] <nil>"},
+	} {
+		v, err := c.places.version(nil)
+		if got := fmt.Sprint(v, " ", err); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
 }
 
 func TestFunction(t *testing.T) {
