@@ -11,7 +11,7 @@ import (
 )
 
 // The verifier's limits for a program with all functions that it calls (MAX_BPF_STACK and MAX_CALL_FRAMES of
-// linux/filter.h and linux/bpf_verifier.h). Kernels before 6.8 round each function's stack up to 32 bytes.
+// linux/filter.h and linux/bpf_verifier.h). Old kernels, such as 5.10, round each function's stack up to 32 bytes.
 const (
 	maxStack = 512
 	maxCalls = 8

@@ -32,43 +32,8 @@ type interpreter struct {
 	bound   map[runtimes.NativeFrame]runtimes.Bound // of a runtimes.Native
 }
 
-// retry says when to try again what could not be read. A function may have been freed that the program makes again and
-// again, such as a closure, or it was just being moved.
-type retry struct {
-	failed time.Time     // when something could not be read first, since the last try; zero if all was
-	tried  time.Time     // the last try
-	pause  time.Duration // from failed to the next try
-}
-
-const (
-	firstPause = 10 * time.Millisecond
-	lastPause  = time.Second
-)
-
-// fail notes that something could not be read, and reports whether that is the first time since the last try.
-func (r *retry) fail(now time.Time) bool {
-	if !r.failed.IsZero() {
-		return false
-	}
-	r.failed = now
-	r.pause = min(2*r.pause, lastPause)
-	if r.pause == 0 || now.Sub(r.tried) > lastPause {
-		r.pause = firstPause
-	}
-	return true
-}
-
-// due reports whether it is time for the next try, and notes that.
-func (r *retry) due(now time.Time) bool {
-	if r.failed.IsZero() || now.Sub(r.failed) < r.pause {
-		return false
-	}
-	r.failed, r.tried = time.Time{}, now
-	return true
-}
-
 // again tries again later what an interpreter lacks: for the samples that there are by then. The recorder is woken for
-// them.
+// them, once for all interpreters that fail meanwhile.
 func (n *interpreted) again(in *interpreter) {
 	now := time.Now()
 	if in.retry.fail(now) && n.wake != nil && n.wakeAt.Before(now) {
@@ -79,10 +44,11 @@ func (n *interpreted) again(in *interpreter) {
 
 // forgetUnread makes the functions that could not be read unknown, if it is time to try them again.
 func (in *interpreter) forgetUnread() {
-	if in.retry.due(time.Now()) {
-		maps.DeleteFunc(in.codes, func(_ codeID, at place) bool { return at.ip == 0 })
-		maps.DeleteFunc(in.bound, func(_ runtimes.NativeFrame, b runtimes.Bound) bool { return b.Partial })
+	if in.retry.failed.IsZero() || !in.retry.due(time.Now()) { // no clock is read for most samples
+		return
 	}
+	maps.DeleteFunc(in.codes, func(_ codeID, at place) bool { return at.ip == 0 })
+	maps.DeleteFunc(in.bound, func(_ runtimes.NativeFrame, b runtimes.Bound) bool { return b.Partial })
 }
 
 // codeID identifies a code object of an address space.
