@@ -12,7 +12,7 @@ type retry struct {
 
 const (
 	firstPause = 10 * time.Millisecond
-	lastPause  = time.Second
+	lastPause  = 100 * time.Millisecond
 )
 
 // fail notes that something could not be read, and reports whether that is the first time since the last try.
