@@ -19,7 +19,8 @@ func TestRetry(t *testing.T) {
 			r.fail(start.Add(at))
 		}
 	}
-	if want := []time.Duration{10, 30, 70, 150, 250, 350, 450, 550, 650, 750, 850, 950, 1050}; !slices.Equal(tries, want) {
+	want := []time.Duration{10, 30, 70, 150, 250, 350, 450, 550, 650, 750, 850, 950, 1050}
+	if !slices.Equal(tries, want) {
 		t.Errorf("tried after %d ms, want %d", tries, want)
 	}
 	later := start.Add(time.Minute)
