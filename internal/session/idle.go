@@ -11,11 +11,14 @@ import (
 // waits: the kernel's idle loop (kernel/sched/idle.c, drivers/cpuidle), and the instruction of each
 // architecture and hypervisor that stops the CPU.
 var idleFunctions = []string{
-	"acpi_idle_", "acpi_processor_ffh_cstate_enter", "acpi_safe_halt", "arch_cpu_idle", "call_cpuidle", "cpu_do_idle",
+	"acpi_idle_", "acpi_processor_ffh_cstate_enter", "arch_cpu_idle", "call_cpuidle", "cpu_do_idle",
 	"cpu_idle", "cpu_startup_entry", "cpuidle_", "default_enter_idle", "default_idle", "do_idle", "intel_idle",
-	"mwait_idle", "native_safe_halt", "poll_idle", "psci_", "pseries_", "psw_idle", "pv_native_safe_halt",
-	"tdx_safe_halt", "tick_nohz_idle_", "xen_hypercall_sched_op", "xen_safe_halt",
+	"mwait_idle", "poll_idle", "psci_", "pseries_", "psw_idle", "tick_nohz_idle_", "xen_hypercall_sched_op",
 }
+
+// safeHalt is in the names of x86's functions that stop the CPU: native_safe_halt, acpi_safe_halt, and one for each
+// hypervisor.
+const safeHalt = "safe_halt"
 
 // SamplesCPU reports whether the event's samples show what CPUs do all the time: a clock does, and
 // so do counters of a PMU. Other events happen at certain places of the code.
@@ -41,5 +44,6 @@ func (s *Session) Idle(sample *Sample) bool {
 		s.Unnamed++
 		return false
 	}
-	return slices.ContainsFunc(idleFunctions, func(name string) bool { return strings.HasPrefix(sym.Name, name) })
+	return strings.Contains(sym.Name, safeHalt) ||
+		slices.ContainsFunc(idleFunctions, func(name string) bool { return strings.HasPrefix(sym.Name, name) })
 }
