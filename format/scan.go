@@ -53,6 +53,9 @@ func (s *scanner) read(rec *Raw) error {
 		size = compressed2Size(s.buf, s.order, size)
 	}
 	if size < HeaderSize {
+		if s.truncated() {
+			return s.gone()
+		}
 		return s.stop("a record of %d bytes, %s: what follows cannot be found", size, rec.Type)
 	}
 	if err := s.fill(size); err != nil {
@@ -120,9 +123,27 @@ func (s *scanner) short(msg string, args ...any) error {
 	case s.open:
 		return errUnfinished
 	case s.end != endless && int64(len(s.buf)) < s.end-s.pos:
-		return fmt.Errorf("file truncated while reading: the last %d bytes of records are lost", s.end-s.pos)
+		return s.gone()
 	}
 	return s.stop(msg, args...)
+}
+
+// gone is the error if the file was truncated.
+func (s *scanner) gone() error {
+	return fmt.Errorf("file truncated while reading: the last %d bytes of records are lost", s.end-s.pos)
+}
+
+// truncated reports whether the file is shorter than it was when it was opened. A read returns zeros if the file is
+// truncated at the same time.
+func (s *scanner) truncated() bool {
+	if s.open || s.end == endless {
+		return false
+	}
+	b, chunk, err := s.src.more(nil, s.end-1, 1)
+	if chunk != nil {
+		chunk.close(0)
+	}
+	return err == nil && len(b) == 0
 }
 
 // stop stops reading at unusable data.
