@@ -28,13 +28,14 @@ var refNames = []string{"_text", "_stext"}
 // maxKallsyms is the maximum size of the text in bytes; a kernel's has about 10 MB.
 const maxKallsyms = 1 << 29
 
-// usualKallsyms is the initial capacity, in symbols, enough for most kernels.
-const usualKallsyms = 1 << 18
+// Capacities, in symbols: most kernels have fewer than usualKallsyms, whose memory takes a millisecond to clear;
+// excerpts, as in archives, have a few.
+const fewKallsyms, usualKallsyms = 1 << 10, 1 << 18
 
 // ParseKallsyms reads lines of "address type name[\t[module]]" and skips others. It
 // returns ErrRestricted if all addresses are zero.
 func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
-	entries := make([]entry, 0, usualKallsyms)
+	entries := make([]entry, 0, fewKallsyms)
 	refs := make(map[string]uint64, len(refNames))
 	hidden := true
 	for sym, err := range procfs.Symbols(io.LimitReader(r, maxKallsyms)) {
@@ -46,6 +47,9 @@ func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
 			continue
 		}
 		hidden = hidden && e.start == 0
+		if len(entries) == fewKallsyms {
+			entries = slices.Grow(entries, usualKallsyms)
+		}
 		e.node = int32(len(entries) + 1)
 		entries = append(entries, e)
 		if slices.Contains(refNames, e.name) {
