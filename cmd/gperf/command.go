@@ -26,13 +26,58 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newRoot returns the tree of commands and help topics. cobra finds the command, parses its
-// flags, and generates completions; gperf prints help and errors itself, as perf does.
+// maker makes the command of a name.
+type maker struct {
+	name string
+	make func() *cobra.Command
+}
+
+func makers() []maker {
+	return []maker{{"record", recordCommand}, {"top", topCommand}, {"probe", events.ProbeCommand},
+		{"list", events.ListCommand}, {"doctor", doctorCommand}, {"report", reportCommand}, {"view", viewCommand},
+		{"script", scriptCommand}, {"diff", diffCommand}, {"annotate", annotateCommand}, {"evlist", evlistCommand},
+		{"buildid-list", buildIDCommand}, {"archive", archiveCommand}, {"push", pushCommand},
+		{"cache", about.CacheCommand}, {"completion", completionCommand}, {"version", about.VersionCommand}}
+}
+
+// newRootFor returns the tree for a command line that begins with word: with the command of this name only, because
+// making all flags of all commands takes longer than reading a small recording; else with everything.
+func newRootFor(word string, stdout, stderr io.Writer) *cobra.Command {
+	for _, m := range makers() {
+		if m.name == word {
+			root := bareRoot(stdout, stderr)
+			addCommand(root, m.make())
+			return root
+		}
+	}
+	return newRoot(stdout, stderr)
+}
+
+// newRoot returns the tree of all commands and help topics.
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	root := bareRoot(stdout, stderr)
+	for _, m := range makers() {
+		addCommand(root, m.make())
+	}
+	help := helpCommand()
+	root.SetHelpCommand(help)
+	addCommand(root, help)
+	for _, c := range topics() {
+		addCommand(root, c)
+	}
+	return root
+}
+
+// bareRoot returns a tree without commands. cobra finds the command, parses its
+// flags, and generates completions; gperf prints help and errors itself, as perf does.
+func bareRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{Use: "gperf", SilenceErrors: true, SilenceUsage: true}
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) { cli.PrintHelp(c.OutOrStdout(), c) })
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
+		setHelp(c)
+		cli.PrintHelp(c.OutOrStdout(), c)
+	})
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return cli.FlagError(c.Flags(), err) })
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if f := c.Flags().Lookup(noPager); f != nil && f.Value.String() == "false" {
@@ -44,25 +89,19 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	for _, title := range []string{cli.GroupRecord, cli.GroupAnalyse, cli.GroupFiles, cli.GroupOther} {
 		root.AddGroup(&cobra.Group{ID: title, Title: title})
 	}
-	root.AddCommand(recordCommand(), topCommand(), events.ProbeCommand(), events.ListCommand(), doctorCommand(),
-		reportCommand(), viewCommand(), scriptCommand(), diffCommand(), annotateCommand(),
-		evlistCommand(), buildIDCommand(), archiveCommand(), pushCommand(),
-		about.CacheCommand(), completionCommand(), about.VersionCommand())
-	help := helpCommand()
-	root.SetHelpCommand(help)
-	root.AddCommand(help)
-	root.AddCommand(topics()...)
-	for _, c := range root.Commands() {
-		setHelp(c)
-		cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
-			if slices.Contains(pagedCommands, c.Name()) {
-				s.Bool(noPager, false, "print to a terminal without a pager")
-			}
-			s.BoolP("help", "h", false, "print this text")
-		})
-		cli.AllowAbbreviations(c.Flags())
-	}
 	return root
+}
+
+// addCommand adds a command or help topic, and the flags that all have.
+func addCommand(root, c *cobra.Command) {
+	root.AddCommand(c)
+	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
+		if slices.Contains(pagedCommands, c.Name()) {
+			s.Bool(noPager, false, "print to a terminal without a pager")
+		}
+		s.BoolP("help", "h", false, "print this text")
+	})
+	cli.AllowAbbreviations(c.Flags())
 }
 
 // pagedCommands are the commands whose output to a terminal goes through a pager, unless this flag is given.

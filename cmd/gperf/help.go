@@ -19,6 +19,9 @@ var helpFiles embed.FS
 
 // setHelp sets the description and the examples of a command or topic.
 func setHelp(c *cobra.Command) {
+	if !c.HasParent() {
+		return
+	}
 	text, err := helpFiles.ReadFile("help/" + c.Name() + ".txt")
 	if err != nil {
 		panic(err) // TestHelpFits reads all

@@ -30,6 +30,7 @@ func TestHelpFits(t *testing.T) {
 	fits("help")
 	for _, c := range newRoot(io.Discard, io.Discard).Commands() {
 		fits("help", c.Name())
+		setHelp(c)
 		if c.Example == "" {
 			t.Errorf("the help of %s has no examples", c.Name())
 		}
@@ -40,6 +41,7 @@ func TestHelpFits(t *testing.T) {
 func TestHelpExamples(t *testing.T) {
 	root := newRoot(io.Discard, io.Discard)
 	for _, c := range root.Commands() {
+		setHelp(c)
 		for line := range strings.Lines(c.Example) {
 			words := strings.Fields(line)
 			if len(words) < 2 || words[0] != "gperf" {

@@ -42,15 +42,15 @@ func main() {
 
 // run runs a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	root := newRoot(stdout, stderr)
 	page := len(args) == 0 || args[0] != "--"+noPager
 	if !page {
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		cli.PrintHelp(stderr, root)
+		cli.PrintHelp(stderr, newRoot(stdout, stderr))
 		return exitUsage
 	}
+	root := newRootFor(args[0], stdout, stderr)
 	switch args[0] {
 	case "-h", "--help":
 		args = []string{"help"}

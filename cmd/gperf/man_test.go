@@ -23,6 +23,7 @@ func TestManPages(t *testing.T) {
 	pages := map[string]string{}
 	tree := newRoot(io.Discard, io.Discard)
 	for _, c := range append(tree.Commands(), tree) {
+		setHelp(c)
 		pages[pageName(c)+".1"] = manPage(c)
 	}
 	old, err := filepath.Glob(filepath.Join(dir, "*"))
