@@ -253,6 +253,7 @@ func TestLikeLLVM(t *testing.T) {
 	gxx := []string{"g++", "-O2", "-g", "-std=c++17", source(t, "stl.cc"), "-o", "a.out"}
 	clang := []string{"clang++", "-O2", "-g", "-std=c++17", source(t, "stl.cc"), "-o", "a.out"}
 	objcopy := func(to string) []string { return []string{"objcopy", "--compress-debug-sections=" + to, "a.out"} }
+	smallGxx, smallClang := slices.Clip(append(gxx, "-DSMALL")), slices.Clip(append(clang, "-DSMALL"))
 	for _, c := range []struct {
 		name  string
 		short bool
@@ -260,25 +261,25 @@ func TestLikeLLVM(t *testing.T) {
 		tools [][]string // commands that change a.out before the test reads it
 	}{
 		{"g++", true, gxx, nil},
-		{"g++ DWARF 4", false, append(gxx, "-gdwarf-4"), nil},
-		{"g++ DWARF 3", false, append(gxx, "-gdwarf-3", "-gstrict-dwarf"), nil},
-		{"g++ DWARF 2", false, append(gxx, "-gdwarf-2"), nil},
-		{"g++ 64-bit DWARF", false, append(gxx, "-gdwarf64"), nil},
-		{"g++ type units", false, append(gxx, "-fdebug-types-section"), nil},
-		{"g++ sections", false, append(gxx, "-ffunction-sections", "-Wl,--gc-sections"), nil},
-		{"g++ lto", false, append(gxx, "-flto"), nil},
-		{"g++ zlib", false, gxx, [][]string{objcopy("zlib")}},
-		{"g++ zdebug", false, gxx, [][]string{objcopy("zlib-gnu")}},
-		{"g++ dwz", false, gxx, [][]string{{"dwz", "a.out"}}},
-		{"g++ split", true, append(gxx, "-gsplit-dwarf"), nil},
-		{"g++ split DWARF 4", false, append(gxx, "-gsplit-dwarf", "-gdwarf-4"), nil},
+		{"g++ DWARF 4", false, append(smallGxx, "-gdwarf-4"), nil},
+		{"g++ DWARF 3", false, append(smallGxx, "-gdwarf-3", "-gstrict-dwarf"), nil},
+		{"g++ DWARF 2", false, append(smallGxx, "-gdwarf-2"), nil},
+		{"g++ 64-bit DWARF", false, append(smallGxx, "-gdwarf64"), nil},
+		{"g++ type units", false, append(smallGxx, "-fdebug-types-section"), nil},
+		{"g++ sections", false, append(smallGxx, "-ffunction-sections", "-Wl,--gc-sections"), nil},
+		{"g++ lto", false, append(smallGxx, "-flto"), nil},
+		{"g++ zlib", false, smallGxx, [][]string{objcopy("zlib")}},
+		{"g++ zdebug", false, smallGxx, [][]string{objcopy("zlib-gnu")}},
+		{"g++ dwz", false, smallGxx, [][]string{{"dwz", "a.out"}}},
+		{"g++ split", true, append(smallGxx, "-gsplit-dwarf"), nil},
+		{"g++ split DWARF 4", false, append(smallGxx, "-gsplit-dwarf", "-gdwarf-4"), nil},
 		{"clang", true, clang, nil},
-		{"clang DWARF 4", false, append(clang, "-gdwarf-4"), nil},
-		{"clang split", false, append(clang, "-gsplit-dwarf"), nil},
-		{"clang split DWARF 4", false, append(clang, "-gsplit-dwarf", "-gdwarf-4"), nil},
-		{"clang package", false, append(clang, "-gsplit-dwarf", "-gdwarf-5"), [][]string{{"sh", "-c", "llvm-dwp -e a.out -o a.out.dwp && rm *.dwo"}}},
-		{"clang package DWARF 4", false, append(clang, "-gsplit-dwarf", "-gdwarf-4"), [][]string{{"sh", "-c", "llvm-dwp -e a.out -o a.out.dwp && rm *.dwo"}}},
-		{"clang ranges", false, append(clang, "-ffunction-sections"), nil},
+		{"clang DWARF 4", false, append(smallClang, "-gdwarf-4"), nil},
+		{"clang split", false, append(smallClang, "-gsplit-dwarf"), nil},
+		{"clang split DWARF 4", false, append(smallClang, "-gsplit-dwarf", "-gdwarf-4"), nil},
+		{"clang package", false, append(smallClang, "-gsplit-dwarf", "-gdwarf-5"), [][]string{{"sh", "-c", "llvm-dwp -e a.out -o a.out.dwp && rm *.dwo"}}},
+		{"clang package DWARF 4", false, append(smallClang, "-gsplit-dwarf", "-gdwarf-4"), [][]string{{"sh", "-c", "llvm-dwp -e a.out -o a.out.dwp && rm *.dwo"}}},
+		{"clang ranges", false, append(smallClang, "-ffunction-sections"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if testing.Short() && !c.short {

@@ -5,10 +5,12 @@
 #include <map>
 #include <memory>
 #include <numeric>
-#include <regex>
 #include <string>
 #include <unordered_map>
 #include <vector>
+#ifndef SMALL // compiles three times faster without
+#include <regex>
+#endif
 
 namespace shapes {
 struct Shape {
@@ -37,9 +39,16 @@ static inline int twice(int n) { return 2 * n; }
 
 int count(const std::string &text) {
 	std::unordered_map<std::string, int> words;
+#ifdef SMALL
+	for (size_t i = 0, end; i < text.size(); i = end + 1) {
+		end = std::min(text.find(' ', i), text.size());
+		words[text.substr(i, end - i)]++;
+	}
+#else
 	std::regex word("[a-z]+");
 	for (std::sregex_iterator i(text.begin(), text.end(), word), end; i != end; ++i)
 		words[i->str()]++;
+#endif
 	std::map<int, std::vector<std::string>> by;
 	for (auto &[w, n] : words)
 		by[n].push_back(w);
