@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
 	"gperf/internal/hotspot"
@@ -228,6 +229,9 @@ func TestSampler(t *testing.T) {
 	}
 	defer u.Close()
 	for _, o := range []SamplerOptions{{CPUs: 2}, {CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u}} {
+		if testing.Short() && o.Unwinder != nil { // TestEveryProgram loads programs with the walk
+			continue
+		}
 		e, err := NewSampler(o)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, VerifierLog(err))
@@ -290,9 +294,9 @@ func TestSampler(t *testing.T) {
 	}
 }
 
-// TestVerdictPrograms checks that the verifier accepts the programs at netfilter's functions, and at drops.
-func TestVerdictPrograms(t *testing.T) {
-	u, err := Load(Options{Programs: []Program{OnTracepoint}, CPUs: 2, Rows: 1 << 16})
+// TestEveryProgram checks that the verifier accepts all programs that make samples and count, with the walk.
+func TestEveryProgram(t *testing.T) {
+	u, err := Load(Options{Programs: []Program{OnTracepoint, OnEvent, OnProbe}, CPUs: 2, Rows: 1 << 16})
 	if errors.Is(err, unix.EPERM) {
 		t.Skipf("CAP_BPF and CAP_PERFMON are missing: %v", err)
 	}
@@ -300,33 +304,73 @@ func TestVerdictPrograms(t *testing.T) {
 		t.Fatalf("%v\n%s", err, VerifierLog(err))
 	}
 	defer u.Close()
-	for _, byPointer := range []bool{false, true} {
-		e, err := NewSampler(SamplerOptions{CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
-		if _, err := (&layouts{types: e.types}).structOf("x_tables", "xt_table_info"); err != nil {
-			t.Skipf("x_tables is not loaded: %v", err)
-		}
-		spec, err := loadVerdict()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var names []string
-		for name, p := range spec.Programs {
-			if p.Type == ebpf.Kprobe || name == "on_drop" {
-				names = append(names, name)
-			}
-		}
-		vars := map[string]any{"fixed_size": uint32(maxFixed), "rules_by_pointer": flag(byPointer),
-			"snap": uint32(MaxSnap), "per_cpu_offset": uint64(1), "xt_table_first": flag(!byPointer), "ebt_table_first": flag(!byPointer)}
-		_, own, err := e.loadFrom(spec, vars, nil, names...)
+	t.Run("count", func(t *testing.T) {
+		p, err := NewCounter(CounterOptions{CPUs: 2, UserStacks: StacksByTables, Unwinder: u, PerTask: true,
+			Probes: true})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, VerifierLog(err))
 		}
-		own.Close()
+		defer p.Close()
+		for program := range counterPrograms {
+			if err := p.Load(CountedEvent{Program: program, KernelFrames: maxKernelFrames}); err != nil {
+				t.Errorf("%s: %v\n%s", program, err, VerifierLog(err))
+			}
+		}
+	})
+	for object, load := range map[string]func() (*ebpf.CollectionSpec, error){"emit": loadEmit, "span": loadSpan,
+		"verdict": loadVerdict} {
+		t.Run(object, func(t *testing.T) {
+			spec, err := load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, byPointer := range []bool{false, true} {
+				if byPointer && object != "verdict" {
+					continue
+				}
+				loadAll(t, u, spec, byPointer)
+			}
+		})
 	}
+}
+
+// loadAll loads all programs of an object that this kernel has the types of.
+func loadAll(t *testing.T, u *Unwinder, spec *ebpf.CollectionSpec, byPointer bool) {
+	t.Helper()
+	e, err := NewSampler(SamplerOptions{CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if spec.Programs["on_drop"] != nil {
+		if _, err := (&layouts{types: e.types}).structOf("x_tables", "xt_table_info"); err != nil {
+			t.Skipf("x_tables is not loaded: %v", err)
+		}
+	}
+	var names []string
+	for name, p := range spec.Programs {
+		switch {
+		case p.Type == ebpf.Tracing: // TestDrops loads it, which needs another program to attach it to
+		case p.AttachType == ebpf.AttachTraceKprobeMulti && HaveKprobeMulti() != nil,
+			p.AttachType == ebpf.AttachTraceKprobeSession && features.HaveBPFLinkKprobeSession() != nil:
+			t.Logf("%s: this kernel has no programs of this kind", name)
+		default:
+			names = append(names, name)
+		}
+	}
+	vars := map[string]any{}
+	for name, v := range map[string]any{"fixed_size": uint32(maxFixed), "snap": uint32(MaxSnap),
+		"rules_by_pointer": flag(byPointer), "per_cpu_offset": uint64(1), "xt_table_first": flag(!byPointer), "ebt_table_first": flag(!byPointer),
+		"cpus": uint32(2), "by_entry": flag(!haveCookies())} {
+		if spec.Variables[name] != nil {
+			vars[name] = v
+		}
+	}
+	_, own, err := e.loadFrom(spec, vars, nil, names...)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, VerifierLog(err))
+	}
+	own.Close()
 }
 
 // TestVerdictWithoutFirewall checks the errors for kernels without netfilter, and without a part of it that drops.
