@@ -1,11 +1,10 @@
 #!/bin/bash
-# Builds the release for amd64 and arm64: gperf-VERSION-linux-ARCH.tar.gz, and a Debian package gperf-perf.
+# Builds the release for amd64 and arm64: gperf-VERSION-linux-ARCH.tar.gz, and with dpkg-deb a Debian package gperf-perf.
 #   testdata/dist/dist.sh [DIRECTORY]    make dist; default: the top directory
 # Builds of one commit are equal byte for byte: all times are the commit's ($SOURCE_DATE_EPOCH).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 PATH=$PATH:/usr/local/go/bin
-nfpm=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
 export LC_ALL=C TZ=UTC
 umask 022
 export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' # the clone may be another user's
@@ -24,13 +23,21 @@ export GPERF=$work/gperf
 # The version that Go stamps into the program: the tag, or a pseudo-version with the commit.
 VERSION=$(go version -m "$work/gperf" | awk '$1 == "mod" { print $3 }')
 [ "$VERSION" != "(devel)" ] || VERSION=v0.1.0-devel
-export VERSION=${VERSION#v}
+VERSION=${VERSION#v}
 
 # finish DIRECTORY gives all files the time of the commit.
 finish() { find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }
 
+# pack DIRECTORY FILE makes a Debian package of the directory's files: deb(5), deb-control(5).
+pack() {
+	mkdir "$1/DEBIAN"
+	(cd "$1" && find usr -type f | sort | xargs md5sum) >"$1/DEBIAN/md5sums"
+	sed -e "s,@VERSION@,$VERSION," -e "s,@ARCH@,$ARCH," -e "s,@SIZE@,$(du -sk "$1/usr" | cut -f1)," testdata/dist/control >"$1/DEBIAN/control"
+	finish "$1"
+	dpkg-deb --root-owner-group -Zgzip -z9 --build "$1" "$2" >/dev/null
+}
+
 for ARCH in amd64 arm64; do
-	export ARCH
 	build $ARCH "$work/$ARCH"
 
 	name=gperf-$VERSION-linux-$ARCH
@@ -40,7 +47,7 @@ for ARCH in amd64 arm64; do
 	tar -C "$work/tar" --sort=name --owner=0 --group=0 --numeric-owner -c "$name" | gzip -9n >"$to/$name.tar.gz"
 	rm -r "$work/tar"
 
-	export STAGE=$work/deb
+	STAGE=$work/deb
 	PROGRAM=$work/$ARCH testdata/install.sh "$STAGE/usr" gperf-perf /usr
 	[ ! -d "$STAGE/usr/share/man" ] || gzip -9nr "$STAGE/usr/share/man"
 	doc=$STAGE/usr/share/doc/gperf-perf
@@ -48,8 +55,7 @@ for ARCH in amd64 arm64; do
 	cp README.md "$doc"
 	gzip -9nc CHANGELOG.md >"$doc/changelog.gz"
 	{ echo "gperf is under the Apache License 2.0, its BPF program under the GNU GPL, version 2."; echo; cat LICENSE; } >"$doc/copyright"
-	finish "$STAGE"
-	go run $nfpm package -f testdata/dist/nfpm.yaml -p deb -t "$to/gperf-perf_${VERSION}_$ARCH.deb" >/dev/null
+	pack "$STAGE" "$to/gperf-perf_${VERSION}_$ARCH.deb"
 	rm -r "$STAGE"
 	echo "$to/$name.tar.gz"
 	echo "$to/gperf-perf_${VERSION}_$ARCH.deb"
