@@ -38,8 +38,8 @@ func blockOf(text, function string) string {
 	return ""
 }
 
-// TestAnnotateEqualsPerf: the title and each instruction's part are perf's.
-func TestAnnotateEqualsPerf(t *testing.T) {
+// TestAnnotateEqualsPerfAlone: the title and each instruction's part are perf's.
+func TestAnnotateEqualsPerfAlone(t *testing.T) {
 	o := needOracle(t)
 	file := perfRecord(t, o, "-e", "cpu-clock:u", "-F", "999", "-g", "--", mixProgram.Path(t))
 	// of global-hits, perf 6.1 shows zeros

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	mutationCount = flag.Uint64("mutations", 100_000, "how many mutated files TestHostileMutations reads")
+	mutationCount = flag.Uint64("mutations", 40_000, "how many mutated files TestHostileMutations reads")
 	mutationSeed  = flag.Uint64("mutation-seed", 0x9e3779b97f4a7c15, "the seed of these mutations")
 )
 

@@ -37,8 +37,8 @@ func TestProbeFlagsAsPerf(t *testing.T) {
 // TestProbeLines: the lines of a range, with the numbers of those that have code.
 func TestProbeLines(t *testing.T) {
 	program := functionsDebug.Path(t)
-	if os.Getenv("GPERF_TEST_PROGRAMS") != "" {
-		t.Skip("the program was compiled elsewhere, its source may be missing here")
+	if dir, err := os.Getwd(); err == nil && strings.HasPrefix(dir, "/host/") {
+		t.Skip("the program was compiled outside of this guest, where its source has another path")
 	}
 	for _, c := range []struct{ line, want string }{
 		{"func_b", `^<func_b@\S*/functions\.c:0>\n      0  __attribute__\(\(noinline\)\) int func_b\(int n\)\n         {\n`},

@@ -277,7 +277,7 @@ func attrsOf(t *testing.T, file string) string {
 }
 
 // The events are set up as perf does it with the same flags; drops, without the packets that gperf adds.
-func TestRecordAttrsArePerfs(t *testing.T) {
+func TestRecordAttrsArePerfsAlone(t *testing.T) {
 	needTracepoints(t)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("registers and weights are x86's")
@@ -469,7 +469,7 @@ func TestRecordFlagsRefused(t *testing.T) {
 }
 
 // The filters of -j mean the bits that perf sets for them.
-func TestRecordBranchFilters(t *testing.T) {
+func TestRecordBranchFiltersAlone(t *testing.T) {
 	lists := []string{"any", "u", "k", "any,u", "any_call,u,k,hv,no_cycles,save_type", "call,any_ret,u,priv,counter",
 		"ind_call,ind_jmp,cond,no_flags",
 		"abort_tx,in_tx,no_tx", "any,stack,hw_index"}

@@ -208,7 +208,7 @@ func TestDumpOfDamage(t *testing.T) {
 }
 
 // Lines for records are perf's, whichever are asked for.
-func TestShownRecordsEqualPerfs(t *testing.T) {
+func TestShownRecordsEqualPerfsAlone(t *testing.T) {
 	o := needOracle(t)
 	if o.compat != "7.3" {
 		t.Skipf("the lines are those of perf 7.3; perf is %s here ($PERF names another)", o.version)
@@ -249,7 +249,7 @@ func TestShownRecordsEqualPerfs(t *testing.T) {
 }
 
 // The counts of records are perf's.
-func TestStatsEqualPerfs(t *testing.T) {
+func TestStatsEqualPerfsAlone(t *testing.T) {
 	o := needOracle(t)
 	if o.compat != "7.3" {
 		t.Skipf("the counts are set as by perf 7.3; perf is %s here ($PERF names another)", o.version)

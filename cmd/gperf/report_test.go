@@ -27,10 +27,10 @@ func perfRecord(t *testing.T, o *oracle, args ...string) string {
 // tip closes reports; perf chooses one of many.
 var tip = regexp.MustCompile(`#\n# \([^\n]*\)\n#\n$`)
 
-// TestReportEqualsPerf: whole outputs, byte for byte, but for the tip. Call
+// TestReportEqualsPerfAlone: whole outputs, byte for byte, but for the tip. Call
 // graphs are those of the kernel: where branches of several DSOs have the same
 // weight, perf orders them by where its memory happens to be.
-func TestReportEqualsPerf(t *testing.T) {
+func TestReportEqualsPerfAlone(t *testing.T) {
 	o := needOracle(t)
 	list := []string{"--", "ls", "-lR", "/etc"}
 	recordings := map[string]string{

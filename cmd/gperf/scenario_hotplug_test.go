@@ -14,7 +14,7 @@ import (
 
 // A CPU that was offline for a while is recorded again: with every event, in a file that
 // is still being written, in the finished one and in a pipe's.
-func TestScenarioHotplug(t *testing.T) {
+func TestScenarioHotplugAlone(t *testing.T) {
 	needTracepoints(t)
 	needPrograms(t, "taskset")
 	const online = "/sys/devices/system/cpu/cpu1/online"
