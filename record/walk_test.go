@@ -197,7 +197,7 @@ func TestDWARFStacks(t *testing.T) {
 			if u == nil || u.Missing > 0 || u.Complete*100 < (sum.Samples-u.Early[bpf.EndNoTable])*95 {
 				t.Errorf("%d samples: %+v", sum.Samples, u)
 			}
-			found := 0
+			found, others := 0, map[string]int{}
 			for _, chain := range chains(t, path, c.argv[0]) {
 				i := slices.Index(chain, "spin")
 				if i < 0 {
@@ -208,10 +208,12 @@ func TestDWARFStacks(t *testing.T) {
 				})
 				if slices.Equal(own, c.want) {
 					found++
+				} else {
+					others[strings.Join(own[:min(len(own), 20)], " ")]++
 				}
 			}
 			if found*10 < int(sum.Samples)*3 {
-				t.Errorf("%d of %d samples have the stack spin %q", found, sum.Samples, c.want)
+				t.Errorf("%d of %d samples have the stack spin %q; others: %v", found, sum.Samples, c.want, others)
 			}
 		})
 	}
