@@ -1,7 +1,9 @@
 #!/bin/bash
-# Runs all tests. Arguments go to go test. Without root, or without other tools, some tests skip and
-# name what is missing; this script shows these lines.
+# Runs all tests. Without root, or without other tools, some tests skip and name what is missing; this script prints
+# these lines, the tests that fail, and the number of each.
+#   testdata/test.sh [-run REGEX] [-skip REGEX] [-short] [-j PROCESSES] [-o RESULTS] [PACKAGE...]
 #   testdata/test.sh --fast    runs the tests that need neither root nor other tools, in less than a minute
+# $GPERF_TESTS is a directory with the test binaries, if they are built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . testdata/need.sh
@@ -27,6 +29,7 @@ fi
 testdata/deps.sh || true
 [ "$(id -u)" = 0 ] || echo "not root: the tests that record skip" >&2
 
-# One package at a time: tests of several packages count the drops of the whole machine.
-go test -count=1 -p 1 -timeout 40m -v "$@" ./... 2>&1 |
-	grep --line-buffered -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)|^PASS$|\[no test files\]$'
+# Packages whose tests take long run test by test, and the longest tests begin first.
+each='^(cmd/gperf|record|record/probe/program|report/stacks|report/view|unwind)$'
+first='^Test(Hostile(Mutations|Files|Crafted)|LikeLLVM|AnnotateSource)$'
+CGO_ENABLED=0 go run ./internal/testutil/runtests -each "$each" -first "$first" ${GPERF_TESTS:+-built "-bin=$GPERF_TESTS"} "$@"

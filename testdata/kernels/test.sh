@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs the tests that record on other kernels, each in a guest (see README.md).
-#   testdata/kernels/test.sh [-short] [-run REGEX] KERNEL...    such as 5.10 arm64-6.1; all: those of the matrix
+#   testdata/kernels/test.sh [-short] [-run REGEX] [-j GUESTS] [-o DIRECTORY] KERNEL...
+#                                    such as 5.10 arm64-6.1; all: those of the matrix; DIRECTORY: for the results
 #   testdata/kernels/test.sh -matrix                            writes the results of the last runs into docs/kernels.md
 { # read as a whole: it may be edited while it runs
 set -euo pipefail
@@ -25,115 +26,93 @@ which_tests() {
 	esac
 	echo "-test.run=$run -test.skip=$skip"
 }
-flags='' kernels='' results=$cache/results
+flags='' kernels='' results=$cache/results jobs=$(nproc)
 while [ $# -gt 0 ]; do
 	case $1 in
 	-short) flags="$flags -test.short" results=$cache/results/parts ;;
 	-run) which_tests() { echo "-test.run=$only"; }; only=$2 results=$cache/results/parts; shift ;;
+	-j) jobs=$2; shift ;;
+	-o) results=$2; shift ;;
 	-matrix) exec go run ./internal/testutil/kernels -matrix docs/kernels.md "$cache/results" ;;
 	all) kernels="5.10 6.1 6.12 6.18 7.2 7.3 arm64-6.1 arm64-6.12" ;;
-	-*) sed -n '2,4p' "$0" >&2; exit 2 ;;
+	-*) sed -n '2,5p' "$0" >&2; exit 2 ;;
 	*) kernels="$kernels $1" ;;
 	esac
 	shift
 done
-[ -n "$kernels" ] || { sed -n '2,4p' "$0" >&2; exit 2; }
+[ -n "$kernels" ] || { sed -n '2,5p' "$0" >&2; exit 2; }
 case " $kernels" in *" arm64-"*) need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;; esac
 install_needed || true
 
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$work"' EXIT
-mkdir -p "$results"
+mkdir -p "$results" "$work/tests"
+here=$(go env GOHOSTARCH)
+export CGO_ENABLED=0
 
-# build GOARCH: what the guests of an architecture run.
+# build GOARCH: the test binaries of an architecture's guests, each in the directory of its package, and the programs that
+# tests run. Those of this machine's architecture may be in $GPERF_TESTS.
 build() {
-	local p dir=$work/$1
-	mkdir -p "$dir/programs"
-	for p in $tested; do
-		CGO_ENABLED=0 GOARCH=$1 go test -c -o "$dir/${p##*/}.test" "./$p"
-		[ -e "$dir/${p##*/}.test" ] || continue # no tests
-		# The host's test binary builds the guest's programs.
-		[ "$1" = "$(go env GOHOSTARCH)" ] || CGO_ENABLED=0 go test -c -o "$work/builder" "./$p"
-		local builder=$work/builder
-		[ -e "$builder" ] || builder=$dir/${p##*/}.test
-		(cd "$p" && GOARCH=$1 CC=$(compiler "$1" gcc) CXX=$(compiler "$1" g++) GPERF_TEST_PROGRAMS=$dir/programs "$builder" -test.run '^$') >"$work/build" 2>&1 || { cat "$work/build" >&2; exit 1; }
-		rm -f "$work/builder"
+	local p tests=$work/tests/$1
+	if [ "$1" = "$here" ]; then
+		if [ -n "${GPERF_TESTS-}" ]; then ln -s "$(realpath "$GPERF_TESTS")" "$tests"; else "$work/runtests" -build -bin "$tests" $packages; fi
+		return
+	fi
+	GOARCH=$1 "$work/runtests" -build -bin "$tests" $packages
+	for p in $tested; do # this machine's binary builds the guest's programs
+		[ -e "$tests/$p/${p##*/}.test" ] || continue
+		(cd "$p" && GOARCH=$1 CC=$(compiler "$1" gcc) CXX=$(compiler "$1" g++) GPERF_TEST_PROGRAMS=$tests/programs "$work/tests/$here/$p/${p##*/}.test" -test.run '^$') >"$work/build" 2>&1 || { cat "$work/build" >&2; exit 1; }
 	done
 }
-compiler() { case $1 in "$(go env GOHOSTARCH)") echo "$2" ;; arm64) echo "aarch64-linux-gnu-$2" ;; *) echo "x86_64-linux-gnu-$2" ;; esac; }
+compiler() { case $1 in "$here") echo "$2" ;; arm64) echo "aarch64-linux-gnu-$2" ;; *) echo "x86_64-linux-gnu-$2" ;; esac; }
 
-# guest_script GOARCH [TESTS]: what runs in the guest: all, or of each package that TESTS has a line of, PACKAGE TEST, that test, or
-# all where it names none. Files are looked up slowly in what it shares with the host, and fast in /tmp.
+# guest_script GOARCH: what runs in the guest. Files are looked up slowly in what it shares with the host, and fast in /tmp.
 guest_script() {
-	local host='' p
+	local host='' p binary names tests=$work/tests/$1
 	[ "$1" = amd64 ] || host=/host
 	echo "echo 2 >/proc/sys/kernel/perf_event_paranoid" # with Debian's 3, CAP_PERFMON is not enough for anything
-	echo "echo === KERNEL \$(uname -r); cp -r $host$work/$1 /tmp/tests; export GPERF_SLOW=$slow GPERF_TEST_PROGRAMS=/tmp/tests/programs"
+	echo "modprobe -a x_tables ebtables nf_tables 2>/dev/null" # whose structures programs read
+	echo "echo === KERNEL \$(uname -r); mkdir /tmp/tests; cp -r $host$tests/programs/. /tmp/tests/programs"
+	echo "export GPERF_SLOW=$slow GPERF_TEST_PROGRAMS=/tmp/tests/programs"
 	for p in $tested; do
-		[ -e "$work/$1/${p##*/}.test" ] || continue
-		local which
-		which=$(which_tests "$p")
-		if [ $# -gt 1 ]; then
-			grep -q "^$p " <<<"$2" || continue
-			grep -q "^$p $" <<<"$2" || which="-test.run=^($(sed -n "s,^$p ,,p" <<<"$2" | paste -sd'|'))\$"
-		fi
-		echo "echo === PACKAGE $p; cd $host$PWD/$p; /tmp/tests/${p##*/}.test $(printf '%q ' $which) -test.v=test2json -test.timeout=90m $flags 2>&1; echo === EXIT \$?"
+		binary=$p/${p##*/}.test
+		[ -e "$tests/$binary" ] || continue
+		names=$(cd "$p" && "$work/tests/$here/$binary" -test.list "$(which_tests "$p" | sed -n 's/^-test.run=\([^ ]*\).*/\1/p')" | grep ^Test || true)
+		[ -n "$names" ] || continue
+		echo "echo === PACKAGE $p; cp $host$tests/$binary /tmp/tests; cd $host$PWD/$p"
+		echo "/tmp/tests/${p##*/}.test $(printf '%q ' $(which_tests "$p")) -test.v=test2json -test.timeout=90m $flags 2>&1; echo === EXIT \$?; rm /tmp/tests/*.test"
 	done
 }
 
-# test_kernel KERNEL writes its files to $work, and the results to the cache. Guests are slow, and sometimes the emulator
-# kills one: failed tests run once more, in another guest, and this is reported.
+# test_kernel KERNEL writes its files to $work, and the results to the cache.
 test_kernel() {
-	local arch=amd64 tsv=$results/${1//\//-}.tsv start=$SECONDS code=0 failed
+	local arch=amd64 script start=$SECONDS code=0
 	case $1 in arm64-*) arch=arm64 ;; esac
-	run_guest "$1" $arch "$work/$arch.sh" "$tsv" || code=$?
-	if [ $code != 0 ]; then
-		failed=$(failed_tests "$1" $arch "$tsv")
-		echo "kernel $1: trying again:" $failed
-		guest_script $arch "$failed" >"$work/$1.sh"
-		run_guest "$1" $arch "$work/$1.sh" "$work/$1.again" && code=0 || code=$?
-		awk -F'\t' 'NR == FNR { if ($5 != "FAIL") print; next } { print }' "$tsv" "$work/$1.again" >"$tsv.new"
-		mv "$tsv.new" "$tsv"
-	fi
-	echo "kernel $1: $((SECONDS - start)) s"
-	return $code
-}
-
-# run_guest KERNEL GOARCH SCRIPT RESULTS
-run_guest() {
-	local script=$3 code=0
-	[ "$2" = amd64 ] || script=/host$script
+	script=$work/$arch.sh
+	[ $arch = amd64 ] || script=/host$script
 	testdata/kernels/run -t 7200 "$1" bash "$script" >"$work/$1.out" 2>"$work/$1.err" &
 	trap "kill $!" TERM # which a background shell's child would not be sent
 	wait $! || echo "=== GUEST $?" >>"$work/$1.out"
 	cat "$work/$1.err" >&2
-	"$work/results" -kernel "$1" -o "$4" <"$work/$1.out" >"$work/$1.summary" || code=$?
+	"$work/results" -kernel "$1" -o "$results/${1//\//-}.tsv" <"$work/$1.out" >"$work/$1.summary" || code=$?
 	cat "$work/$1.summary"
-	echo
+	echo "kernel $1: $((SECONDS - start)) s"
 	return $code
 }
 
-# failed_tests KERNEL GOARCH RESULTS: lines of PACKAGE TEST, or PACKAGE alone of those that the guest did not come to the end of.
-failed_tests() {
-	local p
-	awk -F'\t' '$5 == "FAIL" { split($4, t, "/"); print $3 " " t[1] }' "$3" | sort -u
-	! grep -q '^=== GUEST' "$work/$1.out" || sed -n 's/^=== PACKAGE \(.*\)/\1 /p' "$work/$1.out" | tail -n 1
-	for p in $tested; do
-		[ ! -e "$work/$2/${p##*/}.test" ] || grep -q "^=== PACKAGE $p$" "$work/$1.out" || echo "$p "
-	done
-}
-
 go build -o "$work/results" ./internal/testutil/kernels
+go build -o "$work/runtests" ./internal/testutil/runtests
+packages=$(printf './%s ' $tested)
+build "$here"
 for arch in amd64 arm64; do
-	case " $kernels" in *" arm64-"*) ;; *) [ $arch = amd64 ] || continue ;; esac
-	[ "$arch" = arm64 ] || [ -n "$(tr ' ' '\n' <<<"$kernels" | grep -v '^arm64-')" ] || continue
-	build $arch
+	case $arch-$kernels in arm64-*" arm64-"* | amd64-*" "[^a]*) ;; *) continue ;; esac
+	[ $arch = "$here" ] || build $arch
 	guest_script $arch >"$work/$arch.sh"
 done
 
 failed=0 running=0
 for k in $kernels; do
-	if [ $running -ge "$(nproc)" ]; then
+	if [ $running -ge "$jobs" ]; then
 		wait -n || failed=1
 		running=$((running - 1))
 	fi

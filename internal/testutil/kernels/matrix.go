@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gperf/internal/testutil/results"
 )
 
 // groups lists the matrix's rows, named by features. A test belongs to the first group that matches its
@@ -46,14 +48,14 @@ const begin, end = "<!-- matrix: made by testdata/kernels/test.sh -matrix -->\n"
 
 // insertMatrix replaces the matrix between its marks in a file by the matrix of the results in dir.
 func insertMatrix(file, dir string) error {
-	runs, err := readRuns(dir)
+	runs, err := results.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	if len(runs) == 0 {
 		return fmt.Errorf("%s has no results: testdata/kernels/test.sh KERNEL makes them", dir)
 	}
-	slices.SortFunc(runs, func(a, b *run) int { return slices.Compare(order(a.kernel), order(b.kernel)) })
+	slices.SortFunc(runs, func(a, b *results.Run) int { return slices.Compare(order(a.Kernel), order(b.Kernel)) })
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -81,19 +83,19 @@ func order(kernel string) (key []int) {
 }
 
 // matrix returns a table of groups and kernels, followed by the reasons of skipped tests.
-func matrix(runs []*run) string {
+func matrix(runs []*results.Run) string {
 	var b strings.Builder
 	notes := notes{}
 	head, line := "|", "|---|"
 	for _, u := range runs {
-		head += " | " + strings.Replace(u.kernel, "arm64-", "arm64 ", 1)
+		head += " | " + strings.Replace(u.Kernel, "arm64-", "arm64 ", 1)
 		line += "---|"
 	}
 	fmt.Fprintf(&b, "%s |\n%s\n", head, line)
 	for i, g := range groups {
 		row, some := "| "+g.name, false
 		for _, u := range runs {
-			cell := u.cell(i, &notes)
+			cell := cell(u, i, &notes)
 			row += " | " + cell
 			some = some || cell != ""
 		}
@@ -103,7 +105,7 @@ func matrix(runs []*run) string {
 	}
 	var releases []string
 	for _, u := range runs {
-		releases = append(releases, u.release)
+		releases = append(releases, u.Release)
 	}
 	fmt.Fprintf(&b,
 		"\n✓ tests passed, ✗ failed, (…) were skipped, or parts of them, with the reason below. The kernels: %s.\n\n",
@@ -115,19 +117,19 @@ func matrix(runs []*run) string {
 }
 
 // cell returns the numbers of a group's tests on a kernel by outcome.
-func (u *run) cell(group int, notes *notes) string {
+func cell(u *results.Run, group int, notes *notes) string {
 	counts := map[string]int{}
 	var letters []string
-	for _, r := range u.results {
-		top, _, inner := strings.Cut(r.test, "/")
-		if groupOf(path.Base(r.pkg)+" "+top) != group {
+	for _, r := range u.Results {
+		top, _, inner := strings.Cut(r.Test, "/")
+		if groupOf(path.Base(r.Package)+" "+top) != group {
 			continue
 		}
 		if !inner {
-			counts[r.outcome]++
+			counts[r.Outcome]++
 		}
-		if l := ""; r.outcome == "SKIP" {
-			if l = notes.letter(r.reason); !slices.Contains(letters, l) {
+		if l := ""; r.Outcome == "SKIP" {
+			if l = notes.letter(r.Reason); !slices.Contains(letters, l) {
 				letters = append(letters, l)
 			}
 		}

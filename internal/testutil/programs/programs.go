@@ -90,12 +90,13 @@ func (p *Program) make() (string, error) {
 			return "", err
 		}
 	}
-	cmd := exec.Command(p.compiler[0], slices.Concat(p.compiler[1:], []string{"-o", path}, p.args)...)
+	part := fmt.Sprintf("%s.%d", path, os.Getpid()) // other processes may build the same program
+	cmd := exec.Command(p.compiler[0], slices.Concat(p.compiler[1:], []string{"-o", part}, p.args)...)
 	cmd.Env = append(os.Environ(), p.env)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
 	}
-	return path, nil
+	return path, os.Rename(part, path)
 }
 
 // Path returns the program's path. It skips the test if there is no compiler for it.
