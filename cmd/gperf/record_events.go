@@ -102,10 +102,19 @@ func (f *eventFlags) addCgroups(names string) error {
 // packetEvent is the event that is recorded if packets are asked for, but no event.
 const packetEvent = "skb:kfree_skb"
 
+// resolverOf returns the resolver of the recording's probes.
+func resolverOf(o *record.Options) *probe.Resolver {
+	at := &probe.Resolver{Tracefs: o.Tracefs, PIDs: slices.Concat(o.Target.PIDs, o.Target.TIDs), Notice: o.Notice}
+	if len(o.Target.Command) > 0 {
+		at.Command = o.Target.Command[0]
+	}
+	return at
+}
+
 // apply converts the -e flags and their filters and cgroups to the recording's events, and
 // switchEvents, which start a new output file.
 func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
-	at := &event.Resolver{Resolver: &probe.Resolver{Tracefs: o.Tracefs, PIDs: o.Target.PIDs, Notice: o.Notice}}
+	at := &event.Resolver{Resolver: resolverOf(o)}
 	if o.Packets.Chosen() && len(f.args) == 0 && o.Follow == nil {
 		f.args = []eventArg{{list: packetEvent}}
 	}

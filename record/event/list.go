@@ -87,6 +87,10 @@ func ListKindOf(word string) (k ListKind, ok bool) {
 type Lister struct {
 	Tracefs *tracefs.FS
 	Root    string // directory with proc and sys; "": /
+	// Notice, if set, receives which file the name is that a glob gives.
+	Notice func(what error)
+
+	files *probe.Resolver // of files of code; nil: not used yet
 }
 
 func (l *Lister) path(name string) string { return filepath.Join("/", l.Root, name) }
@@ -126,7 +130,7 @@ func (l *Lister) List(kind ListKind, glob string) ([]Listed, error) {
 		word, _, _ := strings.Cut(glob, ":")
 		all, err = l.kprobes(word)
 	case KindUprobe, KindUSDT:
-		return inFile(kind, glob)
+		return l.inFile(kind, glob)
 	}
 	return slices.DeleteFunc(all, func(e Listed) bool { return !slices.ContainsFunc(e.Names, match) }), err
 }
@@ -297,7 +301,7 @@ func (l *Lister) kprobes(word string) ([]Listed, error) {
 }
 
 // inFile lists the possible probes in the file of FILE:GLOB.
-func inFile(kind ListKind, glob string) ([]Listed, error) {
+func (l *Lister) inFile(kind ListKind, glob string) ([]Listed, error) {
 	word, place, _ := strings.Cut(glob, ":")
 	file, pattern, ok := cutFile(place)
 	if !ok {
@@ -307,31 +311,33 @@ func inFile(kind ListKind, glob string) ([]Listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := namesIn(kind, file)
+	found, err := l.namesIn(kind, file)
 	if err != nil {
 		return nil, err
 	}
-	var l []string
+	var matching []string
 	for _, n := range found {
 		_, short, _ := strings.Cut(n, ":") // a USDT probe without its provider
 		if match(n) || kind == KindUSDT && match(short) {
-			l = append(l, word+":"+file+":"+n)
+			matching = append(matching, word+":"+file+":"+n)
 		}
 	}
-	return listed(kind, l), nil
+	return listed(kind, matching), nil
 }
 
 // namesIn returns the functions or the USDT probes of a file of code.
-func namesIn(kind ListKind, file string) (names []string, err error) {
-	var at probe.Resolver
+func (l *Lister) namesIn(kind ListKind, file string) (names []string, err error) {
+	if l.files == nil {
+		l.files = &probe.Resolver{Notice: l.Notice}
+	}
 	if kind == KindUSDT {
-		marks, err := at.USDT(file)
+		marks, err := l.files.USDT(file)
 		for i := range marks {
 			names = append(names, marks[i].String())
 		}
 		return names, err
 	}
-	functions, err := at.Functions(file)
+	functions, err := l.files.Functions(file)
 	for i := range functions {
 		names = append(names, functions[i].Name())
 	}

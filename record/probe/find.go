@@ -16,10 +16,12 @@ import (
 type Resolver struct {
 	Tracefs *tracefs.FS
 	PIDs    []int  // processes whose files specs refer to
+	Command string // else the program whose files specs refer to, which will start; "": none
 	Root    string // directory with the kernel's proc and sys; "": /
-	// Notice, if set, receives warnings as they occur.
+	// Notice, if set, receives warnings as they occur: see program.Locator.
 	Notice func(what error)
 
+	files  *program.Locator // nil: not used yet
 	scopes args.Scopes
 	kernel *kernel.Symbols // nil: not used yet
 }
@@ -111,7 +113,10 @@ func (r *Resolver) Functions(name string) ([]program.Function, error) {
 func (r *Resolver) USDT(name string) ([]program.USDT, error) { return r.locator().USDT(name) }
 
 func (r *Resolver) locator() *program.Locator {
-	return &program.Locator{PIDs: r.PIDs, Notice: r.Notice}
+	if r.files == nil {
+		r.files = &program.Locator{PIDs: r.PIDs, Command: r.Command, Notice: r.Notice}
+	}
+	return r.files
 }
 
 func (r *Resolver) notice(what error) {

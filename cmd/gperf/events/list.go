@@ -131,6 +131,7 @@ func (e *noMatchError) Hint() string {
 // if an argument names this kind, otherwise a warning.
 func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 	args, metrics := withoutMetrics(args, stderr)
+	o.lister.Notice = func(what error) { fmt.Fprintf(stderr, "gperf list: %v\n", what) }
 	if len(args) == 0 && !metrics {
 		args = []string{""}
 	}

@@ -2,10 +2,12 @@ package program
 
 import (
 	"cmp"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -88,8 +90,22 @@ func rootOf(pid int) root {
 var procRoot = regexp.MustCompile(`^(/proc/[0-9]+/root)(/.*)$`)
 
 // files returns the paths, for the kernel, of the file of code that a spec names; several if
-// the processes to be recorded have different ones.
+// the processes to be recorded have different ones. It reports which a name alone is.
 func (l *Locator) files(name string) ([]string, error) {
+	paths, err := l.candidates(name)
+	for _, path := range paths {
+		if !strings.Contains(name, "/") && !l.reported[name+path] {
+			if l.reported == nil {
+				l.reported = map[string]bool{}
+			}
+			l.reported[name+path] = true
+			l.notice(fmt.Errorf("%s is %s", name, path))
+		}
+	}
+	return paths, err
+}
+
+func (l *Locator) candidates(name string) ([]string, error) {
 	if m := procRoot.FindStringSubmatch(name); m != nil {
 		path, err := root(m[1]).path(m[2])
 		return existing(name, path, err)
@@ -110,8 +126,26 @@ func (l *Locator) files(name string) ([]string, error) {
 	if len(l.PIDs) > 0 && rootOf(l.PIDs[0]) != "" {
 		return nil, &FileError{name, fmt.Errorf("for process %d: %w", l.PIDs[0], Errno(first))}
 	}
-	path, err := root("").lookUp(name)
+	path, err := l.ofCommand(name)
 	return existing(name, path, err)
+}
+
+// ofCommand looks up a file for the command that will be recorded: first among the files that it maps
+// when it starts.
+func (l *Locator) ofCommand(name string) (string, error) {
+	own := native()
+	if !strings.Contains(name, "/") && l.Command != "" {
+		if path, err := exec.LookPath(l.Command); err == nil {
+			files := Needed(path)
+			if path, ok := root("").named(files, name); ok {
+				return path, nil
+			}
+			if len(files) > 0 {
+				own = abiAt(files[0])
+			}
+		}
+	}
+	return root("").lookUp(name, own)
 }
 
 func existing(name, path string, err error) ([]string, error) {
@@ -134,10 +168,8 @@ func same(a, b string) bool {
 func fileOf(pid int, name string) (string, error) {
 	r := rootOf(pid)
 	if !strings.Contains(name, "/") {
-		for _, path := range mapped(pid) {
-			if base := filepath.Base(path); base == name || isLibrary(base, name) {
-				return r.path(path)
-			}
+		if path, ok := r.named(mapped(pid), name); ok {
+			return path, nil
 		}
 	}
 	if r != "" && strings.Contains(name, "/") && !filepath.IsAbs(name) {
@@ -147,11 +179,39 @@ func fileOf(pid int, name string) (string, error) {
 		}
 		name = filepath.Join(cwd, name)
 	}
-	path, err := r.lookUp(name)
+	path, err := r.lookUp(name, abiAt(fmt.Sprintf("/proc/%d/exe", pid)))
 	if err == nil {
 		_, err = os.Stat(path)
 	}
 	return path, err
+}
+
+// named returns the path of the first of a program's files that has a name: as its file name, or else
+// as the name by which programs ask for the library (DT_SONAME), as libc-2.31.so is libc.so.6.
+func (r root) named(files []string, name string) (string, bool) {
+	for _, nameOf := range [...]func(string) string{filepath.Base, soname} {
+		for _, f := range files {
+			path, err := r.path(f)
+			if err != nil {
+				continue
+			}
+			if n := nameOf(path); n == name || isLibrary(n, name) {
+				return path, true
+			}
+		}
+	}
+	return "", false
+}
+
+// soname returns the DT_SONAME of a library; "" if it has none.
+func soname(path string) string {
+	f, err := elf.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	names, _ := f.DynString(elf.DT_SONAME)
+	return strings.Join(names[:min(1, len(names))], "")
 }
 
 // mapped returns the paths of a process's mapped files of code, in the process's view.
@@ -169,12 +229,13 @@ func mapped(pid int) (l []string) {
 }
 
 // lookUp returns the path of the file that a spec names: by its path, or by its name alone,
-// for a program in $PATH, a library, or a file in the current directory.
-func (r root) lookUp(name string) (string, error) {
+// for a program in $PATH, a library, preferably of this ABI, or a file in the current directory.
+func (r root) lookUp(name string, own abi) (string, error) {
 	if strings.Contains(name, "/") {
 		return r.path(name)
 	}
-	looks := []func(string) (string, bool){r.program, r.library}
+	library := func(name string) (string, bool) { return r.library(name, own) }
+	looks := []func(string) (string, bool){r.program, library}
 	if strings.HasPrefix(name, "lib") || strings.Contains(name, ".so") {
 		slices.Reverse(looks)
 	}
@@ -194,19 +255,26 @@ func (r root) lookUp(name string) (string, error) {
 var errNoName = errors.New("no program of that name in $PATH, and no library in ld.so.cache; a path needs a slash " +
 	"(./NAME)")
 
-// find returns the first path with a file of code that this machine can run.
-func (r root) find(paths []string) (string, bool) {
+// find returns the first path with a file of code of this ABI, or else with one that this machine can run.
+func (r root) find(paths []string, own abi) (string, bool) {
+	other := ""
 	for _, p := range paths {
 		path, err := r.path(p)
 		if err != nil || !isFile(path) {
 			continue
 		}
-		if file, err := Open(path); err == nil {
-			file.Close()
+		file, err := Open(path)
+		if err != nil {
+			continue
+		}
+		is := abiOf(file.Image)
+		file.Close()
+		if own == (abi{}) || is == own {
 			return path, true
 		}
+		other = cmp.Or(other, path)
 	}
-	return "", false
+	return other, other != ""
 }
 
 func isFile(path string) bool {
@@ -221,12 +289,12 @@ func (r root) program(name string) (string, bool) {
 			paths = append(paths, filepath.Join(dir, name))
 		}
 	}
-	return r.find(paths)
+	return r.find(paths, abi{})
 }
 
-// library looks up a library as the dynamic linker does: in its cache, or else in ldconfig's
-// default directories.
-func (r root) library(name string) (string, bool) {
+// library looks up a library as the dynamic linker of programs of this ABI does: in its cache, or else
+// in ldconfig's default directories.
+func (r root) library(name string, own abi) (string, bool) {
 	var l []library
 	if cache, err := r.path("/etc/ld.so.cache"); err == nil {
 		if b, err := os.ReadFile(cache); err == nil {
@@ -239,19 +307,20 @@ func (r root) library(name string) (string, bool) {
 		for _, dir := range dirs {
 			entries, _ := os.ReadDir(dir)
 			for _, e := range entries {
-				l = append(l, library{e.Name(), filepath.Join(strings.TrimPrefix(dir, string(r)), e.Name())})
+				l = append(l, library{e.Name(), filepath.Join(strings.TrimPrefix(dir, string(r)), e.Name()), anyABI})
 			}
 		}
 	}
 	l = slices.DeleteFunc(l, func(l library) bool { return l.name != name && !isLibrary(l.name, name) })
 	slices.SortStableFunc(l, func(a, b library) int {
-		return cmp.Or(-cmp.Compare(b2i(a.name == name), b2i(b.name == name)), -compareVersions(a.name, b.name))
+		return cmp.Or(cmp.Compare(b2i(b.fits(own)), b2i(a.fits(own))),
+			cmp.Compare(b2i(b.name == name), b2i(a.name == name)), compareVersions(b.name, a.name))
 	})
 	var paths []string
 	for _, l := range l {
 		paths = append(paths, l.path)
 	}
-	return r.find(paths)
+	return r.find(paths, own)
 }
 
 // isLibrary reports whether a file name is one of a library: "libssl.so.3" for ssl, libssl

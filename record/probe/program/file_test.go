@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -75,11 +76,11 @@ func TestNames(t *testing.T) {
 	if compareVersions("libx.so.10", "libx.so.9") <= 0 || compareVersions("libx.so", "libx.so.1") >= 0 {
 		t.Error("libx.so.10 is not after libx.so.9, or libx.so is not before them")
 	}
-	self, err := root("").lookUp("sh")
+	self, err := root("").lookUp("sh", native())
 	if want, e := exec.LookPath("sh"); e == nil && (err != nil || !same(self, want)) {
 		t.Errorf("sh is %s, %v; want %s", self, err, want)
 	}
-	if path, err := root("").lookUp("no-such-program"); err == nil {
+	if path, err := root("").lookUp("no-such-program", native()); err == nil {
 		t.Errorf("no-such-program is %s", path)
 	}
 }
@@ -95,12 +96,13 @@ func TestLDCacheAgainstLdconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	names := map[string]string{"amd64": "x86-64", "arm64": "AArch64"} // ldconfig's
 	var want, got []string
-	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) .* => (\S+)$`).FindAllStringSubmatch(string(out), -1) {
-		want = append(want, m[1]+" "+m[2])
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) \((.*)\) => (\S+)$`).FindAllStringSubmatch(string(out), -1) {
+		want = append(want, m[1]+" "+m[3]+" "+strconv.FormatBool(strings.Contains(m[2], names[runtime.GOARCH])))
 	}
 	for _, l := range ldCache(b) {
-		got = append(got, l.name+" "+l.path)
+		got = append(got, l.name+" "+l.path+" "+strconv.FormatBool(l.fits(native())))
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%d libraries, ldconfig has %d", len(got), len(want))

@@ -36,9 +36,13 @@ func (e *FunctionError) Error() string {
 
 // Locator finds files of code, and places in them.
 type Locator struct {
-	PIDs []int // processes whose files are meant
-	// Notice, if set, receives warnings as they occur.
+	PIDs    []int  // processes whose files are meant
+	Command string // else the program whose files are meant, which will start; "": none
+	// Notice, if set, receives warnings as they occur, and once the path of each file that is given by its
+	// name alone.
 	Notice func(what error)
+
+	reported map[string]bool // by name and path
 }
 
 // Query names places in a file of code: a function, an address, a source line, or a USDT probe.

@@ -15,7 +15,7 @@ import (
 // choose: in a program that has loaded and initialized it, but is stopped before its own
 // first instruction. It fills in vaddrs by resolver.
 func (i ifuncs) callResolvers() error {
-	if i.Machine != elf.EM_X86_64 || i.Type != elf.ET_DYN || i.Section(".interp") != nil &&
+	if abiOf(i.Image) != native() || i.Type != elf.ET_DYN || i.Section(".interp") != nil &&
 		i.Section(".dynsym") == nil {
 		return errors.New("it is not a library that a program here can load")
 	}

@@ -5,8 +5,21 @@ import (
 	"encoding/binary"
 )
 
-// library is a line of the dynamic linker's cache.
-type library struct{ name, path string }
+// library is a line of the dynamic linker's cache, or a file of one of its directories.
+type library struct {
+	name, path string
+	flags      uint32 // anyABI for files outside the cache
+}
+
+// anyABI are the flags of a library whose ABI is unknown.
+const anyABI = ^uint32(0)
+
+// fits reports whether the cache lists the library for this ABI, or does not say for which.
+func (l *library) fits(a abi) bool {
+	const required = 0xff00 // glibc's FLAG_REQUIRED_MASK
+	flags, ok := ldFlags[a]
+	return !ok || l.flags == anyABI || l.flags&required == flags
+}
 
 // ldCache reads the cache that ldconfig makes, /etc/ld.so.cache (struct cache_file_new in
 // glibc's dl-cache.h), in its order. It ignores data after a damaged part.
@@ -27,7 +40,7 @@ func ldCache(b []byte) (l []library) {
 		name, ok1 := cString(b, binary.NativeEndian.Uint32(e[4:]))
 		path, ok2 := cString(b, binary.NativeEndian.Uint32(e[8:]))
 		if ok1 && ok2 {
-			l = append(l, library{name, path})
+			l = append(l, library{name, path, binary.NativeEndian.Uint32(e)})
 		}
 		e = e[entry:]
 	}

@@ -44,14 +44,14 @@ func interpreter(path string) (string, bool) {
 
 // needed is the files of a program.
 type needed struct {
-	machine elf.Machine // of the program
-	cache   []library
-	linker  string   // the dynamic linker, which is the program's interpreter, without symbolic links
-	files   []string // the program first
+	abi    abi // of the program
+	cache  []library
+	linker string   // the dynamic linker, which is the program's interpreter, without symbolic links
+	files  []string // the program first
 }
 
 // add adds a file, and then its interpreter and libraries. It reports false if the file cannot be
-// read, or is for another machine than the program.
+// read, or has another ABI than the program.
 func (n *needed) add(path string) bool {
 	path, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -68,10 +68,11 @@ func (n *needed) add(path string) bool {
 		return false
 	}
 	defer f.Close()
+	own := abi{f.Machine, f.Class}
 	if len(n.files) == 0 {
-		n.machine = f.Machine
+		n.abi = own
 	}
-	if f.Machine != n.machine {
+	if own != n.abi {
 		return false
 	}
 	n.files = append(n.files, path)
@@ -98,7 +99,7 @@ func (n *needed) add(path string) bool {
 // $LD_LIBRARY_PATH, the directories that a file names, the cache, or the usual directories.
 func (n *needed) addLibrary(name string, dirs []string) {
 	in := func(dir string) bool { return n.add(filepath.Join(dir, name)) }
-	cached := func(l library) bool { return l.name == name && n.add(l.path) }
+	cached := func(l library) bool { return l.name == name && l.fits(n.abi) && n.add(l.path) }
 	// The linker's own directory is Debian's for this architecture.
 	usual := []string{filepath.Dir(n.linker), "/lib64", "/usr/lib64", "/lib", "/usr/lib"}
 	_ = slices.ContainsFunc(filepath.SplitList(os.Getenv("LD_LIBRARY_PATH")), in) || slices.ContainsFunc(dirs, in) ||
