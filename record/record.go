@@ -115,10 +115,12 @@ type recorder struct {
 	control   controller
 	switcher  switcher
 	successor successor
+	copies    copies
 	governor  governor
 	trigger   trigger
 	poller    *poller
-	command   *command // nil without one
+	command   *command  // nil without one
+	began     time.Time // when the command began; zero without one
 	exited    chan *os.ProcessState
 	closer    *os.Process // closes the counters after the recorder has exited; nil: the recorder closes them
 	sum       Summary
@@ -319,6 +321,7 @@ func (r *recorder) begin() error {
 		return err
 	}
 	if r.programs.walker == nil {
+		r.copies.follow(&r.file, r.describer.idSize())
 		return r.successor.first(nil)
 	}
 	return r.successor.first(r.programs.learn)
@@ -420,6 +423,7 @@ func (r *recorder) start() error {
 		if err := r.command.exec(); err != nil {
 			return err
 		}
+		r.began = time.Now()
 		r.exited = make(chan *os.ProcessState, 1)
 		go func() {
 			st, _ := r.command.proc.Wait()
@@ -439,7 +443,11 @@ func (r *recorder) busy() int { return r.rings[0].Size() / 16 }
 
 // drain moves the rings' records to the file.
 func (r *recorder) drain() (total int, err error) {
+	newest := r.file.tally.Last
 	if total, err = r.source.Drain(r.governor.weighing(r.file.write)); err != nil {
+		return total, err
+	}
+	if err := r.copies.write(newest); err != nil {
 		return total, err
 	}
 	r.successor.drained()
@@ -461,11 +469,16 @@ func (r *recorder) flush() error {
 	return nil
 }
 
+// earlyTime is how long a command is watched closely: programs copy their code to other memory when they start, which
+// the recorder sees in their memory only, before they exit.
+const earlyTime = 2 * time.Second
+
 // Interval in ms at which rings that are not half full are emptied, so that the file is never
 // far out of date; the reader of a pipe may be interactive. With checkpoints, not even the last
 // second may be missing if the recorder is killed.
 const (
 	idleFlush            = 1000
+	idleFlushEarly       = 50
 	idleFlushPipe        = 200
 	idleFlushCheckpoints = 500
 )
@@ -475,6 +488,8 @@ const (
 func (r *recorder) wait() (exited bool, err error) {
 	idle := idleFlush
 	switch {
+	case time.Since(r.began) < earlyTime:
+		idle = idleFlushEarly
 	case r.opts.pipe():
 		idle = idleFlushPipe
 	case r.opts.Checkpoints:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -193,5 +194,64 @@ func checkOrder(t *testing.T, chains [][]string, inlined bool, name *regexp.Rege
 	}
 	if total < 100 || right < total*95/100 || !inlined && deep < total*9/10 {
 		t.Errorf("of %d stacks with these functions, %d have them in order, %d have %s", total, right, deep, order[0])
+	}
+}
+
+var copiedCode = programs.C("../../testdata/programs/copied.c", "-O2", "-fno-omit-frame-pointer")
+
+// Code that a program has copied to memory at the same addresses has the names and the unwind information of its file,
+// and other code there has none.
+func TestScenarioCopiedCode(t *testing.T) {
+	needEvents(t)
+	program := copiedCode.Path(t)
+	for _, how := range []string{"anonymous", "memfd", "mremap", "other"} {
+		t.Run(how, func(t *testing.T) {
+			for _, graph := range []string{"dwarf", "fp"} {
+				dir := t.TempDir()
+				mustRecord(t, dir, "-e", "cpu-clock:u", "-F", "499", "--call-graph", graph, "--", program, how, "500")
+				checkCopied(t, dir, graph, how)
+			}
+		})
+	}
+	t.Run("attach", func(t *testing.T) {
+		cmd := exec.Command(program, "anonymous", "60000")
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { cmd.Process.Kill(); cmd.Wait() }()
+		bufio.NewReader(out).ReadString('\n')
+		for _, graph := range []string{"dwarf", "fp"} {
+			dir := t.TempDir()
+			mustRecord(t, dir, "-e", "cpu-clock:u", "-F", "499", "--call-graph", graph,
+				"-p", strconv.Itoa(cmd.Process.Pid), "--", "sleep", "0.5")
+			checkCopied(t, dir, graph, "attached")
+		}
+	})
+}
+
+// checkCopied checks the stacks of copied.c. Frame pointers leave out the caller of its innermost function.
+func checkCopied(t *testing.T, dir, graph, how string) {
+	t.Helper()
+	chains := chainsOf(scripted(t, dir, "-F", "ip,sym"))
+	named, right := 0, 0
+	for _, c := range chains {
+		switch {
+		case !slices.Contains(c, "hot_leaf"):
+			continue
+		case graph == "fp" || len(c) > 2 && slices.Equal(c[:3], []string{"hot_leaf", "hot_middle", "main"}):
+			right++
+		}
+		named++
+	}
+	switch {
+	case how == "other" && named > 0:
+		t.Errorf("%s: %d of %d stacks have functions whose code is not there", graph, named, len(chains))
+	case how != "other" && (len(chains) < 20 || right < len(chains)*9/10):
+		t.Errorf("%s, %s: of %d stacks, %d have the copied functions, %d with their callers",
+			how, graph, len(chains), named, right)
 	}
 }

@@ -17,6 +17,8 @@ type Tally struct {
 	// Mapped collects file names from MMAP2 records, if the kernel does not put build IDs
 	// into them; nil otherwise.
 	Mapped map[string]bool
+	// Mmap, if set, receives the MMAP2 records.
+	Mmap func(rec []byte)
 	// Forked are the processes that were forked and have not exited; nil if not needed.
 	Forked map[int32]bool
 	// SideBand collects side-band records; nil if not needed.
@@ -75,6 +77,9 @@ func (t *Tally) record(r *words, pos, h uint64) {
 	case format.TypeMmap2:
 		if t.Mapped != nil {
 			t.Mapped[r.cstring(pos+format.HeaderSize+format.Mmap2Filename, pos+h>>48)] = true
+		}
+		if t.Mmap != nil {
+			t.Mmap(r.Append(nil, pos, pos+h>>48))
 		}
 	}
 	if t.SideBand != nil && slices.Contains(sideBand, format.Type(uint32(h))) {

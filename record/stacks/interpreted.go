@@ -328,9 +328,9 @@ func (n *interpreted) describe(j *Merged, idSize int) {
 	}) {
 		first := n.missing[u] - 1
 		at = min(at, first)
-		one := len(j.Records)
-		j.Records = n.set.Mapping(u.pid, u.file).Append(j.Records, idSize)
-		synth.Stamp(j.Records[one:], idSize, first)
+		m := n.set.Mapping(u.pid, u.file)
+		m.ID.Time = first
+		j.Records = synth.AppendAt(j.Records, m, idSize)
 		if p := n.procs.byPID[u.pid]; p != nil {
 			if p.mapped == nil {
 				p.mapped = map[int]bool{}

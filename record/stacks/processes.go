@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"slices"
 	"strings"
 
 	"gperf/format"
@@ -256,7 +257,8 @@ func (p *tracker) get(pid int32) *process {
 		return nil
 	}
 	proc := p.replace(pid, &addrSpace{})
-	for mapping := range maps {
+	list := slices.Collect(maps)
+	for _, mapping := range list {
 		if !mapping.Executable() {
 			continue
 		}
@@ -264,6 +266,9 @@ func (p *tracker) get(pid int32) *process {
 		if p.buildIDs && synth.HasFile(&m) {
 			m.BuildID = synth.BuildID(&m)
 		}
+		p.mmap(proc, &m)
+	}
+	for _, m := range synth.AppendCopies(nil, int(pid), list, p.buildIDs) {
 		p.mmap(proc, &m)
 	}
 	return proc

@@ -159,7 +159,7 @@ func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool,
 			r.side.types[id] = attrs[i].SampleType
 		}
 	}
-	r.procs.buildIDs = buildIDs
+	r.procs.buildIDs, r.side.copies.BuildIDs = buildIDs, buildIDs
 	r.mergers, r.like = mergers, attrs[0]
 	r.heads = make([]uint64, len(mergers))
 	for _, n := range mergers {

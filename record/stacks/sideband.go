@@ -7,6 +7,7 @@ import (
 
 	"gperf/format"
 	"gperf/record/perfevent"
+	"gperf/record/synth"
 )
 
 // sideBand is the side-band records of the rings whose time has not come: samples of an earlier
@@ -17,6 +18,7 @@ type sideBand struct {
 	records []sideRecord                 // by time
 	chunk   []byte                       // memory for the bytes of further records
 	newest  uint64                       // time of the newest side-band record before the merged records
+	copies  synth.Copies
 }
 
 // sideRecord is a record of the side band.
@@ -25,8 +27,9 @@ type sideRecord struct {
 	rec  format.Record
 }
 
-// collect reads the side band of all rings, at least up to heads.
-func (s *sideBand) collect(mergers []*Merger, heads []uint64) {
+// collect reads the side band of all rings, at least up to heads. It adds the mappings of files whose code processes
+// have copied, and returns these: no ring has them.
+func (s *sideBand) collect(mergers []*Merger, heads []uint64) (copies []format.Mmap) {
 	for i, n := range mergers {
 		s.scan(i, n, heads[i])
 	}
@@ -38,7 +41,14 @@ func (s *sideBand) collect(mergers []*Merger, heads []uint64) {
 	for i, n := range mergers {
 		s.scan(i, n, n.Ring.Written())
 	}
+	copies = s.copies.Find(mergers[0].tally.Last)
+	for i := range copies {
+		at := copies[i].ID.Time
+		s.records = append(s.records, sideRecord{at, &copies[i]})
+		s.newest = max(s.newest, at)
+	}
 	slices.SortStableFunc(s.records, func(a, b sideRecord) int { return cmp.Compare(a.time, b.time) })
+	return copies
 }
 
 // scan reads the side band of a ring up to head.
@@ -91,6 +101,7 @@ func (s *sideBand) add(b []byte) {
 		if !rec.Executable() {
 			return
 		}
+		s.copies.Mapped(rec)
 	case *format.Fork:
 		time = rec.ID.Time
 	case *format.Exit:

@@ -1,6 +1,10 @@
 package stacks
 
-import "time"
+import (
+	"time"
+
+	"gperf/record/synth"
+)
 
 // Drain passes the rings' records to write, and returns how many bytes they were. The side
 // band comes first: it says which mappings a sample's addresses belong to. Then records are
@@ -36,7 +40,7 @@ func (r *Recorder) merge() (total int) {
 	for i, n := range r.mergers {
 		r.heads[i] = n.Ring.Written()
 	}
-	r.side.collect(r.mergers, r.heads)
+	copies := r.side.collect(r.mergers, r.heads)
 	for i, n := range r.mergers {
 		size := int(r.heads[i] - n.Ring.Read)
 		if size == 0 {
@@ -48,6 +52,9 @@ func (r *Recorder) merge() (total int) {
 		// below.
 		n.Ring.Release(r.heads[i])
 		r.allowCopies(n)
+	}
+	for i := range copies {
+		r.merged.Records = synth.AppendAt(r.merged.Records, &copies[i], r.like.SampleIDSize())
 	}
 	return total
 }

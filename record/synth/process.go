@@ -123,7 +123,8 @@ func (s *Synthesizer) maps(pid int) {
 	if err != nil {
 		return
 	}
-	for mapping := range maps {
+	list := slices.Collect(maps)
+	for _, mapping := range list {
 		if !mapping.Executable() && !(s.opts.Data && mapping.Prot&unix.PROT_READ != 0) {
 			continue
 		}
@@ -135,6 +136,9 @@ func (s *Synthesizer) maps(pid int) {
 				s.opts.Files[m.Filename] = true
 			}
 		}
+		s.buf = m.Append(s.buf, s.opts.IDSize)
+	}
+	for _, m := range AppendCopies(nil, pid, list, s.opts.BuildIDs) {
 		s.buf = m.Append(s.buf, s.opts.IDSize)
 	}
 }

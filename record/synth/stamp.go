@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"gperf/format"
 	"gperf/internal/procfs"
 )
 
@@ -15,6 +16,14 @@ func Stamp(b []byte, idSize int, at uint64) {
 		binary.LittleEndian.PutUint64(b[size-idSize+8:], at)
 		b = b[size:]
 	}
+}
+
+// AppendAt appends the record of a mapping with its time.
+func AppendAt(b []byte, m *format.Mmap, idSize int) []byte {
+	from := len(b)
+	b = m.Append(b, idSize)
+	Stamp(b[from:], idSize, m.ID.Time)
+	return b
 }
 
 // WithDescendants adds the descendants of some processes.
