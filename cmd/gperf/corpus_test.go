@@ -19,20 +19,45 @@ import (
 	"time"
 )
 
-// The corpus is a directory next to the checkout: recordings of other people, by other
-// versions of perf and by other tools, each with the output of perf 6.1 and 7.3.4, generated
-// under the conditions described in its README.
-const corpusDir = "../../../shared/fixtures/perf-data"
+// corpusDir has, next to the checkout, folders with recordings of other people, by other
+// versions of perf and by other tools, each with the output of perf, generated under the
+// conditions described in the README of the folder.
+const corpusDir = "../../../shared/fixtures"
 
-// corpusCommands are gperf's twins of the commands that made the references.
-// Words in capitals stand for what differs between the files.
-var corpusCommands = []struct{ name, line string }{
-	{"header", "report -f --header-only -i FILE"},
-	{"script", "script -f --no-inline --symfs EMPTY -i FILE"},
-	{"report", "report -f --stdio --no-children -g none --no-inline --symfs EMPTY -i FILE"},
-	{"stats", "report -f --stats --stdio -i FILE"},
-	{"buildid-list", "buildid-list -f -i FILE"},
-	{"evlist", "evlist -f -v -i FILE"},
+// corpus is one of these folders.
+type corpus struct {
+	folder     string
+	commands   []corpusCommand
+	references func(t *testing.T, dir string) map[referenceKey]reference
+	outcomes   []outcome
+}
+
+func (c *corpus) dir() string { return filepath.Join(corpusDir, c.folder) }
+
+// corpusCommand is gperf's twin of a command that made references. Words in capitals stand for
+// what differs between the files.
+type corpusCommand struct{ name, line string }
+
+// The first corpus has the output of perf 6.1 and 7.3.4, the second one only that of 7.3.4, but
+// also callchains and side-band records.
+var corpora = []corpus{
+	{"perf-data", []corpusCommand{
+		{"header", "report -f --header-only -i FILE"},
+		{"script", "script -f --no-inline --symfs EMPTY -i FILE"},
+		{"report", "report -f --stdio --no-children -g none --no-inline --symfs EMPTY -i FILE"},
+		{"stats", "report -f --stats --stdio -i FILE"},
+		{"buildid-list", "buildid-list -f -i FILE"},
+		{"evlist", "evlist -f -v -i FILE"},
+	}, readReferences, corpusOutcomes},
+	{"perf-data-2", []corpusCommand{
+		{"header", "report -f --header-only -i FILE"},
+		{"script", "script -f --no-inline --symfs EMPTY -i FILE"},
+		{"events", "script -f --no-inline --symfs EMPTY --show-mmap-events --show-task-events -i FILE"},
+		{"report", "report -f --stdio --symfs EMPTY -i FILE"},
+		{"stats", "report -f --stats --stdio -i FILE"},
+		{"buildid-list", "buildid-list -f -i FILE"},
+		{"evlist", "evlist -f -v -i FILE"},
+	}, findReferences, corpusOutcomes2},
 }
 
 // outcome is what gperf must make of one file of the corpus.
@@ -41,8 +66,8 @@ type outcome struct {
 	// refused is what the user reads when the file cannot be opened; "" when it
 	// can.
 	refused string
-	// unusable files are damaged before their first sample.
-	unusable bool
+	// fails lists the commands that fail because the file is damaged before its first sample.
+	fails string
 	// samples is how many there are: perf's count, where perf reads the file to
 	// its end, and else that of the corpus' README.
 	samples int
@@ -71,7 +96,7 @@ type reference struct {
 	exit   int
 	bytes  int
 	sha    string // of the whole output
-	stored string // the file that has its first 2,000 lines, if any
+	stored string // the path of a file that has its first 2,000 lines, if any
 }
 
 func (r reference) empty() bool { return r.exit != 0 || r.bytes == 0 }
@@ -79,9 +104,10 @@ func (r reference) empty() bool { return r.exit != 0 || r.bytes == 0 }
 // referenceKey names a run: which file, by which perf, which command.
 type referenceKey struct{ file, perf, command string }
 
-func readReferences(t *testing.T) map[referenceKey]reference {
+// readReferences reads the list of runs in a folder.
+func readReferences(t *testing.T, dir string) map[referenceKey]reference {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(corpusDir, "reference-status.tsv"))
+	text, err := os.ReadFile(filepath.Join(dir, "reference-status.tsv"))
 	if err != nil {
 		t.Skipf("the corpus is not there: %v", err)
 	}
@@ -96,7 +122,39 @@ func readReferences(t *testing.T) map[referenceKey]reference {
 		if err1 != nil || err2 != nil {
 			t.Fatalf("reference-status.tsv: %q", line)
 		}
-		refs[referenceKey{col[0], col[1], col[2]}] = reference{exit, size, col[6], col[7]}
+		r := reference{exit: exit, bytes: size, sha: col[6]}
+		if col[7] != "" {
+			r.stored = filepath.Join(dir, col[7])
+		}
+		refs[referenceKey{col[0], col[1], col[2]}] = r
+	}
+	return refs
+}
+
+// referenceName matches the names of files with a whole output of perf 7.3.4.
+var referenceName = regexp.MustCompile(`^(.+)\.perf7-([a-z-]+)\.txt(\.gz)?$`)
+
+// findReferences finds the outputs of perf 7.3.4 in a folder. It adds an empty one for each
+// recording, which perf may have refused.
+func findReferences(t *testing.T, dir string) map[referenceKey]reference {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Skipf("the corpus is not there: %v", err)
+	}
+	refs := map[referenceKey]reference{}
+	for _, e := range entries {
+		m := referenceName.FindStringSubmatch(e.Name())
+		if m == nil {
+			if e.Name() != "README.md" {
+				refs[referenceKey{file: e.Name()}] = reference{}
+			}
+			continue
+		}
+		r := reference{stored: filepath.Join(dir, e.Name())}
+		text := r.read(t)
+		r.bytes, r.sha = len(text), digest(text)
+		refs[referenceKey{m[1], "7.3.4", m[2]}] = r
 	}
 	return refs
 }
@@ -104,7 +162,14 @@ func readReferences(t *testing.T) map[referenceKey]reference {
 // text returns the stored output; cut reports whether it is only the beginning.
 func (r reference) text(t *testing.T) (text string, cut bool) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(corpusDir, r.stored))
+	text = r.read(t)
+	return text, digest(text) != r.sha
+}
+
+// read returns the content of the stored file.
+func (r reference) read(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(r.stored)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +182,7 @@ func (r reference) text(t *testing.T) (text string, cut bool) {
 			t.Fatal(err)
 		}
 	}
-	return string(b), digest(string(b)) != r.sha
+	return string(b)
 }
 
 func digest(text string) string {
@@ -170,29 +235,33 @@ func (f *corpusFile) run(line string) corpusRun {
 	return corpusRun{code, tipLine.ReplaceAllString(out.String(), ""), stderr.String()}
 }
 
-// TestCorpus prints every file of the corpus with every command. What perf 7.3.4
+// TestCorpus prints every file of the corpora with every command. What perf 7.3.4
 // prints gperf prints, byte for byte; where that perf fails and 6.1 does not,
 // what their forms have in common is compared with 6.1.
 func TestCorpus(t *testing.T) {
-	refs := readReferences(t)
 	t.Setenv("TZ", "UTC")
 	// The machine that the references are from.
 	const devices = "sys/bus/event_source/devices/"
 	machineOf(t, map[string]string{devices + "breakpoint/type": "5", devices + "msr/type": "10",
 		devices + "power/type":    "9",
 		devices + "software/type": "1", devices + "tracepoint/type": "2", devices + "uprobe/type": "8"})
+	for _, c := range corpora {
+		t.Run(c.folder, c.check)
+	}
+}
+
+func (c *corpus) check(t *testing.T) {
+	refs := c.references(t, c.dir())
 	dir := t.TempDir()
 	symfs := filepath.Join(dir, "empty")
 	if err := os.Mkdir(symfs, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range corpusOutcomes {
+	for _, o := range c.outcomes {
 		t.Run(o.file, func(t *testing.T) {
-			f := &corpusFile{outcome: o, path: copyOfCorpus(t, dir, o.file), symfs: symfs, refs: refs}
-			for _, c := range corpusCommands {
-				if _, ok := refs[referenceKey{o.file, "7.3.4", c.name}]; !ok && c.name != "buildid-list" {
-					t.Errorf("no run of %s in reference-status.tsv", c.name)
-				}
+			path := copyOfCorpus(t, dir, filepath.Join(c.dir(), o.file))
+			f := &corpusFile{outcome: o, path: path, symfs: symfs, refs: refs}
+			for _, c := range c.commands {
 				t.Run(c.name, func(t *testing.T) { f.check(t, c.name, c.line) })
 			}
 			if f.refused == "" {
@@ -207,11 +276,11 @@ func TestCorpus(t *testing.T) {
 // its time is shown as that of the recording.
 func copyOfCorpus(t *testing.T, dir, file string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(corpusDir, file))
+	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, file)
+	path := filepath.Join(dir, filepath.Base(file))
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +325,7 @@ func (f *corpusFile) check(t *testing.T, command, line string) {
 
 // exitCode is that of a command that reads the file.
 func (f *corpusFile) exitCode(command string) int {
-	if f.unusable && (command == "script" || command == "report") {
+	if slices.Contains(strings.Fields(f.fails), command) {
 		return exitError
 	}
 	return exitOK
@@ -266,8 +335,11 @@ func (f *corpusFile) exitCode(command string) int {
 // differ.
 func (f *corpusFile) checkShared(t *testing.T, command, line, got string, shared func(string) string) {
 	n, ok := f.nearest(t, command, line, got)
-	if !ok || n.cut {
-		t.Fatal("there is no whole text to compare with")
+	if !ok {
+		t.Fatal("there is no text to compare with")
+	}
+	if n.cut {
+		n.got = firstLines(n.got, strings.Count(n.want, "\n"))
 	}
 	n.got, n.want = shared(n.got), shared(n.want)
 	if n.want == "" {
@@ -276,6 +348,11 @@ func (f *corpusFile) checkShared(t *testing.T, command, line, got string, shared
 	if n.got != n.want {
 		t.Error(n.difference())
 	}
+}
+
+// firstLines returns the first n lines of a text.
+func firstLines(text string, n int) string {
+	return strings.Join(slices.Collect(strings.Lines(text))[:n], "")
 }
 
 // difference describes how an output differs from perf's; "" if it does not, or if no perf
@@ -454,19 +531,23 @@ func (f *corpusFile) checkStdin(t *testing.T) {
 	}
 }
 
-// The table has every file of the corpus once.
+// The tables have every file of the corpora once.
 func TestCorpusTable(t *testing.T) {
+	for _, c := range corpora {
+		t.Run(c.folder, c.checkTable)
+	}
+}
+
+func (c *corpus) checkTable(t *testing.T) {
 	want := map[string]bool{}
-	for key := range readReferences(t) {
+	for key := range c.references(t, c.dir()) {
 		want[key.file] = true
 	}
 	var got []string
-	for _, o := range corpusOutcomes {
+	for _, o := range c.outcomes {
 		got = append(got, o.file)
 		for command := range o.kept {
-			if !slices.ContainsFunc(corpusCommands, func(c struct{ name, line string }) bool {
-				return c.name == command
-			}) {
+			if !slices.ContainsFunc(c.commands, func(c corpusCommand) bool { return c.name == command }) {
 				t.Errorf("%s keeps a difference of %q, which is no command", o.file, command)
 			}
 		}

@@ -140,10 +140,10 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 // A corpusDifference is a reason with the commands and files of the corpus that it applies to.
 type corpusDifference struct{ commands, why, files string }
 
-// corpusDifferences returns the differences of corpusOutcomes by their reason.
+// corpusDifferences returns the differences of the corpora by their reason.
 func corpusDifferences() (rows []corpusDifference) {
 	commands, files := map[string]map[string]bool{}, map[string][]string{}
-	for _, o := range corpusOutcomes {
+	for _, o := range slices.Concat(corpusOutcomes, corpusOutcomes2) {
 		for command, kept := range o.kept {
 			if commands[kept.why] == nil {
 				commands[kept.why] = map[string]bool{}

@@ -60,11 +60,15 @@ func trimCompression(name string) string {
 	return name
 }
 
+// mmap adds a mapping of the kernel or of a module, unless its addresses are unknown.
 func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) *Map {
 	name := kernelDSOName(r.Filename)
 	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: name, BuildID: id}}
 	if listed, ok := k.listed[name]; ok {
 		m.DSO = &listed
+	}
+	if name != kernelName && (r.Start == 0 || r.Len == 0) {
+		return m // /proc/modules hid the address from the recorder (kernel.kptr_restrict)
 	}
 	if r.Len == 0 || m.End < m.Start {
 		m.End = 1<<64 - 1 // older recorders did not write the kernel's size

@@ -383,3 +383,15 @@ func TestBranchFlagsOfEitherOrder(t *testing.T) {
 		}
 	}
 }
+
+// A module of unknown address does not own the kernel's addresses.
+func TestHiddenModule(t *testing.T) {
+	for _, length := range []uint64{0, 1<<64 - 1} {
+		session := newSession()
+		session.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Filename: "[kernel.kallsyms]_text"})
+		session.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Len: length, Filename: "/lib/hidden.ko"})
+		if d := session.machine.kernelMap(0xffffffff81000010).DSO; d.Name != kernelName {
+			t.Errorf("after a module of %#x bytes at address 0, the kernel's address belongs to %s", length, d.Name)
+		}
+	}
+}
