@@ -32,7 +32,8 @@ var (
 const (
 	hostileTime   = 5 * time.Second // on a machine that has nothing else to do: not as time of a CPU either
 	hostileMemory = 512 << 20
-	// When a worker has said nothing for so long, it hangs.
+	// A worker that says nothing hangs after this much time of a CPU, or when none of its threads has wanted a CPU
+	// for as long. One that waits for a CPU does not: the machine has much else to do.
 	hostileHang = 15 * time.Second
 	// Above this much data the kernel refuses more: the process then dies
 	// before the machine suffers. Go takes memory in arenas of 64 MiB.
@@ -359,8 +360,8 @@ func (h *hostileRun) chunk(from, to int) {
 		case err == nil:
 			from = last + 1
 		case last > from && !strings.Contains(err.Error(), "panic: "):
-			// Memory that earlier cases left, or a machine that has much else to
-			// do: whether it is this case's fault shows when it comes first.
+			// Memory that earlier cases left: whether it is this case's fault
+			// shows when it comes first.
 			from = last
 		default:
 			h.fail(max(last, from), err.Error())
@@ -422,15 +423,18 @@ func (h *hostileRun) start(from, to int) (*worker, error) {
 // after it what is wrong with its outcome. It returns the last case's number,
 // and what ended the worker unless it came to its end.
 func (p *worker) watch(bad func(i int, what string)) (last int, err error) {
-	hung := false
-	timer := time.AfterFunc(4*hostileHang, func() { // the start reads all files
-		hung = true
-		p.cmd.Process.Signal(syscall.SIGQUIT)
+	hung := make(chan struct{})
+	w := &hangWatch{pid: p.cmd.Process.Pid}
+	w.timer = time.AfterFunc(hostileHang/3, func() {
+		if w.hangs() {
+			close(hung)
+			p.cmd.Process.Signal(syscall.SIGQUIT)
+		}
 	})
 	last = -1
 	lines := bufio.NewScanner(p.lines)
 	for lines.Scan() {
-		timer.Reset(hostileHang)
+		w.reset()
 		var i int
 		word, rest, _ := strings.Cut(lines.Text(), " ")
 		number, what, _ := strings.Cut(rest, " ")
@@ -439,16 +443,78 @@ func (p *worker) watch(bad func(i int, what string)) (last int, err error) {
 			bad(i, what)
 		}
 	}
-	stopped := timer.Stop()
+	w.timer.Stop()
 	err = p.cmd.Wait()
 	p.lines.Close()
-	switch {
-	case !stopped && hung:
+	select {
+	case <-hung:
 		return last, fmt.Errorf("not done after %v\n%s", hostileHang, p.excerpt())
-	case err != nil:
+	default:
+	}
+	if err != nil {
 		return last, fmt.Errorf("%w\n%s", err, p.excerpt())
 	}
 	return last, nil
+}
+
+// hangWatch tells a worker that hangs from one that has to wait for a CPU.
+type hangWatch struct {
+	pid   int
+	timer *time.Timer
+
+	mu     sync.Mutex
+	silent bool          // start and last are known: the worker has said nothing for a while
+	start  time.Duration // the worker's CPU time when it was first found silent
+	last   time.Duration // its CPU time when it last ran or wanted to
+	idle   time.Duration // how long none of its threads has
+}
+
+// reset is called when the worker says something.
+func (w *hangWatch) reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.silent, w.idle = false, 0
+	w.timer.Reset(hostileHang / 3)
+}
+
+// hangs is called when the worker has said nothing for a third of hostileHang, and arranges to be called again if it
+// does not hang.
+func (w *hangWatch) hangs() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	cpu, wantsCPU := cpuOf(w.pid)
+	switch {
+	case !w.silent:
+		w.silent, w.start, w.last = true, cpu, cpu
+	case wantsCPU || cpu > w.last:
+		w.last, w.idle = cpu, 0
+	default:
+		w.idle += hostileHang / 3
+	}
+	if cpu-w.start > hostileHang || w.idle >= hostileHang {
+		return true
+	}
+	w.timer.Reset(hostileHang / 3)
+	return false
+}
+
+// cpuOf returns a process's CPU time, and whether one of its threads runs, wants to, or waits for a disk.
+func cpuOf(pid int) (cpu time.Duration, wantsCPU bool) {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, path := range stats {
+		b, _ := os.ReadFile(path)
+		// After the name, which may contain anything: proc(5)'s fields 3 (state), 14 and 15 (time, in hundredths).
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+		if len(fields) < 13 {
+			continue // it has ended
+		}
+		wantsCPU = wantsCPU || fields[0] == "R" || fields[0] == "D"
+		for _, f := range fields[11:13] {
+			n, _ := strconv.Atoi(f)
+			cpu += time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	return cpu, wantsCPU
 }
 
 // excerpt is the beginning of what the worker wrote as it died.
