@@ -1,6 +1,6 @@
 // Threads that wait: for a lock, a pipe, the disk, and time. Each prints its name, its tid, and in ns the time
-// that it ran for, how much of that it waited, by its own clock, how much it used a CPU, and how long it was ready to
-// run while the CPUs ran other threads; then the number of times that it waited.
+// that it ran for, how much of that it waited, by its own clock, how long it was in the functions that wait, how much it
+// used a CPU, and how long it was ready to run while the CPUs ran other threads; then the number of times that it waited.
 //   waiter [MS] [DIR]    runs each thread for MS milliseconds (2000), and writes to a file in DIR (.)
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -140,20 +140,22 @@ struct kind {
 static void *run(void *arg)
 {
 	struct kind *k = arg;
-	long long start = now(CLOCK_MONOTONIC), cpu = now(CLOCK_THREAD_CPUTIME_ID), end, waited = 0;
+	long long start = now(CLOCK_MONOTONIC), cpu = now(CLOCK_THREAD_CPUTIME_ID), end, waited = 0, inside = 0;
 	struct rusage used;
 
 	prctl(PR_SET_NAME, k->name);
 	do {
+		inside -= now(CLOCK_MONOTONIC);
 		waited -= off();
 		k->wait();
 		waited += off();
+		inside += now(CLOCK_MONOTONIC);
 		burn(k->busy);
 		end = now(CLOCK_MONOTONIC);
 	} while (end - start < runtime);
 	getrusage(RUSAGE_THREAD, &used);
-	snprintf(k->line, sizeof(k->line), "%s %ld %lld %lld %lld %lld %ld", k->name, syscall(SYS_gettid), end - start,
-		 waited, now(CLOCK_THREAD_CPUTIME_ID) - cpu, ready(), used.ru_nvcsw);
+	snprintf(k->line, sizeof(k->line), "%s %ld %lld %lld %lld %lld %lld %ld", k->name, syscall(SYS_gettid),
+		 end - start, waited, inside, now(CLOCK_THREAD_CPUTIME_ID) - cpu, ready(), used.ru_nvcsw);
 	return NULL;
 }
 
