@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
@@ -81,9 +82,21 @@ func TestTopWrongUse(t *testing.T) {
 // top counts each drop, prints the last block at Ctrl-C, and ends at once.
 func TestScenarioTop(t *testing.T) {
 	needTracepoints(t)
+	const sent = 20_000
+	// The sender waits for its input, so that its own drops are selected before.
+	sender := exec.Command("sh", "-c", `read go; exec "$@"`, "sh", binary(t, dropsProgram), "-unix", "-n",
+		strconv.Itoa(sent), "-rate", "20000")
+	send, err := sender.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer sender.Process.Kill()
 	var out, stderr bytes.Buffer
-	cmd := exec.Command(binary(t, "./cmd/gperf"), "top", "--stdio", "-d", "0.5", "-e", "skb:kfree_skb",
-		"--filter", "protocol == 2048", "-s", "location") // Linux 5.10 knows no reasons
+	cmd := exec.Command(binary(t, "./cmd/gperf"), "top", "--stdio", "-d", "0.5", "-e", "skb:kfree_skb", "--filter",
+		fmt.Sprintf("common_pid == %d && protocol == 0", sender.Process.Pid), "-s", "location") // Linux 5.10 knows no reasons
 	first := make(chan bool, 1)
 	cmd.Stdout, cmd.Stderr = &notifyingWriter{&out, first}, &stderr
 	if err := cmd.Start(); err != nil {
@@ -95,10 +108,9 @@ func TestScenarioTop(t *testing.T) {
 	case <-time.After(patience(20 * time.Second)):
 		t.Fatalf("no block\n%s", &stderr)
 	}
-	const sent = 20_000
-	sender := exec.Command(binary(t, dropsProgram), "-n", strconv.Itoa(sent), "-rate", "20000")
-	if b, err := sender.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
+	send.Write([]byte("go\n"))
+	if err := sender.Wait(); err != nil {
+		t.Fatalf("%v: %v", sender, err)
 	}
 	cmd.Process.Signal(os.Interrupt)
 	if !endsWithin(cmd, patience(2*time.Second)) {
