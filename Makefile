@@ -42,7 +42,8 @@ test-fast:
 test-kernel:
 	testdata/kernels/test.sh $(ARGS) $(KERNEL)
 
-# What CI runs: build, gofmt, vet, staticcheck, generated code, tests, and some of the tests on five kernels.
+# What CI runs: build, gofmt, vet, staticcheck, generated code, tests, the race detector, packages, and some tests on five
+# kernels.
 check:
 	.ci/run
 

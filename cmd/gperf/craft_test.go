@@ -102,12 +102,13 @@ var crafted = []struct {
 		}
 		r.compress(80)
 	}},
+	// Reading it takes a CPU half the time that is allowed: one that computes for others, too, may be half as fast.
 	{"a zstd bomb of samples", func(r *recorder) {
 		for range 26000 {
 			r.sample(1, 0x1000)
 			r.time--
 		}
-		r.compress(600)
+		r.compress(300)
 	}},
 	{"a zstd bomb of zeros", func(r *recorder) {
 		r.records = make([]byte, 1<<20)

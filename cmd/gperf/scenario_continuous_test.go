@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"gperf/format"
 )
 
 // stayer is a running gperf record --continuous.
@@ -56,6 +58,27 @@ func (s *stayer) await(old []string, n int) []string {
 		}
 	}
 	s.t.Fatalf("%d files, want %d more than %d", len(s.files()), n, len(old))
+	return nil
+}
+
+// awaitFrequency waits until the newest file has an event with a frequency, and returns all files.
+func (s *stayer) awaitFrequency(hz uint64) []string {
+	s.t.Helper()
+	for end := time.Now().Add(patience(20 * time.Second)); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		files := s.files()
+		data, err := os.ReadFile(files[len(files)-1])
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		f, err := format.Open(bytes.NewReader(data), int64(len(data)))
+		if err != nil { // it has just begun
+			continue
+		}
+		if slices.ContainsFunc(f.Attrs, func(a format.Attr) bool { return a.SamplePeriod == hz }) {
+			return files
+		}
+	}
+	s.t.Fatalf("no file of %d Hz", hz)
 	return nil
 }
 
@@ -126,15 +149,19 @@ func TestScenarioContinuous(t *testing.T) {
 	}
 
 	configure("--file-time 1s --max-cpu 100% -F 49 -e sched:sched_process_exec")
-	old := s.files()
 	s.cmd.Process.Signal(syscall.SIGHUP)
-	files = s.await(old, 2)
-	if c := read(t, files[len(files)-2]); c.Attrs[0].Name != "sched:sched_process_exec" || len(c.Attrs) != 4 {
+	files = s.awaitFrequency(49)
+	s.await(files, 1)
+	if c := read(t, files[len(files)-1]); c.Attrs[0].Name != "sched:sched_process_exec" || len(c.Attrs) != 4 {
 		t.Errorf("after SIGHUP: events %+v", c.Attrs)
 	}
 	configure("--no-such-flag")
 	s.cmd.Process.Signal(syscall.SIGHUP)
 	s.await(files, 2)
+	// The file in which gperf is killed is not to end before.
+	configure("--file-time 1h --max-cpu 100% -F 47 -e sched:sched_process_exec")
+	s.cmd.Process.Signal(syscall.SIGHUP)
+	s.awaitFrequency(47)
 
 	// Programs named by numbers start until gperf is killed.
 	last, at := 0, time.Time{}

@@ -88,7 +88,7 @@ func waitNamed(t *testing.T, file string, pid int) {
 }
 
 // namedSamples counts a process's samples in user space that have the name of the thread
-// and of the file, and all.
+// and of the file, and all since the first of them: before, gperf had yet to read the names again.
 func namedSamples(file string, pid int) (names, all int) {
 	var out, errs bytes.Buffer
 	run([]string{"script", "-i", file, "-G", "-F", "comm,pid,ip,dso"}, &out, &errs)
@@ -97,8 +97,11 @@ func namedSamples(file string, pid int) (names, all int) {
 		if len(f) < 4 || f[1] != fmt.Sprint(pid) || strings.HasSuffix(line, "([kernel.kallsyms])\n") {
 			continue
 		}
-		if all++; !strings.HasPrefix(f[0], ":") && !strings.Contains(line, "[unknown]") {
+		if !strings.HasPrefix(f[0], ":") && !strings.Contains(line, "[unknown]") {
 			names++
+		}
+		if names > 0 {
+			all++
 		}
 	}
 	return names, all

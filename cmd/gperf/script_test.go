@@ -322,7 +322,7 @@ func TestFoldedEqualsStackcollapseAlone(t *testing.T) {
 }
 
 // startName is the name that gperf makes for a function without a symbol, where stackcollapse-perf.pl has only its DSO.
-var startName = regexp.MustCompile(`;([^;]+)\+0x[0-9a-f]+(;| )`)
+var startName = regexp.MustCompile(`;([^;]+)\+0x[0-9a-f]+(;|_\[k\]| )`)
 
 // withoutStarts returns folded stacks with only the DSOs of functions without a symbol.
 func withoutStarts(t *testing.T, folded string) string {

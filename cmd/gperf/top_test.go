@@ -96,7 +96,8 @@ func TestScenarioTop(t *testing.T) {
 	defer sender.Process.Kill()
 	var out, stderr bytes.Buffer
 	cmd := exec.Command(binary(t, "./cmd/gperf"), "top", "--stdio", "-d", "0.5", "-e", "skb:kfree_skb", "--filter",
-		fmt.Sprintf("common_pid == %d && protocol == 0", sender.Process.Pid), "-s", "location") // Linux 5.10 knows no reasons
+		fmt.Sprintf("common_pid == %d && protocol == 0", sender.Process.Pid),
+		"-s", "location") // Linux 5.10 knows no reasons
 	first := make(chan bool, 1)
 	cmd.Stdout, cmd.Stderr = &notifyingWriter{&out, first}, &stderr
 	if err := cmd.Start(); err != nil {

@@ -122,7 +122,7 @@ int main(int argc, char **argv)
 			continue; /* first generate, then run */
 		call(spin);
 		if (argc > 2)
-			for (int k = 0; k < 30; k++)
+			for (int k = 0; k < 100; k++) /* long enough for a busy recorder to read the dump */
 				call(spin);
 	}
 	return 0;
