@@ -7,14 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"gperf/internal/procfs"
-	"gperf/record/event"
 )
 
 // command is a process that waits before it executes the command, so that counters with
@@ -23,7 +21,6 @@ import (
 // the command.
 type command struct {
 	proc   *os.Process
-	events string
 	name   string
 	path   string
 	start  *os.File // a byte starts the command, closing it ends the process
@@ -69,7 +66,7 @@ func waitAndExec(path string, argv []string) {
 }
 
 // findCommand looks up the command as the shell does.
-func findCommand(argv []string, events string) (string, error) {
+func findCommand(argv []string) (string, error) {
 	path, err := exec.LookPath(argv[0])
 	if err == nil || errors.Is(err, exec.ErrDot) {
 		return path, nil
@@ -78,13 +75,12 @@ func findCommand(argv []string, events string) (string, error) {
 	if errors.Is(err, os.ErrPermission) {
 		cause = unix.EACCES
 	}
-	return "", &CommandError{argv[0], events, cause}
+	return "", &CommandError{argv[0], cause}
 }
 
-// startCommand starts the process that will execute argv. events are the names of the recorded
-// events, for errors.
-func startCommand(argv []string, events string, pipe bool) (*command, error) {
-	path, err := findCommand(argv, events)
+// startCommand starts the process that will execute argv.
+func startCommand(argv []string, pipe bool) (*command, error) {
+	path, err := findCommand(argv)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +88,7 @@ func startCommand(argv []string, events string, pipe bool) (*command, error) {
 	if pipe {
 		stdout = os.Stderr // as in perf: the pipe gets the recording only
 	}
-	c := &command{events: events, name: argv[0], path: path}
+	c := &command{name: argv[0], path: path}
 	startR, startW, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -112,7 +108,7 @@ func startCommand(argv []string, events string, pipe bool) (*command, error) {
 	}
 	if err != nil {
 		c.close()
-		return nil, &CommandError{argv[0], events, err}
+		return nil, &CommandError{argv[0], err}
 	}
 	return c, nil
 }
@@ -150,7 +146,7 @@ func (c *command) resume() { c.proc.Signal(unix.SIGCONT) }
 func (c *command) exec() error {
 	defer c.close()
 	if _, err := c.start.Write([]byte{1}); err != nil {
-		return &CommandError{c.name, c.events, err}
+		return &CommandError{c.name, err}
 	}
 	why, err := io.ReadAll(c.status)
 	if err == nil && len(why) > 0 {
@@ -158,7 +154,7 @@ func (c *command) exec() error {
 	}
 	if err != nil {
 		c.proc.Wait()
-		return &CommandError{c.name, c.events, err}
+		return &CommandError{c.name, err}
 	}
 	return nil
 }
@@ -173,12 +169,4 @@ func (c *command) close() {
 func (c *command) comm() string {
 	name := filepath.Base(c.name)
 	return name[:min(len(name), procfs.MaxComm)]
-}
-
-func eventNames(events []event.Event) string {
-	var names []string
-	for _, e := range events {
-		names = append(names, e.Name)
-	}
-	return strings.Join(names, ",")
 }

@@ -3,7 +3,9 @@ package record
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 )
 
 // NoTargetError means that a process, thread or CPU to record does not exist.
@@ -22,15 +24,17 @@ func (e *NoTargetError) Error() string {
 // CommandError means that the command to record could not be started.
 type CommandError struct {
 	Command string
-	Events  string // names of the events, with commas
 	Err     error
 }
 
-// Error returns perf's message, with strerror's capital letter.
 func (e *CommandError) Error() string {
-	why := e.Err.Error()
-	return fmt.Sprintf("Failed to collect '%s' for the '%s' workload: %s%s", e.Events, e.Command,
-		strings.ToUpper(why[:1]), why[1:])
+	switch {
+	case errors.Is(e.Err, fs.ErrNotExist) && !strings.Contains(e.Command, "/"):
+		return fmt.Sprintf("cannot run %s: there is no such program in $PATH", e.Command)
+	case errors.Is(e.Err, syscall.ENOEXEC):
+		return fmt.Sprintf("cannot run %s: it is neither a program for this machine nor a script with #!", e.Command)
+	}
+	return fmt.Sprintf("cannot run %s: %v", e.Command, e.Err)
 }
 func (e *CommandError) Unwrap() error { return e.Err }
 

@@ -271,8 +271,7 @@ func (r *recorder) startTarget() ([]int, error) {
 		return nil, err
 	}
 	if len(t.Command) > 0 && r.command == nil {
-		names := eventNames(r.set.Events[:max(1, len(r.opts.Events))])
-		if r.command, err = startCommand(t.Command, names, r.opts.pipe()); err != nil {
+		if r.command, err = startCommand(t.Command, r.opts.pipe()); err != nil {
 			return nil, err
 		}
 	}

@@ -271,6 +271,15 @@ func (fs *FieldSpec) resolve(f *format.File, chains bool) ([]Field, error) {
 	return list, nil
 }
 
+// LackError means that the samples of an event lack a field that is to be printed.
+type LackError struct{ Event, What, Field string }
+
+// Error returns perf's sentence, which perf2bolt looks for.
+func (e *LackError) Error() string {
+	return fmt.Sprintf("Samples for '%s' event do not have %s attribute set. Cannot print '%s' field.",
+		e.Event, e.What, e.Field)
+}
+
 // carried returns those of fields that event i's samples carry. It is an error if
 // the user chose others.
 func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error) {
@@ -280,8 +289,7 @@ func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error)
 			continue
 		}
 		if fs.wants(kindOf(a.Type), fn.field) {
-			return 0, fmt.Errorf("samples of %q do not carry %s: field %q cannot be printed", f.EventName(i), fn.what,
-				fn.name)
+			return 0, &LackError{f.EventName(i), fn.what, fn.name}
 		}
 		fields &^= fn.field
 	}

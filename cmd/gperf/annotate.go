@@ -15,6 +15,7 @@ import (
 	"gperf/cmd/gperf/browse"
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/hints"
+	"gperf/cmd/gperf/ignored"
 	"gperf/report"
 	"gperf/report/annotate"
 	"gperf/report/annotate/disasm"
@@ -51,6 +52,7 @@ func (o *annotateFlags) add(c *cobra.Command) {
 		s.StringVar(&o.percentType, "percent-type", "local-period", "`type` local|global-period|hits")
 	})
 	cli.AddFlags(c, "Code", o.addCode)
+	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) { cli.AddIdle(s, ignored.Annotate) })
 }
 
 func (o *annotateFlags) addCode(s *pflag.FlagSet) {

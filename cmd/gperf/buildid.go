@@ -10,6 +10,7 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/findings"
+	"gperf/cmd/gperf/ignored"
 	"gperf/internal/dso"
 	"gperf/internal/inspect"
 )
@@ -25,6 +26,7 @@ func (o *buildIDFlags) add(s *pflag.FlagSet) {
 	addInput(s, &o.path)
 	s.BoolVarP(&o.hits, "with-hits", "H", false, "list only files that samples hit")
 	s.BoolVarP(&o.kernel, "kernel", "k", false, "print the running kernel's build ID")
+	cli.AddIdle(s, ignored.BuildIDList)
 }
 
 func buildIDCommand() *cobra.Command {

@@ -202,13 +202,14 @@ func fail(command string, err error, stderr io.Writer) int {
 	var install *probe.InstallError
 	var filter *perfevent.FilterError
 	var hop *record.NoHopError
+	var call *event.SystemCallError
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "`gperf help %s` lists its flags.\n", command)
 		return exitUsage
 	case errors.Is(err, record.ErrConditional), errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
 		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction), errors.As(err, &filter),
-		errors.As(err, &hop),
+		errors.As(err, &hop), errors.As(err, &call),
 		errors.As(err, &install) && (install.Why != "" || errors.Is(install.Err, syscall.EILSEQ)):
 		return exitUsage
 	}

@@ -38,6 +38,7 @@ func (o *diffFlags) add(c *cobra.Command) {
 		s.StringVarP(&o.Sort, "sort", "s", diff.DefaultSort, "compare by these `keys`")
 		s.StringVarP(&o.compute, "compute", "c", "delta-abs", "`method`, see above")
 		s.IntVarP(&o.order, "order", "o", 1, "sort by recording `n`; 0: the baseline")
+		cli.Instead(s, "order", "--output takes a file, with --format")
 		s.BoolVarP(&o.BaselineOnly, "baseline-only", "b", false, "show only entries that the baseline has")
 		s.BoolVarP(&o.Periods, "period", "p", false, "show the periods")
 		s.BoolVarP(&o.Formula, "formula", "F", false, "show how each result is computed")

@@ -128,7 +128,8 @@ var idleFlagsOf = []struct {
 	flags   []cli.Idle
 }{
 	{"record", ignored.Record}, {"script", ignored.Script}, {"report", ignored.Report},
-	{"top", ignored.Top}, {"list", events.ListIdle}, {"probe", events.ProbeIdle},
+	{"top", ignored.Top}, {"annotate", ignored.Annotate}, {"diff", ignored.Diff},
+	{"buildid-list", ignored.BuildIDList}, {"list", events.ListIdle}, {"probe", events.ProbeIdle},
 }
 
 // longName returns a flag's name without its shorthand.

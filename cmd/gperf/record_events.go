@@ -43,6 +43,8 @@ func (f argFunc) Type() string       { return "stringArray" } // completion prop
 type eventFlags struct {
 	args    []eventArg
 	cgroups int // names of -G so far
+	// cgroup limits the default event, if there is no -e.
+	cgroup string
 	// continuous adds the events of a recording that stays.
 	continuous bool
 }
@@ -84,11 +86,16 @@ func (f *eventFlags) excludePerf(string) error {
 }
 
 func (f *eventFlags) addCgroups(names string) error {
+	l := strings.Split(names, ",")
+	if len(f.args) == 0 && f.cgroups == 0 && len(l) == 1 {
+		f.cgroup = names
+		f.cgroups++
+		return nil
+	}
 	arg, err := f.last("-G")
 	if err != nil {
-		return errors.New("must define events before cgroups")
+		return errNoEvent
 	}
-	l := strings.Split(names, ",")
 	for _, name := range l {
 		arg.cgroups = append(arg.cgroups, cgroupArg{place: f.cgroups, name: name})
 		f.cgroups++
@@ -98,6 +105,9 @@ func (f *eventFlags) addCgroups(names string) error {
 	}
 	return nil
 }
+
+// errNoEvent means that -G applies to events that come after it.
+var errNoEvent = errors.New("-G: must define events before cgroups, as in -e cycles -G NAME")
 
 // packetEvent is the event that is recorded if packets are asked for, but no event.
 const packetEvent = "skb:kfree_skb"
@@ -117,6 +127,13 @@ func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 	at := &event.Resolver{Resolver: resolverOf(o)}
 	if o.Packets.Chosen() && len(f.args) == 0 && o.Follow == nil {
 		f.args = []eventArg{{list: packetEvent}}
+	}
+	switch {
+	case f.cgroup != "" && len(f.args) > 0:
+		return cli.WrongUse("%v", errNoEvent)
+	case f.cgroup != "":
+		o.Events = []event.Event{event.Default}
+		o.Events[0].Cgroup = f.cgroup
 	}
 	excluding := false
 	for _, arg := range f.args {

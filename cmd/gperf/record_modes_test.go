@@ -456,6 +456,11 @@ func TestRewriteArgs(t *testing.T) {
 		{"--snap ls -z4", "--snap=96 ls -z4"},
 		{"--snap", "--snap=96"},
 		{"-", "-"},
+		{"-F 99 --no-freq -e x", "-e x"},
+		{"-gF 99 -e x --no-fre", "-g -e x"},
+		{"--call-graph fp --no-call-graph", "--call-graph fp --call-graph=no"},
+		{"-z3 --switch-output --no-switch-output --no-compression-level", ""},
+		{"--filter a --no-filter --filter b -- --no-filter", "--filter b -- --no-filter"},
 	} {
 		t.Run(c.in, func(t *testing.T) {
 			record := find(newRoot(io.Discard, io.Discard), "record")

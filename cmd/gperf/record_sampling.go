@@ -72,7 +72,9 @@ type stackFlags struct {
 
 func (f *stackFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.BoolVarP(&f.g, "stacks", "g", false, "record callchains, of user space by dwarf")
+	cli.Instead(s, "stacks", "--call-graph takes the method")
 	s.StringVar(&f.callGraph, "call-graph", "", "`method`: dwarf, dwarf,copy[,SIZE], fp, lbr, no")
+	s.SetAnnotation("call-graph", cli.NegatedKey, []string{"no"})
 	s.Uint16Var(&o.MaxStack, "max-stack", 0, "limit callchains to `n` frames")
 	s.BoolVar(&o.KernelChain, "kernel-callchains", false, "record kernel callchains only")
 	s.BoolVar(&o.UserChain, "user-callchains", false, "record user callchains only")

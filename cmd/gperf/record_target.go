@@ -2,13 +2,18 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
 	"gperf/format"
+	"gperf/internal/procfs"
 	"gperf/record"
 )
 
@@ -77,11 +82,46 @@ func ids(flag string, list []string) ([]int, error) {
 	for _, s := range list {
 		n, err := strconv.ParseUint(s, 10, 31)
 		if err != nil || n == 0 {
-			return nil, cli.WrongUse("%s %s: invalid process or thread ID", flag, s)
+			return nil, cli.WrongUse("%s %s: %s", flag, s, wrongID(s))
 		}
 		l = append(l, int(n))
 	}
 	return l, nil
+}
+
+// wrongID says why a word is no ID. If it is the name of processes, it names them.
+func wrongID(word string) string {
+	if _, err := strconv.ParseInt(word, 10, 64); err == nil || word == "" {
+		return "invalid process or thread ID"
+	}
+	var named []string
+	for _, pid := range processesNamed(word) {
+		named = append(named, strconv.Itoa(pid))
+	}
+	const shown = 20
+	switch {
+	case len(named) == 0:
+		return "it is not an ID, and no running process has this name"
+	case len(named) > shown:
+		return fmt.Sprintf("it is not an ID: %d processes have this name, -p $(pgrep -d, -x %s)", len(named), word)
+	}
+	return "it is not an ID: use -p " + strings.Join(named, ",")
+}
+
+// processesNamed returns the other processes whose main thread or program has this name.
+func processesNamed(name string) (l []int) {
+	all, _ := procfs.Processes()
+	for _, pid := range all {
+		if pid == os.Getpid() {
+			continue
+		}
+		exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		st, err := procfs.StatusOf(pid)
+		if filepath.Base(exe) == name || err == nil && st.Name == name[:min(len(name), procfs.MaxComm)] {
+			l = append(l, pid)
+		}
+	}
+	return l
 }
 
 // applyUser applies -u.

@@ -556,8 +556,8 @@ func TestRecordErrors(t *testing.T) {
 		{[]string{"-t", "2000000000", "-e", "cpu-clock:u", "true"}, exitError, "no such thread: 2000000000"},
 		{[]string{"-C", "9999", "true"}, exitError, "no such CPU: 9999"},
 		{[]string{"-e", "cpu-clock:u", "--", "no-such-command"}, exitError,
-			"Failed to collect 'cpu-clock:u' for the 'no-such-command' workload: No such file or directory"},
-		{[]string{"-e", "cpu-clock:u", "--", "/etc/passwd"}, exitError, "workload: Permission denied"},
+			"cannot run no-such-command: there is no such program in $PATH"},
+		{[]string{"-e", "cpu-clock:u", "--", "/etc/passwd"}, exitError, "cannot run /etc/passwd: permission denied"},
 		{[]string{"-e", "cpu-clock:u", "-o", dir + "/none/perf.data", "true"}, exitError, "Its directory does not exist"},
 		{[]string{"-e", "cpu-clock:u", "-o", dir, "true"}, exitError, "neither a regular file nor the directory of a recording"},
 	} {

@@ -219,8 +219,15 @@ func (p *filterParser) value(f *Filter, field Field, value string) error {
 	if l := suggest.Names(f.Text, names); len(l) > 0 {
 		return badFilter("%s has no value %s: did you mean %s?", field.Name, f.Text, strings.Join(l, ", "))
 	}
+	if len(names) > maxValues {
+		return badFilter("%s has no value %s, but %d others, such as %s", field.Name, f.Text, len(names),
+			strings.Join(names[:3], ", "))
+	}
 	return badFilter("%s has no value %s\nIts values are: %s", field.Name, f.Text, strings.Join(names, " "))
 }
+
+// maxValues is the number of values that an error lists.
+const maxValues = 100
 
 func (f *Filter) number(s string) (err error) {
 	if s[0] == '-' {

@@ -259,6 +259,15 @@ func (w *words) nameAndMods(n int) []string {
 //	nf:drop [FIELD...]
 //	span:WHAT[/TERMS/]
 func parse(spec string, at *Resolver) ([]Event, error) {
+	events, err := parseOne(spec, at)
+	if err != nil {
+		return nil, systemCall(spec, err)
+	}
+	return events, nil
+}
+
+// parseOne is parse without the advice for system calls.
+func parseOne(spec string, at *Resolver) ([]Event, error) {
 	if strings.HasPrefix(spec, SpanPrefix) {
 		return parseSpan(spec, at)
 	}

@@ -1,54 +1,65 @@
 package cli
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"gperf/internal/suggest"
 )
 
 // Rewrite rewrites arguments that perf accepts and pflag does not: --no-FLAG, -zLEVEL and
 // -IREGS (also after other letters, as -az3), and flags whose value may be missing. The
 // first operand ends the flags of a command with StopAtOperand.
 func Rewrite(c *cobra.Command, args []string) []string {
-	s, args := c.Flags(), slices.Clone(args)
+	s := c.Flags()
 	_, stop := c.Annotations[stopKey]
-	for i := 0; i < len(args) && args[i] != "--"; i++ {
-		another := false
-		name, long := strings.CutPrefix(args[i], "--")
-		switch bare := bareFlag(s, args[i:]); {
-		case bare != "":
-			args[i] = bare
-		case long:
-			args[i], another = negated(s, name)
-		case len(args[i]) > 1 && args[i][0] == '-':
-			args[i], another = joinValue(s, args[i])
-		case stop:
-			return args
+	var given []argument
+	for len(args) > 0 && args[0] != "--" && !(stop && !isFlag(args[0])) {
+		a, n := argument{text: args[:1]}, 1
+		switch f, bare := bareFlag(s, args); {
+		case f != nil:
+			a = argument{flag: f, text: []string{bare}}
+		case strings.HasPrefix(args[0], "--"):
+			if f := undone(s, args[0]); f != nil {
+				given = undo(given, f)
+				args = args[1:]
+				continue
+			}
+			a, n = long(s, args)
+		case isFlag(args[0]):
+			a, n = letters(s, args)
 		}
-		if another {
-			i++
-		}
+		given, args = append(given, a), args[min(n, len(args)):]
 	}
-	return args
+	var rewritten []string
+	for _, a := range given {
+		rewritten = append(rewritten, a.text...)
+	}
+	return append(rewritten, args...)
 }
+
+// argument is a flag with its value, or an operand.
+type argument struct {
+	flag *pflag.Flag // that has the value; nil: none
+	text []string
+	rest string // the other letters that text also has: "-g" of "-gF 99"
+}
+
+// isFlag reports whether an argument is one or more flags; - is stdin.
+func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 
 // BareKey is the annotation of a flag that perf allows without a value if it is the last
 // argument or another flag follows. It holds the replacement of the argument.
 const BareKey = "bare"
 
-// bareFlag returns the replacement of args[0] if it is a flag without its optional value,
-// otherwise "".
-func bareFlag(s *pflag.FlagSet, args []string) string {
+// bareFlag returns the flag and the replacement of args[0] if this is a flag without its
+// optional value, otherwise nil.
+func bareFlag(s *pflag.FlagSet, args []string) (found *pflag.Flag, replacement string) {
 	if args[0] == "-" { // stdin
-		return ""
+		return nil, ""
 	}
 	value := len(args) > 1 && !strings.HasPrefix(args[1], "-")
-	replacement := ""
 	s.VisitAll(func(f *pflag.Flag) {
 		l := f.Annotations[BareKey]
 		if len(l) == 0 || args[0] != "--"+f.Name && args[0] != "-"+f.Shorthand {
@@ -56,44 +67,91 @@ func bareFlag(s *pflag.FlagSet, args []string) string {
 		}
 		number := f.Value.Type() == "uint64" || f.Value.Type() == "int"
 		if !value || number && (args[1] == "" || !isDigit(args[1][0])) {
-			replacement = l[0]
+			found, replacement = f, l[0]
 		}
 	})
-	return replacement
+	return found, replacement
 }
 
-// negated returns --NAME, or --FLAG=false if the name negates FLAG. It reports whether the
-// next argument is the flag's value.
-func negated(s *pflag.FlagSet, name string) (arg string, another bool) {
-	f := s.Lookup(name)
-	if f != nil || strings.Contains(name, "=") {
-		return "--" + name, f != nil && f.NoOptDefVal == ""
+// NegatedKey is the annotation of a flag that --no-FLAG sets to a value, which it holds. Without
+// it, --no-FLAG undoes the flags of this name before it, as in perf.
+const NegatedKey = "negated"
+
+// undone returns the flag that --no-FLAG undoes, or nil.
+func undone(s *pflag.FlagSet, arg string) *pflag.Flag {
+	f := negated(s, arg)
+	if f == nil || f.Value.Type() == "bool" || f.Annotations[NegatedKey] != nil {
+		return nil
 	}
-	positive, negative := strings.CutPrefix(name, "no-")
-	if !negative {
-		positive = "no-" + name
-	}
-	if f := s.Lookup(positive); f != nil && f.Value.Type() == "bool" {
-		return "--" + positive + "=false", false
-	}
-	return "--" + name, false
+	return f
 }
 
-// joinValue joins a letter and its optional value, as -z=LEVEL. It reports whether the next
-// argument is the last letter's value.
-func joinValue(s *pflag.FlagSet, arg string) (joined string, another bool) {
-	for i := 1; i < len(arg); i++ {
-		f := s.ShorthandLookup(arg[i : i+1])
+// negated returns the flag that --no-FLAG, or --FLAG for a flag that is itself called no-FLAG, negates; or nil.
+func negated(s *pflag.FlagSet, arg string) *pflag.Flag {
+	name := strings.TrimPrefix(arg, "--")
+	if strings.Contains(name, "=") || s.Lookup(name) != nil {
+		return nil
+	}
+	if positive, ok := strings.CutPrefix(name, "no-"); ok {
+		return s.Lookup(positive)
+	}
+	if f := s.Lookup("no-" + name); f != nil && f.Value.Type() == "bool" {
+		return f
+	}
+	return nil
+}
+
+// undo returns the arguments without those that set the flag.
+func undo(given []argument, f *pflag.Flag) (kept []argument) {
+	for _, a := range given {
 		switch {
-		case f == nil:
-			return arg, false
-		case f.NoOptDefVal == "":
-			return arg, i == len(arg)-1
-		case i+1 < len(arg) && takesRest(f, arg[i+1]):
-			return arg[:i+1] + "=" + arg[i+1:], false
+		case a.flag != f:
+			kept = append(kept, a)
+		case a.rest != "":
+			kept = append(kept, argument{text: []string{a.rest}})
 		}
 	}
-	return arg, false
+	return kept
+}
+
+// long returns the flag --NAME, with its value, and how many arguments it has. --no-NAME becomes --NAME=VALUE.
+func long(s *pflag.FlagSet, args []string) (a argument, n int) {
+	if f := negated(s, args[0]); f != nil {
+		value := "false"
+		if l := f.Annotations[NegatedKey]; l != nil {
+			value = l[0]
+		}
+		return argument{flag: f, text: []string{"--" + f.Name + "=" + value}}, 1
+	}
+	name, _, joined := strings.Cut(args[0][2:], "=")
+	f := s.Lookup(name)
+	if n = 1; f != nil && f.NoOptDefVal == "" && !joined {
+		n = min(2, len(args))
+	}
+	return argument{flag: f, text: args[:n]}, n
+}
+
+// letters returns flags of one letter, and how many arguments they have. It joins a letter and its optional value, as
+// -z=LEVEL.
+func letters(s *pflag.FlagSet, args []string) (a argument, n int) {
+	arg := args[0]
+	for i := 1; i < len(arg); i++ {
+		rest := strings.TrimSuffix(arg[:i], "-")
+		switch f := s.ShorthandLookup(arg[i : i+1]); {
+		case f == nil:
+			return argument{text: args[:1]}, 1
+		case f.NoOptDefVal == "" && i == len(arg)-1:
+			n = min(2, len(args))
+			return argument{f, args[:n], rest}, n
+		case f.NoOptDefVal == "":
+			return argument{f, args[:1], rest}, 1
+		case i+1 < len(arg) && takesRest(f, arg[i+1]):
+			return argument{f, []string{arg[:i+1] + "=" + arg[i+1:]}, rest}, 1
+		case i == len(arg)-1:
+			return argument{f, args[:1], rest}, 1
+		}
+	}
+	return argument{text: args[:1]}, 1
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
@@ -141,15 +199,4 @@ func FlagNames(s *pflag.FlagSet) (l []string) {
 	s.VisitAll(func(f *pflag.Flag) { l = append(l, f.Name) })
 	slices.Sort(l)
 	return l
-}
-
-// FlagError converts an error of pflag to wrong use, and suggests similar flags.
-func FlagError(s *pflag.FlagSet, err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
-		if l := suggest.Names(unknown.GetSpecifiedName(), FlagNames(s)); len(l) > 0 {
-			return WrongUse("%v: did you mean --%s?", err, strings.Join(l[:min(len(l), 2)], " or --"))
-		}
-	}
-	return WrongUse("%v", err)
 }

@@ -14,6 +14,7 @@ import (
 
 // ListIdle lists the flags of perf list that have no effect.
 var ListIdle = []cli.Idle{
+	{Name: "cputype", Value: true, Why: "--unit chooses a PMU"},
 	{Name: "debug", Why: "gperf list always prints the kinds that it cannot list"},
 	{Name: "deprecated", Why: "gperf lists the kernel's events; none of them is deprecated"},
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -44,6 +46,7 @@ func Of(err error) string {
 	var unknown *event.UnknownError
 	var debug *args.NoDebugError
 	var own Hinter
+	var command *record.CommandError
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &own):
@@ -72,6 +75,8 @@ func Of(err error) string {
 		return ringHint(ring)
 	case errors.As(err, &out):
 		return outputHint(out)
+	case errors.As(err, &command):
+		return commandHint(command)
 	case errors.As(err, &freq):
 		return "         The limit can be raised via /proc/sys/kernel/perf_event_max_sample_rate;\n" +
 			"         the kernel lowers it if sampling takes too long.\n"
@@ -198,7 +203,39 @@ func outputHint(e *output.Error) string {
 	case errors.Is(e.Err, fs.ErrPermission), errors.Is(e.Err, syscall.EROFS):
 		return "Choose a file in a writable directory (-o).\n"
 	case errors.Is(e.Err, fs.ErrNotExist):
+		if _, err := os.Stat(filepath.Dir(e.Path)); err == nil {
+			return "Its directory takes no new files. Choose a file in another directory (-o).\n"
+		}
 		return "Its directory does not exist.\n"
 	}
 	return ""
 }
+
+// commandHint says what to run in place of a command that could not be started.
+func commandHint(e *record.CommandError) string {
+	method, _, _ := strings.Cut(e.Command, ",")
+	st, err := os.Stat(e.Command)
+	switch {
+	case method == "dwarf" || method == "fp" || method == "lbr":
+		return fmt.Sprintf("-g takes no method: use --call-graph %s.\n", e.Command)
+	case err == nil && st.IsDir():
+		return "It is a directory.\n"
+	case err == nil && errors.Is(e.Err, fs.ErrPermission):
+		return fmt.Sprintf("It is not executable: chmod +x %s, or name its interpreter, as in sh %[1]s.\n", e.Command)
+	case err == nil && errors.Is(e.Err, syscall.ENOEXEC):
+		return fmt.Sprintf("Name its interpreter, as in sh %s.\n", e.Command)
+	case err == nil && errors.Is(e.Err, fs.ErrNotExist) && strings.Contains(e.Command, "/"):
+		return "The interpreter that its first line (#!) or its ELF header names does not exist.\n"
+	case err == nil && errors.Is(e.Err, fs.ErrNotExist):
+		return fmt.Sprintf("For the file in this directory, use ./%s.\n", e.Command)
+	case strings.Contains(e.Command, " "):
+		return "Write the program and its arguments as separate words: without quotes around all of them.\n"
+	case shellWords[e.Command]:
+		return fmt.Sprintf("It is a word of the shell: use sh -c '%s …'.\n", e.Command)
+	}
+	return ""
+}
+
+// shellWords are commands of shells that are no programs.
+var shellWords = map[string]bool{"cd": true, "source": true, ".": true, "export": true, "ulimit": true, "for": true,
+	"while": true, "if": true, "exec": true, "eval": true, "type": true, "alias": true, "set": true}

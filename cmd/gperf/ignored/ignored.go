@@ -1,5 +1,5 @@
 // Package ignored answers "which flags of perf have no effect?": it lists those of perf record, top,
-// report, script and diff that gperf ignores or refuses, with the reasons.
+// report and the other commands that gperf ignores or refuses, with the reasons.
 package ignored
 
 import "gperf/cmd/gperf/cli"
@@ -29,7 +29,7 @@ var Report = []cli.Idle{
 	{Name: "switch-on", Value: true, Why: "--time chooses a part of the recording", Refused: true},
 	{Name: "switch-off", Value: true, Why: "--time chooses a part of the recording", Refused: true},
 	{Name: "show-on-off-events", Why: "it belongs to --switch-on and --switch-off", Refused: true},
-	{Name: "itrace", Why: "gperf does not decode instruction traces: perf report does", Refused: true},
+	{Name: "itrace", Why: noTraces, Refused: true},
 	{Name: "total-cycles", Why: "gperf does not count the cycles of blocks: perf report does", Refused: true},
 	{Name: "stitch-lbr", Why: "gperf does not stitch the branches of several samples: perf report does", Refused: true},
 	{Name: "show-ref-call-graph", Why: "gperf shows callchains of each event separately: use perf report",
@@ -52,11 +52,41 @@ var Script = []cli.Idle{
 	{Name: "show-on-off-events", Why: "it belongs to --switch-on and --switch-off", Refused: true},
 	{Name: "L,Latency", Why: "the kernel no longer records these attributes", Refused: true},
 	{Name: "stitch-lbr", Why: "gperf does not stitch the branches of several samples", Refused: true},
-	{Name: "itrace", Why: "gperf does not decode instruction traces: perf script does", Refused: true},
+	{Name: "itrace", Why: noTraces, Refused: true},
+	{Name: "insn-trace", Why: noTraces, Refused: true},
+	{Name: "call-trace", Why: noTraces, Refused: true},
+	{Name: "call-ret-trace", Why: noTraces, Refused: true},
+	{Name: "graph-function", Value: true, Why: "it belongs to --call-trace and --call-ret-trace", Refused: true},
+	{Name: "xed", Why: "gperf annotate disassembles itself", Refused: true},
+	{Name: "max-blocks", Value: true, Why: "it belongs to -F brstackinsn, which gperf does not print"},
+	{Name: "dump-unsorted-raw-trace", Why: "-D prints the records in order of time", Refused: true},
+	{Name: "guest-code", Why: noGuests, Refused: true},
+	{Name: "guestkallsyms", Value: true, Why: noGuests, Refused: true},
+	{Name: "guestmodules", Value: true, Why: noGuests, Refused: true},
+	{Name: "guestmount", Value: true, Why: noGuests, Refused: true},
+	{Name: "guestvmlinux", Value: true, Why: noGuests, Refused: true},
+	{Name: "list-dlfilters", Why: "gperf loads no filters: perf script --list-dlfilters lists perf's", Refused: true},
+	{Name: "dlarg", Value: true, Why: "it belongs to --dlfilter", Refused: true},
 	{Name: "s,script", Value: true, Refused: true,
 		Why: "gperf runs no scripts: perf script -s SCRIPT -i FILE reads gperf's recordings"},
 	{Name: "g,gen-script", Value: true, Refused: true,
 		Why: "gperf runs no scripts: perf script -g LANGUAGE -i FILE reads gperf's recordings"},
 	{Name: "dlfilter", Value: true, Refused: true,
 		Why: "gperf loads no filters: perf script --dlfilter FILTER -i FILE reads gperf's recordings"},
+}
+
+// Reasons that several flags share.
+const (
+	noTraces = "gperf does not decode instruction traces (Intel PT, Arm SPE, CoreSight): perf does"
+	noGuests = "gperf has no symbols of virtual machines: --guest shows their samples as addresses"
+)
+
+// Annotate lists the flags of perf annotate that have no effect or are refused.
+var Annotate = []cli.Idle{
+	{Name: "m,modules", Why: "the symbols of modules are always read"},
+	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
+	{Name: "group", Why: "gperf annotate shows each event by itself"},
+	{Name: "D,dump-raw-trace", Why: "`gperf report -D` prints the records of a recording", Refused: true},
+	{Name: "ignore-vmlinux", Why: "use --kallsyms FILE to read kernel symbols from FILE only", Refused: true},
+	{Name: "itrace", Why: noTraces, Refused: true},
 }
