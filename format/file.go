@@ -40,6 +40,7 @@ type File struct {
 	byID   map[uint64]int // counter id → index in Attrs
 	// layouts are the attrs' sample layouts. All have the id in the same place.
 	layouts []SampleLayout
+	repair  Repair
 }
 
 // data is a range of records: in the file itself, or in another file of the same directory.
@@ -107,6 +108,7 @@ func open(src recording) (*File, error) {
 	for i := range f.Attrs {
 		f.layouts = append(f.layouts, NewSampleLayout(&f.Attrs[i]))
 	}
+	f.repair = NewRepair(f.Attrs)
 	return f, nil
 }
 

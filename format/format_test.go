@@ -71,7 +71,7 @@ func testFile(t testing.TB, closed bool) *memFile {
 	}
 	idSize := attrs[0].SampleIDSize()
 	b := (&Comm{PID: 100, TID: 100, Comm: "prog"}).Append(nil, idSize)
-	b = (&Mmap{Misc: MiscUser, PID: 100, TID: 100, Start: 0x1000, Len: 0x1000, BuildID: BuildID{1, 2, 3},
+	b = (&Mmap{Misc: MiscUser, PID: 100, TID: 100, Start: 0x1000, Len: 0x1000, BuildID: BuildID{1, 2, 3, 4},
 		Prot: ProtExec, Filename: "/bin/prog"}).Append(b, idSize)
 	raw := make([]byte, 12)
 	binary.LittleEndian.PutUint16(raw, 7)
@@ -175,7 +175,7 @@ func TestRecordsAndSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, ok := rec.(*Mmap)
-	if !ok || m.Filename != "/bin/prog" || m.BuildID.String() != "010203" || m.Start != 0x1000 || !m.Executable() {
+	if !ok || m.Filename != "/bin/prog" || m.BuildID.String() != "01020304" || m.Start != 0x1000 || !m.Executable() {
 		t.Errorf("second record %+v", rec)
 	}
 	var s Sample

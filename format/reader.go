@@ -268,6 +268,7 @@ func (p *part) read(rec *Raw) error {
 		}
 		if err == nil {
 			p.note(rec)
+			p.r.f.repair.Apply(rec, p.r.f.Order)
 			rec.Time = p.r.f.time(rec.Type, rec.Data)
 			return nil
 		}

@@ -71,7 +71,11 @@ func (n *idNames) take(r *Ring, head uint64) {
 		case format.TypeThrottle, format.TypeUnthrottle:
 			n.rename(r, pos+throttleID)
 		}
-		n.rename(r, pos+size-n.others)
+		end := pos + size
+		if fixed := r.Repaired(pos); fixed != nil {
+			end = pos + uint64(len(fixed))
+		}
+		n.rename(r, end-n.others)
 		pos += size
 	}
 	n.done = head

@@ -4,6 +4,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"gperf/format"
 )
 
 // Map maps a ring of so many pages, a power of 2, for each CPU or thread, and directs all its counters to
@@ -16,6 +18,7 @@ func (s *Set) Map(pages int, overwrite bool) (rings []*Ring, err error) {
 	}
 	type target struct{ cpu, tid int } // one of the two is -1
 	mapped := map[target]*Ring{}
+	repair := format.NewRepair(s.Attrs)
 	for _, c := range s.Counters {
 		at := target{c.CPU, -1}
 		if c.CPU < 0 {
@@ -31,7 +34,7 @@ func (s *Set) Map(pages int, overwrite bool) (rings []*Ring, err error) {
 		if err != nil {
 			return rings, err
 		}
-		ring.CPU = c.CPU
+		ring.CPU, ring.Repair = c.CPU, repair
 		mapped[at] = ring
 		rings = append(rings, ring)
 	}

@@ -54,7 +54,7 @@ func (r *Ring) snapshot() []byte {
 	at := r.recordsFrom(r.Written())
 	b := make([]byte, 0, r.Size())
 	for i := len(at) - 1; i >= 0; i-- {
-		b = r.Append(b, at[i], at[i]+r.Word(at[i])>>48)
+		b = r.AppendRecord(b, at[i])
 	}
 	return b
 }

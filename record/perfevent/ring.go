@@ -1,11 +1,14 @@
 package perfevent
 
 import (
+	"encoding/binary"
 	"os"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"gperf/format"
 )
 
 // Ring is a ring buffer that the kernel fills with records, shared by all counters of a CPU.
@@ -15,12 +18,16 @@ type Ring struct {
 	CPU int // -1: it belongs to a thread
 	// Read is the position up to which the records have been read and their space released.
 	Read uint64
+	// Repair corrects records for Repaired.
+	Repair format.Repair
 
 	words
 	mem  []byte // one page for head and tail, then the data
 	head *uint64
 	tail *uint64 // equals Read; only this process writes it
 	ids  *idNames
+
+	fixed []byte // memory for a repaired record
 }
 
 // words is memory with records. Positions wrap at its end; records lie at multiples of 8.
@@ -90,6 +97,53 @@ func (r *Ring) Attach(fd int) error {
 	return unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.FD)
 }
 
+// Repaired returns the record at pos as it should be, if the kernel has spoiled it (format.Repair), else nil.
+// It is valid until the next call.
+func (r *Ring) Repaired(pos uint64) []byte {
+	h := r.Word(pos)
+	if !r.Repair.Concerns(format.Type(uint32(h))) {
+		return nil
+	}
+	r.fixed = r.Append(r.fixed[:0], pos, pos+h>>48)
+	raw := format.Raw{Type: format.Type(uint32(h)), Misc: format.Misc(h >> 32), Data: r.fixed[format.HeaderSize:]}
+	r.Repair.Apply(&raw, format.LittleEndian)
+	size := format.HeaderSize + len(raw.Data)
+	right := h&(1<<32-1) | uint64(raw.Misc)<<32 | uint64(size)<<48
+	if right == h {
+		return nil
+	}
+	binary.LittleEndian.PutUint64(r.fixed, right)
+	return r.fixed[:size]
+}
+
+// AppendRecord appends the record at pos to b, repaired.
+func (r *Ring) AppendRecord(b []byte, pos uint64) []byte {
+	if fixed := r.Repaired(pos); fixed != nil {
+		return append(b, fixed...)
+	}
+	return r.Append(b, pos, pos+r.Word(pos)>>48)
+}
+
+// repaired returns a copy of the records between two positions if some of them need the repair, else nil.
+func (r *Ring) repaired(from, head uint64) (b []byte) {
+	done := from // copied up to here
+	for pos := from; pos < head; {
+		size := r.Word(pos) >> 48
+		if size < format.HeaderSize || size > head-pos {
+			break // not a record: the file's reader reports it
+		}
+		if fixed := r.Repaired(pos); fixed != nil {
+			b = append(r.Append(b, done, pos), fixed...)
+			done = pos + size
+		}
+		pos += size
+	}
+	if b == nil {
+		return nil
+	}
+	return r.Append(b, done, head)
+}
+
 // drain passes all data in the ring to write, as complete records in at most two pieces, and
 // only then releases their space to the kernel and counts the records.
 func (r *Ring) drain(t *Tally, write func([]byte) error) (n int, err error) {
@@ -99,7 +153,10 @@ func (r *Ring) drain(t *Tally, write func([]byte) error) (n int, err error) {
 	}
 	size := uint64(len(r.data))
 	from, to := r.Read&(size-1), head&(size-1)
-	if from < to {
+	fixed := r.repaired(r.Read, head)
+	if fixed != nil {
+		err = write(fixed)
+	} else if from < to {
 		err = write(r.data[from:to])
 	} else if err = write(r.data[from:]); err == nil && to > 0 {
 		err = write(r.data[:to])
@@ -107,7 +164,11 @@ func (r *Ring) drain(t *Tally, write func([]byte) error) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	t.count(&r.words, r.Read, head)
+	if fixed != nil {
+		t.Count(fixed)
+	} else {
+		t.count(&r.words, r.Read, head)
+	}
 	n = int(head - r.Read)
 	r.Release(head)
 	return n, nil

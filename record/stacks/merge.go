@@ -104,7 +104,7 @@ func (n *Merger) Add(id uint64, e Event) { n.events[id] = e }
 //     j.Records gets it later;
 //   - a sample of a walked event without a stack: j.joinMoved searches the other rings for it;
 //   - LOST: it becomes one of the file's first event, and no stack waits any more;
-//   - any other record, or a sample of another event: it stays as it is.
+//   - any other record, or a sample of another event: it stays as it is, unless the kernel has spoiled it.
 func (n *Merger) Merge(j *Merged, head uint64) {
 	r := n.Ring
 	from := r.Read // start of the data that is not yet copied to j.Records
@@ -131,6 +131,11 @@ func (n *Merger) Merge(j *Merged, head uint64) {
 			j.Records = r.Append(j.Records, from, pos)
 			from = pos + size
 			j.Records = n.lost(r.Word(pos+format.HeaderSize+8)).AppendTo(j.Records, n.trailer)
+		default:
+			if fixed := r.Repaired(pos); fixed != nil {
+				j.Records = append(r.Append(j.Records, from, pos), fixed...)
+				from = pos + size
+			}
 		}
 		pos += size
 	}

@@ -75,13 +75,13 @@ func (s *sideBand) scan(i int, n *Merger, head uint64) {
 // chunkSize is the size of the memory that many records share, in bytes.
 const chunkSize = 1 << 15
 
-// copyOf returns a copy of a record in a ring, because decoded records refer to their bytes.
+// copyOf returns a copy of a record of so many bytes in a ring, because decoded records refer to their bytes.
 func (s *sideBand) copyOf(r *perfevent.Ring, pos, size uint64) []byte {
 	if uint64(cap(s.chunk)-len(s.chunk)) < size {
 		s.chunk = make([]byte, 0, max(chunkSize, size))
 	}
 	from := len(s.chunk)
-	s.chunk = r.Append(s.chunk, pos, pos+size)
+	s.chunk = r.AppendRecord(s.chunk, pos)
 	return s.chunk[from:len(s.chunk):len(s.chunk)]
 }
 

@@ -1,0 +1,103 @@
+package format
+
+import "bytes"
+
+// Repair corrects records that the kernel spoils if several recorders listen, because it passes one
+// record on from listener to listener (kernel/events/core.c):
+//   - perf_event_ksymbol_output, perf_event_bpf_output and perf_event_text_poke_output add the size of
+//     the listener's sample id to the record's size and leave it there. The second listener's record
+//     is too long, and ends with what was in its ring before;
+//   - perf_event_mmap_output leaves the bit set that says that the record has a build ID, also for
+//     listeners that did not ask for one and get device and inode.
+type Repair struct {
+	idSize   int  // of the records' sample ids, in bytes
+	sized    bool // all events have this size
+	buildIDs bool // events ask for build IDs
+}
+
+// NewRepair returns the Repair of the records of these events.
+func NewRepair(attrs []Attr) Repair {
+	var r Repair
+	for i := range attrs {
+		size := sampleIDSize(NewSampleLayout(&attrs[i]).Trailer)
+		r.sized = i == 0 || r.sized && size == r.idSize
+		r.idSize = size
+		r.buildIDs = r.buildIDs || attrs[i].Flags&FlagBuildID != 0
+	}
+	return r
+}
+
+// Concerns reports whether records of a type may need the repair.
+func (p *Repair) Concerns(t Type) bool {
+	switch t {
+	case TypeKSymbol, TypeBPFEvent, TypeTextPoke:
+		return p.sized
+	case TypeMmap2:
+		return !p.buildIDs
+	}
+	return false
+}
+
+// Apply corrects the size and misc of a record.
+func (p *Repair) Apply(r *Raw, order Order) {
+	if !p.Concerns(r.Type) {
+		return
+	}
+	if r.Type == TypeMmap2 {
+		if r.Misc&MiscMmapBuildID != 0 && hasDevice(r.Data, order) {
+			r.Misc &^= MiscMmapBuildID
+		}
+		return
+	}
+	if size := fieldsSize(r.Type, r.Data, order); size > 0 && size+p.idSize < len(r.Data) {
+		r.Data = r.Data[:size+p.idSize]
+	}
+}
+
+// fieldsSize returns the size of a record's own fields, as they say; 0 if they do not.
+func fieldsSize(t Type, body []byte, order Order) int {
+	const (
+		fixed    = 16 // KSYMBOL: address, length, type and flags. BPF_EVENT: type, flags, number and tag
+		pokeHead = 12 // TEXT_POKE: address and two lengths
+	)
+	if len(body) < fixed {
+		return 0
+	}
+	switch t {
+	case TypeBPFEvent:
+		return fixed
+	case TypeTextPoke:
+		return roundUp(pokeHead + int(order.Uint16(body[8:])) + int(order.Uint16(body[10:])))
+	}
+	name := bytes.IndexByte(body[fixed:], 0)
+	if name < 0 {
+		return 0
+	}
+	return roundUp(fixed + name + 1)
+}
+
+func roundUp(n int) int { return (n + 7) &^ 7 }
+
+// hasDevice reports whether a MMAP2 record has device and inode where its misc announces a build ID.
+// The events did not ask for build IDs, but other tools may have added them to the file (perf inject).
+// A device's major number is at the place of the ID's length, the minor, which has 20 bits, at that of
+// the ID's first bytes.
+func hasDevice(body []byte, order Order) bool {
+	const (
+		at      = 8 + 3*8 // pid and tid, start, length and offset come before
+		longest = 20      // IDs of 16 and 20 bytes are the usual ones
+		usual   = 16
+		minors  = 1 << 20
+	)
+	if len(body) < at+8 {
+		return false
+	}
+	size := body[at]
+	switch {
+	case size == 0 || size > longest || body[at+1]|body[at+2]|body[at+3] != 0:
+		return true
+	case size >= usual:
+		return false
+	}
+	return order.Uint32(body[at+4:]) < minors
+}
