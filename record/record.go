@@ -105,6 +105,7 @@ type recorder struct {
 	set       *perfevent.Set // events and their counters
 	cpus      []int          // that are recorded
 	rings     []*perfevent.Ring
+	sleepers  sleepers
 	programs  bpfPrograms
 	source    source
 	file      file
@@ -256,10 +257,16 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 	if err := r.trigger.open(r.opts, r.cpus, r.set.SideBandCPUs, threads, r.poller); err != nil {
 		return err
 	}
-	if r.source, err = r.programs.attach(r); err == nil && r.command != nil {
+	if r.source, err = r.programs.attach(r); err != nil {
+		return err
+	}
+	if r.command != nil {
 		r.programs.prepare(r.command.path)
 	}
-	return err
+	if r.programs.offcpu != nil && t.byTask() {
+		r.sleepers = findSleepers(threads)
+	}
+	return nil
 }
 
 // startTarget starts the waiting command, if there is one, and returns the threads that
@@ -535,6 +542,7 @@ func (r *recorder) end(cause error) error {
 // is enough. With running counters, the drains themselves could cause records, and draining
 // until the rings are empty would never end.
 func (r *recorder) stop() error {
+	r.sum.Slept = r.sleepers.remaining()
 	if err := r.enabler.counters(false); err != nil {
 		return err
 	}

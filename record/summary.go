@@ -38,7 +38,10 @@ type Summary struct {
 	Uncounted uint64
 	// UnrecordedWaits counts waits without a sample, because too many threads waited at once.
 	UnrecordedWaits uint64
-	Pages           int // of each ring
+	// Slept is the number of target threads that slept from before the recording until its end: their waits
+	// have no samples.
+	Slept uint64
+	Pages int // of each ring
 	// Unwind counts how the walks of user stacks ended, nil if stacks were not walked.
 	Unwind *stacks.Summary
 	// Closing is the number of tracepoints that the kernel still has to close when Run has

@@ -133,6 +133,9 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	p.End()
 	if sum != nil && !f.quiet {
 		printSummary(sum, stderr)
+		if sum.Samples == 0 && sum.Lost == 0 && !f.opts.NoSamples && err == nil {
+			status(stderr, "0 samples: %s", whyNone(&f.opts, sum.Path))
+		}
 	}
 	switch {
 	case err == nil:
@@ -279,6 +282,10 @@ func printSummary(sum *record.Summary, w io.Writer) {
 	}
 	if sum.UnrecordedWaits > 0 {
 		status(w, "Lost %d waits: more than %d threads waited", sum.UnrecordedWaits, bpf.MaxWaits)
+	}
+	if sum.Slept > 0 {
+		status(w, "Threads that slept from before the recording until its end have no samples: %d; "+
+			"/proc/PID/task/TID/stack shows where each waits", sum.Slept)
 	}
 	if len(lost) > 0 {
 		status(w, "Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) "+

@@ -202,7 +202,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	skipped, err := report.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
-		fmt.Fprintf(stderr, "gperf report: %s has no samples\n", in.Path)
+		fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.Path, whyNoneIn(in.File))
 		err = nil
 	}
 	return cmp.Or(err, incomplete)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -237,5 +238,27 @@ func TestScenarioOffCPU(t *testing.T) {
 				t.Errorf("stderr:\n%s", stderr)
 			}
 		})
+	}
+}
+
+// Threads that sleep from before the recording until its end have no samples: their number is printed.
+func TestScenarioOffCPUSlept(t *testing.T) {
+	needOffCPU(t)
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	time.Sleep(patience(300 * time.Millisecond)) // it sleeps
+	dir := t.TempDir()
+	r := mustRecord(t, dir, "--off-cpu", "-g", "-p", strconv.Itoa(cmd.Process.Pid), "--", "sleep", "0.3")
+	if !strings.Contains(r.stderr, "have no samples: 1;") ||
+		!strings.Contains(r.stderr, "0 samples: no wait began in the recorded threads") {
+		t.Error(r.stderr)
+	}
+	_, stderr := gperf(t, "report", "--stdio", "-i", filepath.Join(dir, "perf.data"))
+	if !strings.Contains(stderr, "no wait began") {
+		t.Error(stderr)
 	}
 }

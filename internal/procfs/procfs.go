@@ -147,6 +147,30 @@ func parseStatus(text string) (st Status) {
 	return st
 }
 
+// Switches returns how often a thread has stopped running, and whether it sleeps now.
+func Switches(tid int) (n uint64, asleep bool, err error) {
+	text, err := readFile("/proc/" + strconv.Itoa(tid) + "/status")
+	if err != nil {
+		return 0, false, err
+	}
+	n, asleep = parseSwitches(text)
+	return n, asleep, nil
+}
+
+func parseSwitches(text string) (n uint64, asleep bool) {
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":\t")
+		switch key {
+		case "State":
+			asleep = strings.HasPrefix(value, "S") || strings.HasPrefix(value, "D")
+		case "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches":
+			count, _ := strconv.ParseUint(value, 10, 64)
+			n += count
+		}
+	}
+	return n, asleep
+}
+
 // Module is a kernel module and the addresses of its code.
 type Module struct {
 	Name  string

@@ -191,3 +191,13 @@ func TestSymbolsErrors(t *testing.T) {
 		}
 	}
 }
+
+func TestSwitches(t *testing.T) {
+	const text = "Name:\tx\nState:\tS (sleeping)\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n"
+	if n, asleep := parseSwitches(text); n != 15 || !asleep {
+		t.Errorf("%d switches, asleep %v", n, asleep)
+	}
+	if _, asleep := parseSwitches("State:\tR (running)\n"); asleep {
+		t.Error("a running thread sleeps")
+	}
+}
