@@ -145,9 +145,7 @@ func (s *sourceLines) loadUser(d *dsoLines, path string, id dso.BuildID) error {
 		return err
 	}
 	defer d.runtime.Close()
-	if id.IsZero() {
-		id = d.runtime.BuildID()
-	}
+	id = s.opts.Locator.OwnID(path, id)
 	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
 		debug, supp, err := s.opts.Locator.Debug(path, id)
 		if debug == nil {

@@ -25,6 +25,7 @@ const (
 	Unreadable         // the file cannot be read, or is not an ELF file
 	NotOwned           // the file belongs to neither the user nor root
 	Mismatch           // the file has another build ID than the recorded one
+	Replaced           // the file was recorded without build ID, and is another one now
 	NoSymbols          // the file has no symbol table
 	NoSymbol           // the table has no symbol at the address
 	Restricted         // the kernel hides its addresses from this user
@@ -39,6 +40,7 @@ var reasonTexts = [...]string{
 	Unreadable:  "unreadable file",
 	NotOwned:    "file of another user",
 	Mismatch:    "build id mismatch",
+	Replaced:    "another file, or changed since it was recorded",
 	NoSymbols:   "no symbols",
 	NoSymbol:    "no symbol at the address",
 	Restricted:  "kernel addresses are restricted",
@@ -66,6 +68,8 @@ func reasonOf(err error) Reason {
 		return NotOwned
 	case errors.Is(err, dso.ErrMismatch), errors.Is(err, dso.ErrNoBuildID):
 		return Mismatch
+	case errors.Is(err, dso.ErrReplaced):
+		return Replaced
 	case errors.Is(err, dso.ErrNoSymbols):
 		return NoSymbols
 	case errors.Is(err, ErrRestricted):

@@ -10,6 +10,7 @@
 //	.debug/.build-id/xx/yyyy…/elf              a file with this build ID
 //	.debug/.build-id/xx/yyyy…/debug            its symbols or debug information, from another file
 //	.debug/.build-id/xx/yyyy…/vdso             the vdso
+//	.debug/.inode/MAJOR:MINOR-INODE-GEN/elf    a file without build ID, if another one was recorded at its path
 //	.debug/[kernel.kallsyms]/xxyyyy…/kallsyms  symbols of the kernel, its modules and BPF programs
 //	.debug/[kernel.kcore]/xxyyyy…/kcore        code of the kernel, its modules and BPF programs
 //	.debug/.lines/xxyyyy….srcline              source lines of the hit addresses (symbolize/srcline)

@@ -319,7 +319,7 @@ func TestKernelText(t *testing.T) {
 // has itself, and is found where none was recorded.
 func TestVDSO(t *testing.T) {
 	locator := &dso.Locator{Tree: dso.Tree{DebugDir: t.TempDir(), BuildIDDir: t.TempDir()}}
-	id := locator.OwnID(dso.VDSO)
+	id := locator.OwnID(dso.VDSO, dso.BuildID{})
 	if id.IsZero() {
 		t.Skip("no vdso with a build ID is mapped here")
 	}

@@ -31,10 +31,11 @@ type Hits struct {
 	memory   []Range // hit functions of kernel, modules and BPF programs, as recorded ips
 }
 
-// fileKey identifies a file by its build ID or, without one, by its path.
+// fileKey identifies a file by its build ID or, without one, by its path and inode.
 type fileKey struct {
-	path string // "" if there is a build ID
-	id   dso.BuildID
+	path  string // "" if there is a build ID
+	inode dso.Inode
+	id    dso.BuildID
 }
 
 type hitFile struct {
@@ -137,30 +138,32 @@ func (h *Hits) file(d *session.DSO, module bool) *hitFile {
 	if file != nil {
 		return file
 	}
-	key := h.key(d, module)
+	key, id := h.key(d, module)
 	if file = h.files[key]; file == nil {
-		file = &hitFile{DSO{ID: key.id}, module}
+		file = &hitFile{DSO{ID: id}, module}
 		h.files[key] = file
 	}
 	h.dsos[d] = file
 	file.Paths = append(file.Paths, d.Name)
-	if d.BuildID.IsZero() && !key.id.IsZero() {
+	if d.BuildID.IsZero() && !id.IsZero() {
 		file.NoID = append(file.NoID, d.Name)
 	}
 	return file
 }
 
-// key returns the key of a DSO's file. If no build ID was recorded, it uses the one of the
-// file found on this machine.
-func (h *Hits) key(d *session.DSO, module bool) fileKey {
+// key returns the key of a DSO's file, and the file's build ID. If no build ID was recorded,
+// it is the one of the file found on this machine.
+func (h *Hits) key(d *session.DSO, module bool) (fileKey, dso.BuildID) {
 	id := d.BuildID
-	if id.IsZero() && !module {
-		id = h.session.Symbols.Locator().OwnID(d.Name)
+	if !module {
+		id = h.session.Symbols.Locator().OwnID(d.Name, id)
 	}
-	if id.IsZero() {
-		return fileKey{path: d.Name}
+	if !id.IsZero() {
+		return fileKey{id: id}, id
 	}
-	return fileKey{id: id}
+	inode, _ := id.Inode()
+	inode.Gen, inode.Until = 0, 0 // records made from /proc have no generation
+	return fileKey{path: d.Name, inode: inode}, id
 }
 
 // Exclude removes the files whose "BUILD-ID PATH" contains a line of list. It keeps files

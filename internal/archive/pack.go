@@ -91,6 +91,9 @@ func (p *Packer) AddDSO(d DSO) (debug, err error) {
 		}
 	}
 	names := places(name, d.ID)
+	if inode, ok := d.ID.Inode(); ok && p.names[names[0]] { // another file that was recorded at the same path
+		names = []string{".debug/.inode/" + inode.String() + "/elf", ".debug/.inode/" + inode.String() + "/debug"}
+	}
 	for _, f := range files {
 		i := 0 // index of the mapped file's name, or the next name
 		if f.use&forCode == 0 {

@@ -16,9 +16,13 @@ const BuildIDMax = 20
 
 // BuildID identifies the contents of a binary: the first 20 bytes of the descriptor of its NT_GNU_BUILD_ID note. It is
 // comparable; the zero value means none.
+//
+// The BuildID of a file that was recorded without one may have the file's Inode, which a Locator compares: files of the
+// same path are not the same then. For all methods but Inode there is no build ID.
 type BuildID struct {
-	n uint8
-	b [BuildIDMax]byte
+	n     uint8
+	b     [BuildIDMax]byte
+	inode Inode
 }
 
 // NewBuildID returns the build ID with these bytes. It drops all after the first 20.

@@ -52,9 +52,7 @@ func (im *Image) HasDWARF() bool {
 // *NoDebugError. With an error and a debug file, the supplementary file is missing: lines are complete, but some names
 // of inlined functions are not. The caller closes both files.
 func (l *Locator) Debug(path string, id BuildID) (debug, supp *Image, err error) {
-	if id.IsZero() {
-		id = l.OwnID(path)
-	}
+	id = l.OwnID(path, id)
 	return l.debug(path, id, l.Candidates(path, id))
 }
 

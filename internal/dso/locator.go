@@ -22,7 +22,8 @@ type Locator struct {
 	// VmlinuxPath is the kernel's file, used instead of those in the usual places; "" means the usual places. Its
 	// build ID must match too.
 	VmlinuxPath string
-	// Force accepts perf maps and jitdump files that belong to other users.
+	// Force accepts perf maps and jitdump files that belong to other users, and the files at the paths of those that
+	// were recorded without build ID and cannot be found by their inode.
 	Force bool
 	// Fetch, if set, downloads the file that servers have for a build ID and returns its path. what is DebugFile or
 	// CodeFile. It is the last resort.
@@ -40,27 +41,41 @@ type Locator struct {
 // and perf's cache is .debug. The opened files must implement io.ReaderAt.
 func InFiles(files fs.FS) *Locator { return &Locator{Tree: Tree{Root: "/", files: files}} }
 
-// OwnID returns the build ID of the file at the recorded path, or of the running kernel's vdso. It returns zero if
-// there is none.
-func (l *Locator) OwnID(path string) BuildID {
+// OwnID returns the build ID of the DSO recorded at path with build ID id. Without a recorded ID it is that of the file
+// with the recorded inode, or of the file at path if no inode was recorded, or of the running kernel's vdso. If the file
+// has none or is missing, OwnID returns id.
+func (l *Locator) OwnID(path string, id BuildID) BuildID {
+	if !id.IsZero() {
+		return id
+	}
 	if l.Sysroot != "" {
-		if id := (&Tree{Root: l.Sysroot}).ownID(path); !id.IsZero() {
-			return id
+		if own := (&Tree{Root: l.Sysroot}).ownID(path); !own.IsZero() {
+			return own
 		}
 	}
-	return l.ownID(path)
+	own := BuildID{}
+	if l.comparesInode(id) {
+		if im, _, err := l.openInode(path, id.inode); err == nil {
+			own = im.BuildID()
+			im.Close()
+		}
+	} else {
+		own = l.ownID(path)
+	}
+	if own.IsZero() {
+		return id
+	}
+	return own
 }
 
 // Candidates yields the ELF files that may be the DSO recorded at path with build ID id, in order of preference. Their
-// build ID is id, or that of the file at path if id is zero. For a file that exists and does not match, Candidates
-// yields an error; for a missing file only if it is the recorded path itself. If no file has the DSO's code, Candidates
-// looks among the files of running processes, which may map a deleted file or be in another mount namespace. The caller
-// closes the Images.
+// build ID is OwnID; without one, they belong to the file with the recorded inode. For a file that exists and does not
+// match, Candidates yields an error; for a missing file only if it is the recorded path itself. If no file has the DSO's
+// code, Candidates looks among the files of running processes, which may map a deleted file or be in another mount
+// namespace. The caller closes the Images.
 func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
-		if id.IsZero() {
-			id = l.OwnID(path)
-		}
+		id = l.OwnID(path, id)
 		if im := l.Carried.open(id); im != nil && !yield(im, nil) {
 			return
 		}
@@ -70,6 +85,10 @@ func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 					return
 				}
 			}
+		}
+		if l.comparesInode(id) {
+			l.withInode(path, id.inode)(yield)
+			return
 		}
 		found := false
 		for im, err := range l.candidates(path, id) {
@@ -143,24 +162,34 @@ func (l *Locator) otherTrees() []string {
 	return otherTrees()
 }
 
-// otherTrees returns the root directories of the mount namespaces of running processes, as in containers:
-// /proc/PID/root of one process of each namespace.
+// otherTrees returns the root directories of running processes that differ from this process's, as in containers:
+// /proc/PID/root of one process of each mount namespace and directory.
 var otherTrees = sync.OnceValue(func() (l []string) {
-	own, err := os.Readlink("/proc/self/ns/mnt")
+	own, err := treeOf("/proc/self")
 	if err != nil {
 		return nil
 	}
 	visited := map[string]bool{own: true}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
-		ns, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
-		if err == nil && !visited[ns] {
-			visited[ns] = true
+		if tree, err := treeOf(dir); err == nil && !visited[tree] {
+			visited[tree] = true
 			l = append(l, filepath.Join(dir, "root"))
 		}
 	}
 	return l
 })
+
+// treeOf returns what identifies the tree of files that a process sees, with its directory in /proc: its mount namespace,
+// and the directory there that is its root.
+func treeOf(dir string) (string, error) {
+	namespace, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
+	if err != nil {
+		return "", err
+	}
+	root, err := os.Readlink(filepath.Join(dir, "root"))
+	return namespace + root, err
+}
 
 // Find returns the ELF file with the code of the DSO recorded at path with build ID id, which may be zero. The error
 // says why the recorded path itself cannot be used.
@@ -185,9 +214,7 @@ func (l *Locator) Find(path string, id BuildID) (*Image, error) {
 // runtime's .gnu_debugdata, or else a file from servers. The caller closes both.
 func (l *Locator) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
 	var why error
-	if id.IsZero() {
-		id = l.OwnID(path)
-	}
+	id = l.OwnID(path, id)
 	for im, err := range l.Candidates(path, id) {
 		if err != nil {
 			why = betterReason(why, err)
@@ -278,9 +305,7 @@ const (
 
 // Origin returns the place of the file with the symbols of the DSO recorded at path with build ID id.
 func (l *Locator) Origin(file, path string, id BuildID) Origin {
-	if id.IsZero() {
-		id = l.OwnID(path)
-	}
+	id = l.OwnID(path, id)
 	for _, where := range places {
 		if where.path(&l.Tree, path, id) == file {
 			return where.origin

@@ -71,10 +71,14 @@ func (t *Tree) Rooted(path string) string {
 	return filepath.Join(t.Root, path)
 }
 
-// CachePath returns the path of a file in perf's build-ID cache: base is "elf", "debug", "vdso" or "kallsyms". It
-// returns "" if there is no cache or no ID.
+// CachePath returns the path of a file in perf's build-ID cache: base is "elf", "debug", "vdso" or "kallsyms". Files
+// without build ID are in a directory .inode there, which perf does not read. CachePath returns "" if there is no cache
+// or neither an ID nor an inode.
 func (t *Tree) CachePath(id BuildID, base string) string {
 	dir, hex := t.CacheDir(), id.String()
+	if i, ok := id.Inode(); ok && dir != "" {
+		return filepath.Join(dir, ".inode", i.String(), base)
+	}
 	if dir == "" || len(hex) < 3 {
 		return ""
 	}

@@ -16,8 +16,9 @@ import (
 type machine struct {
 	file        *format.File
 	symbols     *symbolize.Symbolizer
-	keepExited  bool // see Options.KeepExited
-	keepRecords bool // each Map keeps its record, for Tasks
+	keepExited  bool  // see Options.KeepExited
+	keepRecords bool  // each Map keeps its record, for Tasks
+	until       int64 // see endOf
 
 	threads map[int32]*Thread // by TID
 	last    *Thread           // that was asked for last, nil if it exited
@@ -64,6 +65,7 @@ func newMachine(opts *Options, keepRecords bool) *machine {
 		symbols:     opts.Symbols,
 		keepExited:  opts.KeepExited || f.Has(format.FeatureAuxtrace) || hasSums(f),
 		keepRecords: keepRecords,
+		until:       endOf(f, opts.Written),
 
 		threads:  map[int32]*Thread{},
 		running:  1, // the recorder, which runs before the first switch
@@ -189,10 +191,7 @@ func (m *machine) fork(r *format.Fork) {
 }
 
 func (m *machine) mmap(r *format.Mmap) {
-	id := dso.NewBuildID(r.BuildID)
-	if id.IsZero() {
-		id = m.buildIDs[r.Filename]
-	}
+	id := m.buildID(r)
 	switch r.Misc & format.MiscCPUModeMask {
 	case format.MiscKernel:
 		m.rank(m.kernel.mmap(r, id))
@@ -209,6 +208,21 @@ func (m *machine) mmap(r *format.Mmap) {
 			m.jitDump(r, p, mp.DSO)
 		}
 	}
+}
+
+// buildID returns the build ID of a mapping's file. A file without one is known by its inode.
+func (m *machine) buildID(r *format.Mmap) dso.BuildID {
+	if len(r.BuildID) > 0 {
+		return dso.NewBuildID(r.BuildID)
+	}
+	if id, ok := m.buildIDs[r.Filename]; ok {
+		return id
+	}
+	if r.Ino == 0 || !IsFile(r.Filename) {
+		return dso.BuildID{}
+	}
+	return m.symbols.Locator().ByInode(r.Filename,
+		dso.Inode{Major: r.Maj, Minor: r.Min, Number: r.Ino, Gen: r.InoGen, Until: m.until})
 }
 
 // share returns the mapping that is shared by all processes with an equal one.

@@ -200,10 +200,13 @@ func (p *Pool) mapOf(f *Frame) *Map {
 		return m
 	}
 	d := f.Map.DSO
-	k := poolMap{p.name(d), d.BuildID}
+	k := poolMap{dsoName: p.name(d)}
+	if !d.BuildID.IsZero() { // builds without build ID are one
+		k.id = d.BuildID
+	}
 	m := p.maps[k]
 	if m == nil {
-		m = &Map{End: math.MaxInt64, DSO: &DSO{Name: k.name, Short: k.short, BuildID: d.BuildID}}
+		m = &Map{End: math.MaxInt64, DSO: &DSO{Name: k.name, Short: k.short, BuildID: k.id}}
 		if d.IsKernel() || f.Kernel {
 			m.Start, m.End = f.Map.Start, f.Map.End
 		}

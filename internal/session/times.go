@@ -5,7 +5,23 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
+
+	"gperf/format"
 )
+
+// endOf returns when a recording ended, in ns since 1970: by its clock, or else when the file was written, zero if
+// unknown.
+func endOf(f *format.File, written time.Time) int64 {
+	clock, ok := f.ClockData()
+	if bounds := f.Uint64s(format.FeatureSampleTime, 2); ok && len(bounds) == 2 && bounds[1] > 0 {
+		return int64(clock.TimeOfDay - clock.ClockTime + bounds[1])
+	}
+	if written.IsZero() {
+		return 0
+	}
+	return written.UnixNano()
+}
 
 // timeRange is a range of times in ns. A bound of 0 means no bound.
 type timeRange struct {

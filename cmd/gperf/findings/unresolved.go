@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"gperf/internal/dso"
 	"gperf/internal/session"
@@ -25,7 +26,7 @@ func (l *List) warnUnresolved(stderr io.Writer) {
 		return
 	}
 	const debug = "install their debug packages (-dbgsym, -dbg), or name a server (--debuginfod=URL)"
-	var missing, stripped []symbolize.Unresolved
+	var missing, replaced, stripped []symbolize.Unresolved
 	few := 0
 	for _, u := range l.unresolved {
 		switch {
@@ -35,6 +36,8 @@ func (l *List) warnUnresolved(stderr io.Writer) {
 			few++
 		case u.Reason == symbolize.NoSymbol:
 			stripped = append(stripped, u)
+		case u.Reason == symbolize.Replaced:
+			replaced = append(replaced, u)
 		default:
 			missing = append(missing, u)
 		}
@@ -44,10 +47,13 @@ func (l *List) warnUnresolved(stderr io.Writer) {
 		way = "the archive does not contain them; copy the files with these build IDs (--symfs)"
 	}
 	l.listFiles(stderr, "addresses in %d %s have no names: "+way, missing)
+	l.listFiles(stderr, "addresses in %d %s without build ID have no names: build the programs with one "+
+		"(-Wl,--build-id), run gperf archive before they change, or name copies (--sysroot); -f uses the files "+
+		"at these paths", byPath(replaced))
 	l.listFiles(stderr, "most addresses in %d stripped %s have no names: "+debug, stripped)
 	if few > 0 {
 		more := ""
-		if len(missing)+len(stripped) > 0 {
+		if len(missing)+len(replaced)+len(stripped) > 0 {
 			more = "more "
 		}
 		fmt.Fprintf(stderr, "gperf: addresses in %d %s%s have no names, in less than 1 %% of the samples each\n",
@@ -59,9 +65,16 @@ func (l *List) warnUnresolved(stderr io.Writer) {
 	if l.Lines {
 		l.listFiles(stderr, "addresses in %d %s have no source lines: "+debug,
 			slices.DeleteFunc(l.lineless, func(u symbolize.Unresolved) bool {
-				return slices.ContainsFunc(missing, func(m symbolize.Unresolved) bool { return m.Path == u.Path })
+				return slices.ContainsFunc(slices.Concat(missing, replaced), func(m symbolize.Unresolved) bool { return m.Path == u.Path })
 			}))
 	}
+}
+
+// byPath returns one of the files of each path: records made from /proc and the kernel's
+// describe the inode of a file differently.
+func byPath(list []symbolize.Unresolved) []symbolize.Unresolved {
+	slices.SortStableFunc(list, func(a, b symbolize.Unresolved) int { return strings.Compare(a.Path, b.Path) })
+	return slices.CompactFunc(list, func(a, b symbolize.Unresolved) bool { return a.Path == b.Path })
 }
 
 // listFiles prints the line what, with the number of files and "file" or "files" filled in,

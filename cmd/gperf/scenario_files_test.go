@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gperf/internal/testutil/programs"
+)
+
+// Programs that differ in the name and the place of a function, and have no build ID.
+var (
+	insideProgram  = withFunction("inside", "-Wl,--build-id=none")
+	outsideProgram = withFunction("outside", "-Wl,--build-id=none", "-DFIRST") // its function first is where inside is
+)
+
+func withFunction(function string, flags ...string) *programs.Program {
+	return programs.C("testdata/named.c", append(flags, "-O2", "-g", "-DNAME="+function)...)
+}
+
+// TestScenarioNoBuildID records a program without build ID in a container, with nothing or with another program at its
+// path outside: gperf reads the recorded file, in reports, code and archives, or says why it does not.
+func TestScenarioNoBuildID(t *testing.T) {
+	needPrograms(t, "unshare", "mount")
+	needArchives(t)
+	for name, outside := range map[string]*programs.Program{"nothing outside": nil, "another outside": outsideProgram} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			app := filepath.Join(dir, "app")
+			if err := os.Mkdir(app, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if outside != nil {
+				copyFile(t, outside.Path(t), filepath.Join(app, "server"))
+			}
+			pid, end := startContained(t, app, insideProgram.Path(t))
+			mustRecord(t, dir, "-g", "-F", "199", "-p", pid, "--", "sleep", "1")
+			data := filepath.Join(dir, "perf.data")
+			report := []string{"report", "--stdio", "-g", "none", "--no-children", "-i"}
+			checkNamed := func(what, out string) {
+				t.Helper()
+				if !strings.Contains(out, "inside") || strings.Contains(out, "first") {
+					t.Errorf("%s does not print the function inside:\n%s", what, out)
+				}
+			}
+			checkNamed("report", mustGperf(t, append(report, data)...))
+			checkNamed("annotate", mustGperf(t, "annotate", "--stdio", "-i", data))
+			archive, _ := archived(t, dir)
+			end()
+			checkNamed("the archive", mustGperf(t, append(report, archive)...))
+			r := runGperf(t, append(report, data)...)
+			if strings.Contains(r.stdout, "first") {
+				t.Errorf("report has names of another program:\n%s", r.stdout)
+			}
+			if outside != nil && !strings.Contains(r.stderr, "1 file without build ID") {
+				t.Errorf("report does not say why it has no names:\n%s", r.stderr)
+			}
+			if out := mustGperf(t, append(report, data, "-f")...); outside != nil && !strings.Contains(out, "first") {
+				t.Errorf("report -f does not use the program at the path:\n%s", out)
+			}
+		})
+	}
+}
+
+// startContained starts a copy of a program as server in a directory, where other processes do not see it, and returns
+// its PID. end ends it.
+func startContained(t *testing.T, dir, program string) (pid string, end func()) {
+	t.Helper()
+	cmd := exec.Command("unshare", "-m", "sh", "-ec",
+		`mount -t tmpfs none "$0"; cp "$1" "$0/server"; echo $$; exec "$0/server"`, dir, program)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	end = func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	t.Cleanup(end)
+	line := bufio.NewScanner(out)
+	if !line.Scan() {
+		end()
+		t.Skip("no mount namespace, or no tmpfs in it")
+	}
+	return line.Text(), end
+}

@@ -1,0 +1,146 @@
+package dso
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"gperf/internal/procfs"
+)
+
+// Inode identifies a file on the recorded machine that was recorded without build ID. The zero value means none.
+type Inode struct {
+	Major, Minor uint32 // of the device
+	Number       uint64
+	Gen          uint64 // the inode's generation; 0: unknown
+	Until        int64  // when the recording ended, in ns since 1970: a file written later is another one; 0: unknown
+}
+
+// ByInode returns the BuildID of a file that was recorded without one at path. Recordings of the same file get the same
+// BuildID if the file is still there.
+func (l *Locator) ByInode(path string, i Inode) BuildID {
+	if l.Root != "" {
+		i.Until = 0 // nothing is compared
+	} else if st, err := os.Stat(path); err == nil && st.ModTime().UnixNano() <= i.Until {
+		i.Until = 0
+	}
+	return BuildID{inode: i}
+}
+
+// Inode returns the recorded inode of a file without build ID. ok is false if there is none.
+func (id BuildID) Inode() (i Inode, ok bool) { return id.inode, id.IsZero() && id.inode.Number != 0 }
+
+// String returns the device and the number, as in "8:1-4711", and the generation if it is known.
+func (i Inode) String() string {
+	s := fmt.Sprintf("%d:%d-%d", i.Major, i.Minor, i.Number)
+	if i.Gen != 0 {
+		s += fmt.Sprintf("-%d", i.Gen)
+	}
+	return s
+}
+
+// ErrReplaced means that a file was recorded without build ID, and that the file at its path has another inode or was
+// written after the recording.
+var ErrReplaced = errors.New("another file, or changed since it was recorded")
+
+// comparesInode reports whether a DSO is identified by its inode. Copies of files, in other directories or in archives,
+// have inodes of their own.
+func (l *Locator) comparesInode(id BuildID) bool {
+	_, ok := id.Inode()
+	return ok && l.Root == "" && l.files == nil
+}
+
+// withInode yields the ELF files of the DSO recorded at path without build ID: the file with the inode, and debug
+// information next to it. It yields an error if there is no such file.
+func (l *Locator) withInode(path string, i Inode) iter.Seq2[*Image, error] {
+	return func(yield func(*Image, error) bool) {
+		im, tree, err := l.openInode(path, i)
+		if tree == nil {
+			yield(im, err)
+			return
+		}
+		im.Close()
+		for im, err := range tree.candidates(path, BuildID{}) {
+			if !yield(im, err) {
+				return
+			}
+		}
+	}
+}
+
+// openInode opens the file with an inode: at path in this process's tree of files or in that of another process, or
+// through a process that maps it. tree is nil for the latter, and with an error.
+func (l *Locator) openInode(path string, i Inode) (im *Image, tree *Tree, err error) {
+	if !filepath.IsAbs(path) {
+		return nil, nil, fmt.Errorf("open %s: %w", path, ErrNoFile)
+	}
+	im, err = l.Tree.openInode(path, i)
+	if err == nil {
+		return im, &l.Tree, nil
+	}
+	for _, root := range l.otherTrees() {
+		t := &Tree{Root: root}
+		if im, err := t.openInode(path, i); err == nil {
+			return im, t, nil
+		}
+	}
+	if at := mappedInodes()[i.key()]; at != "" {
+		if im, err := disk.openInode(at, i); err == nil {
+			return im, nil, nil
+		}
+	}
+	if l.Force {
+		if im, err := l.image(path); err == nil {
+			return im, &l.Tree, nil
+		}
+	}
+	return nil, nil, err
+}
+
+// openInode opens the tree's file at path if it has the inode.
+func (t *Tree) openInode(path string, i Inode) (*Image, error) {
+	own := t.recordedPath(path)
+	im, err := t.image(own)
+	if err != nil {
+		return nil, err
+	}
+	if !i.isAt(own) {
+		im.Close()
+		return nil, fmt.Errorf("%s: %w", own, ErrReplaced)
+	}
+	return im, nil
+}
+
+// inodeKey is what /proc/PID/maps has of an inode.
+type inodeKey struct {
+	major, minor uint32
+	number       uint64
+}
+
+func (i *Inode) key() inodeKey { return inodeKey{i.Major, i.Minor, i.Number} }
+
+// mappedInodes returns paths at which root can read the files with code that processes map, as for example deleted ones.
+var mappedInodes = sync.OnceValue(func() map[inodeKey]string {
+	paths := map[inodeKey]string{}
+	dirs, _ := filepath.Glob(proc + "/[0-9]*")
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil {
+			continue
+		}
+		maps, err := procfs.Maps(pid)
+		if err != nil {
+			continue
+		}
+		for m := range maps {
+			if m.Inode != 0 && m.Executable() {
+				paths[inodeKey{m.Major, m.Minor, m.Inode}] = fmt.Sprintf("%s/map_files/%x-%x", dir, m.Start, m.End)
+			}
+		}
+	}
+	return paths
+})

@@ -1,0 +1,46 @@
+package dso
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// isAt reports whether the file at path has the inode, and was not written after the recording.
+func (i *Inode) isAt(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Ino != i.Number || !i.onDevice(f, st.Dev) {
+		return false
+	}
+	if i.Until != 0 && st.Mtim.Nano() > i.Until {
+		return false
+	}
+	const getVersion = 0x80087601 // FS_IOC_GETVERSION of linux/fs.h, which some file systems do not support
+	gen, err := unix.IoctlGetInt(int(f.Fd()), getVersion)
+	return err != nil || i.Gen == 0 || uint32(gen) == uint32(i.Gen)
+}
+
+// onDevice reports whether the inode of a file, which stat(2) reports to be on device dev, may be the recorded one. btrfs
+// and overlayfs report devices that mappings do not have, and devices without a disk get their numbers by chance at each
+// boot. But the inodes of a tmpfs are few, and are gone after a boot.
+func (i *Inode) onDevice(f *os.File, dev uint64) bool {
+	if unix.Major(dev) == i.Major && unix.Minor(dev) == i.Minor {
+		return true
+	}
+	var fs unix.Statfs_t
+	if unix.Major(dev) != 0 || unix.Fstatfs(int(f.Fd()), &fs) != nil {
+		return false
+	}
+	switch fs.Type {
+	case unix.OVERLAYFS_SUPER_MAGIC:
+		return true
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
+		return false
+	}
+	return i.Major == 0
+}
