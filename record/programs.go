@@ -22,7 +22,7 @@ type bpfPrograms struct {
 	offcpu  *offcpu.Recorder // nil: waits are not recorded
 	counts  *count.Recorder  // nil: events are sampled, not counted
 	mergers []*stacks.Merger // by ring; nil without programs
-	unsaved bool             // the functions of interpreters could not be stored, which was reported
+	unsaved bool             // functions of interpreters or files could not be stored, which was reported
 }
 
 // loadWalker loads the programs that walk user stacks.
@@ -247,12 +247,14 @@ func (p *bpfPrograms) newFile() {
 	}
 }
 
-// saveFunctions stores the functions of interpreters that the recording has. It reports only the first failure.
-func (p *bpfPrograms) saveFunctions(notice func(error)) {
+// keepNames stores the functions of interpreters that the recording has, and the programs and libraries that a reader
+// may not find later. It reports only the first failure.
+func (p *bpfPrograms) keepNames(sum *Summary, notice func(error)) {
 	if p.walker == nil {
 		return
 	}
-	if err := p.walker.SaveFunctions(); err != nil && !p.unsaved {
+	var err error
+	if sum.Kept, err = p.walker.Save(); err != nil && !p.unsaved {
 		p.unsaved = true
 		notice(err)
 	}

@@ -522,7 +522,7 @@ func (r *recorder) end(cause error) error {
 		if err == nil {
 			err = e
 		}
-		r.programs.saveFunctions(r.opts.notice)
+		r.programs.keepNames(&r.sum, r.opts.notice)
 		if r.sum.Dumped = name; name != "" {
 			r.file.out.DropOldest(name)
 		}

@@ -44,6 +44,8 @@ type Summary struct {
 	Pages int // of each ring
 	// Unwind counts how the walks of user stacks ended, nil if stacks were not walked.
 	Unwind *stacks.Summary
+	// Kept counts the copies of programs and libraries that readers may not find later.
+	Kept stacks.Kept
 	// Closing is the number of tracepoints that the kernel still has to close when Run has
 	// returned: a separate process waits for that.
 	Closing int

@@ -153,7 +153,7 @@ func (r *recorder) switchOutput() error {
 	if err != nil {
 		return err
 	}
-	r.programs.saveFunctions(r.opts.notice)
+	r.programs.keepNames(&r.sum, r.opts.notice)
 	if r.opts.Dumped != nil {
 		r.opts.Dumped(name, r.sum.Wakeups)
 	}

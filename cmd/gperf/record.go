@@ -265,6 +265,14 @@ func printSummary(sum *record.Summary, w io.Writer) {
 			status(w, "%s", line)
 		}
 	}
+	if n := sum.Kept.Files; n > 0 {
+		what := "files"
+		if n == 1 {
+			what = "file"
+		}
+		status(w, "Kept a copy of %d %s with samples (%.1f MB) in ~/.debug, as programs may change (-N keeps none)",
+			n, what, float64(sum.Kept.Bytes)/(1<<20))
+	}
 	if sum.Closing >= slowToClose {
 		status(w, "Closing %d tracepoints in the background", sum.Closing)
 	}

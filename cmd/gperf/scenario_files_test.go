@@ -11,10 +11,12 @@ import (
 	"gperf/internal/testutil/programs"
 )
 
-// Programs that differ in the name and the place of a function, and have no build ID.
+// Programs that differ in the name and the place of a function. Only one has a build ID. In the last one, the function
+// first is where the others have theirs.
 var (
-	insideProgram  = withFunction("inside", "-Wl,--build-id=none")
-	outsideProgram = withFunction("outside", "-Wl,--build-id=none", "-DFIRST") // its function first is where inside is
+	insideProgram     = withFunction("inside", "-Wl,--build-id=none")
+	identifiedProgram = withFunction("kept", "-Wl,--build-id")
+	outsideProgram    = withFunction("outside", "-Wl,--build-id=none", "-DFIRST")
 )
 
 func withFunction(function string, flags ...string) *programs.Program {
@@ -60,6 +62,47 @@ func TestScenarioNoBuildID(t *testing.T) {
 			}
 			if out := mustGperf(t, append(report, data, "-f")...); outside != nil && !strings.Contains(out, "first") {
 				t.Errorf("report -f does not use the program at the path:\n%s", out)
+			}
+		})
+	}
+}
+
+// TestScenarioKept records programs that are gone when the recording is read: one was built again, the container of the
+// other has ended. Their names come from the copies that the recorder keeps in perf's build-ID cache, unless -N is set.
+func TestScenarioKept(t *testing.T) {
+	needPrograms(t, "unshare", "mount")
+	needArchives(t)
+	for _, c := range []struct {
+		name, script string // for sh: $0 is the program, $1 a copy in a directory of its own
+		flags        []string
+		kept         bool
+	}{
+		{"built again", `"$1" 300`, nil, true},
+		{"in a container",
+			`exec unshare -m sh -ec 'mount -t tmpfs none "${1%/*}"; cp "$0" "$1"; "$1" 300' "$0" "$1"`, nil, true},
+		{"-N", `"$1" 300`, []string{"-N"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("HOME", t.TempDir())
+			dir := t.TempDir()
+			path := filepath.Join(dir, "app", "server")
+			if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			copyFile(t, identifiedProgram.Path(t), path)
+			r := mustRecord(t, dir, append(append([]string{"-g", "-F", "199"}, c.flags...), "--", "sh", "-c", c.script,
+				identifiedProgram.Path(t), path)...)
+			if strings.Contains(r.stderr, "Kept a copy of 1 file") != c.kept {
+				t.Errorf("record says:\n%s", r.stderr)
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			copyFile(t, outsideProgram.Path(t), path)
+			out := mustGperf(t, "report", "--stdio", "-g", "none", "--comm", "server",
+				"-i", filepath.Join(dir, "perf.data"))
+			if strings.Contains(out, "kept") != c.kept || strings.Contains(out, "first") {
+				t.Errorf("report prints:\n%s", out)
 			}
 		})
 	}

@@ -123,7 +123,7 @@ type inodeKey struct {
 
 func (i *Inode) key() inodeKey { return inodeKey{i.Major, i.Minor, i.Number} }
 
-// mappedInodes returns paths at which root can read the files with code that processes map, as for example deleted ones.
+// mappedInodes returns paths at which root can read the files with code that processes map, such as deleted ones.
 var mappedInodes = sync.OnceValue(func() map[inodeKey]string {
 	paths := map[inodeKey]string{}
 	dirs, _ := filepath.Glob(proc + "/[0-9]*")

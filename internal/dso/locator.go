@@ -42,8 +42,8 @@ type Locator struct {
 func InFiles(files fs.FS) *Locator { return &Locator{Tree: Tree{Root: "/", files: files}} }
 
 // OwnID returns the build ID of the DSO recorded at path with build ID id. Without a recorded ID it is that of the file
-// with the recorded inode, or of the file at path if no inode was recorded, or of the running kernel's vdso. If the file
-// has none or is missing, OwnID returns id.
+// with the recorded inode, or of the file at path if no inode was recorded, or of the running kernel's vdso. If the
+// file has none or is missing, OwnID returns id.
 func (l *Locator) OwnID(path string, id BuildID) BuildID {
 	if !id.IsZero() {
 		return id
@@ -70,9 +70,9 @@ func (l *Locator) OwnID(path string, id BuildID) BuildID {
 
 // Candidates yields the ELF files that may be the DSO recorded at path with build ID id, in order of preference. Their
 // build ID is OwnID; without one, they belong to the file with the recorded inode. For a file that exists and does not
-// match, Candidates yields an error; for a missing file only if it is the recorded path itself. If no file has the DSO's
-// code, Candidates looks among the files of running processes, which may map a deleted file or be in another mount
-// namespace. The caller closes the Images.
+// match, Candidates yields an error; for a missing file only if it is the recorded path itself. If no file has the
+// DSO's code, Candidates looks among the files of running processes, which may map a deleted file or be in another
+// mount namespace. The caller closes the Images.
 func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		id = l.OwnID(path, id)
@@ -180,8 +180,8 @@ var otherTrees = sync.OnceValue(func() (l []string) {
 	return l
 })
 
-// treeOf returns what identifies the tree of files that a process sees, with its directory in /proc: its mount namespace,
-// and the directory there that is its root.
+// treeOf returns what identifies the tree of files that a process sees, with its directory in /proc: its mount
+// namespace, and the directory there that is its root.
 func treeOf(dir string) (string, error) {
 	namespace, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 type builder struct {
 	cache *unwind.Cache
 	wake  func() // called when take has tables
+	// keeper keeps the files; nil: they are not kept.
+	keeper *keeper
 	// lean makes the builder return memory to the kernel after large tables, and keep nothing but tables: the CFI of a
 	// compiler's library takes more than the recorder needs otherwise.
 	lean bool
@@ -38,9 +40,9 @@ type built struct {
 // leanRows is the number of rows after which a lean builder returns memory.
 const leanRows = 200_000
 
-func newBuilder(wake func(), lean bool) *builder {
+func newBuilder(wake func(), lean bool, keeper *keeper) *builder {
 	cache, _ := unwind.NewCache() // without a home directory there is no cache, and nil caches nothing
-	b := &builder{cache: cache, wake: wake, lean: lean}
+	b := &builder{cache: cache, wake: wake, lean: lean, keeper: keeper}
 	b.more.L = &b.mu
 	workers := max(2, runtime.NumCPU()/2)
 	if lean {
@@ -87,6 +89,9 @@ func (b *builder) build() {
 	b.working++
 	b.mu.Unlock()
 	unsaved, err := f.build(b.cache, b.lean)
+	if err == nil {
+		b.keeper.hold(f.name, f.im)
+	}
 	b.mu.Lock()
 	b.working--
 	if len(b.done) == 0 {

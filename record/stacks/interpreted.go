@@ -348,7 +348,7 @@ func (n *interpreted) describe(j *Merged, idSize int) {
 	}
 	synth.Stamp(j.Records[from:], idSize, at)
 	if !n.noCache {
-		n.set.Save() // SaveFunctions tries again, and returns the error
+		n.set.Save() // Save tries again, and returns the error
 	}
 }
 
@@ -359,12 +359,16 @@ func (r *Recorder) NewFile() {
 	}
 }
 
-// SaveFunctions stores the names and lines of the functions of interpreters, so that readers find them.
-func (r *Recorder) SaveFunctions() error {
-	if r.names == nil || r.opts.NoCache {
-		return nil
+// Save stores the names and lines of the functions of interpreters, and copies of the programs and libraries that
+// may be gone later, so that readers find them. It returns which copies it has stored since the recording began.
+func (r *Recorder) Save() (kept Kept, err error) {
+	if r.tables.builder != nil {
+		kept, err = r.tables.builder.keeper.store()
 	}
-	return r.names.set.Save()
+	if r.names == nil || r.opts.NoCache {
+		return kept, err
+	}
+	return kept, errors.Join(r.names.set.Save(), err)
 }
 
 // counts returns the counts, with the interpreters of files that are not understood.

@@ -33,7 +33,7 @@ func TestPrepare(t *testing.T) {
 	r.init(u)
 	defer r.Close()
 	r.procs.buildIDs = true
-	r.tables.builder = newBuilder(func() {}, false)
+	r.tables.builder = newBuilder(func() {}, false, nil)
 	r.Prepare([]string{path, "/no/such/file"})
 	r.AwaitPrepared()
 	p := r.procs.replace(1, &addrSpace{})

@@ -168,7 +168,11 @@ func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool,
 		}
 		r.side.scanned = append(r.side.scanned, n.Ring.Read)
 	}
-	r.tables.builder = newBuilder(wake, r.opts.Affords != nil)
+	var keeper *keeper
+	if !r.opts.NoCache {
+		keeper = newKeeper()
+	}
+	r.tables.builder = newBuilder(wake, r.opts.Affords != nil, keeper)
 	if r.names != nil && r.opts.Affords == nil {
 		r.names.wake = wake
 	}

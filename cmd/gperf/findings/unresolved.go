@@ -65,7 +65,9 @@ func (l *List) warnUnresolved(stderr io.Writer) {
 	if l.Lines {
 		l.listFiles(stderr, "addresses in %d %s have no source lines: "+debug,
 			slices.DeleteFunc(l.lineless, func(u symbolize.Unresolved) bool {
-				return slices.ContainsFunc(slices.Concat(missing, replaced), func(m symbolize.Unresolved) bool { return m.Path == u.Path })
+				return slices.ContainsFunc(slices.Concat(missing, replaced), func(m symbolize.Unresolved) bool {
+					return m.Path == u.Path
+				})
 			}))
 	}
 }
