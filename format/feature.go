@@ -52,6 +52,9 @@ const (
 	FeatureDebugUnwind     Feature = 130
 	FeatureDebugUnwindFile Feature = 131
 	FeatureFile2           Feature = 132
+
+	// FeatureHiperfFiles is the section with symbols of OpenHarmony's hiperf.
+	FeatureHiperfFiles Feature = 192
 )
 
 // LastFeature is the highest feature of perf 7.3.

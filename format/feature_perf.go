@@ -168,5 +168,6 @@ var featureChecks = map[Feature]func(*File) error{
 	FeatureFile:         func(f *File) error { return try(f, FeatureFile, parseSymbolFiles) },
 	FeatureMetaInfo:     func(f *File) error { return try(f, FeatureMetaInfo, parseMetaInfo) },
 	FeatureDebugUnwind:  func(f *File) error { return try(f, FeatureDebugUnwind, parseUnwindFiles) },
+	FeatureHiperfFiles:  func(f *File) error { return try(f, FeatureHiperfFiles, parseHiperfFiles) },
 	FeatureFile2:        func(f *File) error { return try(f, FeatureFile2, parseSymbolFiles2) },
 }

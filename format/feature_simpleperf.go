@@ -11,7 +11,8 @@ import (
 // The feature sections that Android's simpleperf adds to perf's
 // (system/extras/simpleperf/record_file_format.h and record_file.proto).
 
-// SymbolFile is an entry of the FILE or FILE2 section: a DSO of the recording device and its symbols.
+// SymbolFile is an entry of the FILE or FILE2 section, or of hiperf's section of symbols: a DSO of the recording device
+// and its symbols.
 type SymbolFile struct {
 	Path       string
 	Type       SymbolFileType
@@ -41,11 +42,12 @@ type FileSymbol struct {
 	Name  string
 }
 
-// SymbolFiles returns the entries of the FILE and FILE2 sections.
+// SymbolFiles returns the entries of the FILE and FILE2 sections, and of hiperf's section of symbols.
 func (f *File) SymbolFiles() []SymbolFile {
 	l, _ := decoded(f, FeatureFile, parseSymbolFiles)
 	m, _ := decoded(f, FeatureFile2, parseSymbolFiles2)
-	return append(l, m...)
+	h, _ := decoded(f, FeatureHiperfFiles, parseHiperfFiles)
+	return slices.Concat(l, m, h)
 }
 
 func parseSymbolFiles(c *cursor) (l []SymbolFile) {

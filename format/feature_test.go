@@ -153,6 +153,12 @@ var featureTests = []featureTest{
 		})
 	}, read: func(f *File) any { return f.SymbolFiles() }, ends: []int{0},
 		want: []SymbolFile{{Path: "/so", Type: SymbolFileELF, MinVaddr: 0x1000, Symbols: []FileSymbol{{0x11, 4, "f"}}, Offset: 5}}},
+	{n: FeatureHiperfFiles, write: func(e *encoder) {
+		e.u32(1, 3).raw("/a\x00").u32(2).u64(0x1000, 0x800).u32(3).raw("ab\x00")
+		e.u32(1).u64(0x1010).u32(4, 2).raw("f\x00")
+	}, read: func(f *File) any { return f.SymbolFiles() },
+		want: []SymbolFile{{Path: "/a", Type: SymbolFileUnknown, MinVaddr: 0x1000, Offset: 0x800,
+			Symbols: []FileSymbol{{0x1010, 4, "f"}}}}},
 }
 
 // writeTestProgs writes two BPF programs: the second has two functions and BTF.
@@ -216,7 +222,8 @@ func TestFeatures(t *testing.T) {
 			ft := &featureTests[i]
 			t.Run(fmt.Sprintf("%d %s", ft.n, name), func(t *testing.T) {
 				f := &File{Order: order, Sections: maps.Clone(all)}
-				for _, other := range [...]Feature{FeatureFile, FeatureFile2} { // File decodes the two sections as one
+				// File joins these sections.
+				for _, other := range [...]Feature{FeatureFile, FeatureFile2, FeatureHiperfFiles} {
 					if other != ft.n {
 						delete(f.Sections, other)
 					}

@@ -20,6 +20,7 @@ type kernelSymbols struct {
 	opts    Options
 	files   *kernelFiles
 	tables  func() (*kernelTables, error)
+	own     func() *Table // the symbols that the recording contains, or nil
 	lookups lookups
 }
 
@@ -64,6 +65,7 @@ func (f *kernelFiles) table(k *kernelSymbols) (kernelTable, error) {
 func newKernelSymbols(opts Options, files *kernelFiles) *kernelSymbols {
 	k := &kernelSymbols{opts: opts, files: files}
 	k.tables = sync.OnceValues(k.load)
+	k.own = sync.OnceValue(opts.Recorded.kernel)
 	return k
 }
 
@@ -105,7 +107,7 @@ func (k *kernelSymbols) Kernel(ip uint64) (sym *Symbol, offset uint64, module st
 func (k *kernelSymbols) symbol(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
 	t, err := k.tables()
 	if err != nil {
-		return nil, 0, "", reasonOf(err)
+		return k.ownSymbol(ip, err)
 	}
 	sym, offset, module, ok := t.lookup(ip)
 	if !ok {
@@ -114,10 +116,25 @@ func (k *kernelSymbols) symbol(ip uint64) (sym *Symbol, offset uint64, module st
 	return sym, offset, module, Found
 }
 
+// ownSymbol looks an address up in the symbols that the recording contains, since err prevents other lookups.
+func (k *kernelSymbols) ownSymbol(ip uint64, err error) (sym *Symbol, offset uint64, module string, why Reason) {
+	t := k.own()
+	if t == nil {
+		return nil, 0, "", reasonOf(err)
+	}
+	sym, ok := t.Lookup(ip)
+	if !ok {
+		return nil, 0, "", NoSymbol
+	}
+	return sym, ip - sym.Start, "", Found
+}
+
 // KernelProblem returns why kernel addresses have no names, or nil if they have.
 func (k *kernelSymbols) KernelProblem() error {
-	_, err := k.tables()
-	return err
+	if _, err := k.tables(); err != nil && k.own() == nil {
+		return err
+	}
+	return nil
 }
 
 // KernelRange returns the recorded ips from the start of the kernel's own first symbol to the end of its last, without
@@ -134,6 +151,8 @@ func (k *kernelSymbols) KernelRange() (start, end uint64) {
 // KernelOrigin returns the place of the kernel's symbols.
 func (k *kernelSymbols) KernelOrigin() dso.Origin {
 	switch t, err := k.tables(); {
+	case err != nil && k.own() != nil:
+		return dso.OriginRecording
 	case err != nil:
 		return dso.OriginNone
 	case t.ofVmlinux():

@@ -101,6 +101,8 @@ type Options struct {
 	// Reading, if set, is called before symbols or source lines of a file are read, and what it returns after that. Its
 	// calls may be concurrent.
 	Reading func(path string) (done func())
+	// Recorded has the symbols that the recording contains; nil: none.
+	Recorded Recorded
 	// Shared has tables that other Symbolizers made; nil: none.
 	Shared *Shared
 }

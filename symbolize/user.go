@@ -77,7 +77,20 @@ func (u *userSymbols) dso(path string, id dso.BuildID) *userDSO {
 	return d
 }
 
-func (u *userSymbols) load(d *userDSO, path string, id dso.BuildID) (err error) {
+// load reads the symbols of a file, or takes those of the recording if it cannot.
+func (u *userSymbols) load(d *userDSO, path string, id dso.BuildID) error {
+	err := u.loadFile(d, path, id)
+	if err == nil {
+		return nil
+	}
+	if t := u.opts.Recorded.table(path, u.displayName); t != nil {
+		d.table, d.origin = t, dso.OriginRecording
+		return nil
+	}
+	return err
+}
+
+func (u *userSymbols) loadFile(d *userDSO, path string, id dso.BuildID) (err error) {
 	if pid, ok := jit.PerfMapPID(path); ok {
 		d.origin = dso.OriginJIT
 		d.table, err = loadPerfMap(u.opts.Locator, pid)

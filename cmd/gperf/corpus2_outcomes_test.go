@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 )
 
 // equalBranches: perf orders branches with the same number of samples by the addresses of its
@@ -48,6 +52,26 @@ var lbrKernel = map[string]keptDifference{"report": {
 		return branchesOf(frames.ReplaceAllString(text, "0xffffffff"))
 	}}}
 
+// TestCorpusNames checks names that only the recordings of simpleperf and hiperf contain.
+func TestCorpusNames(t *testing.T) {
+	for file, want := range map[string]string{
+		"GrapheneOS.platform_system_extras.perf_with_symbols_for_nonzero_minvaddr_dso.data": "libc.so        [.] memcpy",
+		"openharmony.developtools_hiperf.fp.uncompress.data":                                "[kernel.kallsyms]   [k] _raw_spin_unlock_irqrestore",
+		"openharmony.developtools_hiperf.perf.data.libreport":                               "ld-musl-arm.so.1          [.] malloc",
+	} {
+		path := filepath.Join(corpusDir, "perf-data-2", file)
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("the corpus is not there: %v", err)
+		}
+		var out, stderr bytes.Buffer
+		line := []string{"report", "--stdio", "--no-children", "-g", "none", "--symfs", t.TempDir(), "-i", path}
+		run(line, &out, &stderr)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: no %q in\n%s", file, want, firstLines(out.String(), 20))
+		}
+	}
+}
+
 // corpusOutcomes2 is the second corpus, in alphabetical order.
 var corpusOutcomes2 = []outcome{
 	{file: "AustinDumm.boot_lisp.perf.data", samples: 17},
@@ -61,7 +85,7 @@ var corpusOutcomes2 = []outcome{
 	{file: "GrapheneOS.platform_system_extras.perf_test_max_stack_and_percent_limit.data", samples: 121},
 	{file: "GrapheneOS.platform_system_extras.perf_with_mini_debug_info.data", samples: 1151},
 	{file: "GrapheneOS.platform_system_extras.perf_with_missing_aux_data.data", kept: nameOfPMU},
-	{file: "GrapheneOS.platform_system_extras.perf_with_symbols_for_nonzero_minvaddr_dso.data", samples: 317},
+	{file: "GrapheneOS.platform_system_extras.perf_with_symbols_for_nonzero_minvaddr_dso.data", samples: 317, kept: recordedNames},
 	{file: "GrapheneOS.platform_system_extras.perf_with_trace_offcpu.data", samples: 2369, notice: "191 records were lost in 11 places while recording"},
 	{file: "GrapheneOS.platform_system_extras.perf_with_unformatted_trace.data", notice: "skipped 1 AUXTRACE records with 80 bytes of CoreSight ETM: gperf does not decode them, perf does"},
 	{file: "InterestingBrainPoops.inundatio.perf.data.2"},

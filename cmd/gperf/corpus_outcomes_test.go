@@ -1,6 +1,9 @@
 package main
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // noEvent is the reason that gperf refuses streams for which perf prints an empty header.
 const noEvent = "perf prints an empty header and counts of 0 for a stream that describes no event; gperf reports an " +
@@ -60,6 +63,29 @@ func ofKernel(text string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// recordedNames: perf does not read the symbols that recordings of simpleperf contain.
+var recordedNames = map[string]keptDifference{
+	"script": {whyRecorded, withoutNames}, "events": {whyRecorded, withoutNames},
+	"report": {whyRecorded, func(text string) string {
+		return strings.Join(regexp.MustCompile(`(?m)^# Event count.*$`).FindAllString(text, -1), "\n")
+	}},
+}
+
+// recordedNames1 are those of the first corpus.
+var recordedNames1 = map[string]keptDifference{
+	"script": recordedNames["script"], "report": recordedNames["report"],
+}
+
+const whyRecorded = "gperf prints the names that recordings of simpleperf contain"
+
+// frameLine matches the line of a frame or of a sample up to its address, and the file after the name.
+var frameLine = regexp.MustCompile(`(?m)^(.*? [a-z-]+(?::[a-zA-Z]+)?: +[0-9a-f]+|\s+[0-9a-f]+) .* (\([^()]*\))$`)
+
+// withoutNames drops the names of frames, and the modifiers that perf before 6.6 prints.
+func withoutNames(text string) string {
+	return frameLine.ReplaceAllString(strings.ReplaceAll(text, ":HG: ", ": "), "$1 $2")
 }
 
 // corpusOutcomes is the corpus, in alphabetical order.
@@ -125,17 +151,17 @@ var corpusOutcomes = []outcome{
 	{file: "quipper.perf.data.weight_struct", samples: 14},
 	{file: "rcppthread.perf-mem.data", samples: 698},
 	{file: "simpleperf.etm.perf_etm.data", notice: "1 AUXTRACE records with "},
-	{file: "simpleperf.lbr.perf_lbr.data", samples: 19},
+	{file: "simpleperf.lbr.perf_lbr.data", samples: 19, kept: recordedNames1},
 	{file: "simpleperf.perf.data", samples: 2409, kept: hiddenModules},
 	{file: "simpleperf.perf_b.data", samples: 150, kept: hiddenModules, notice: "461 records were lost in 1 places while recording"},
-	{file: "simpleperf.perf_display_bitmaps.data", samples: 525},
+	{file: "simpleperf.perf_display_bitmaps.data", samples: 525, kept: recordedNames1},
 	{file: "simpleperf.perf_for_build_id_check.data", samples: 4408},
 	{file: "simpleperf.perf_g_fp.data", samples: 10, notice: "590 records were lost in 1 places while recording"},
-	{file: "simpleperf.perf_merge1.data", samples: 27},
-	{file: "simpleperf.perf_test_vmlinux.data", samples: 1},
+	{file: "simpleperf.perf_merge1.data", samples: 27, kept: recordedNames1},
+	{file: "simpleperf.perf_test_vmlinux.data", samples: 1, kept: recordedNames1},
 	{file: "simpleperf.perf_with_arm_regs.data", samples: 1},
-	{file: "simpleperf.perf_with_callchain_record.data", samples: 21},
-	{file: "simpleperf.perf_with_symbols.data", samples: 935},
+	{file: "simpleperf.perf_with_callchain_record.data", samples: 21, kept: recordedNames1},
+	{file: "simpleperf.perf_with_symbols.data", samples: 935, kept: recordedNames1},
 	{file: "simpleperf.perf_with_trace_offcpu_v2.data", samples: 304},
 	{file: "simpleperf.perf_with_tracepoint_event.data", samples: 45},
 	{file: "simpleperf.perf_with_two_event_types.data", samples: 10},

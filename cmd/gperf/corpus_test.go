@@ -352,7 +352,8 @@ func (f *corpusFile) checkShared(t *testing.T, command, line, got string, shared
 
 // firstLines returns the first n lines of a text.
 func firstLines(text string, n int) string {
-	return strings.Join(slices.Collect(strings.Lines(text))[:n], "")
+	lines := slices.Collect(strings.Lines(text))
+	return strings.Join(lines[:min(n, len(lines))], "")
 }
 
 // difference describes how an output differs from perf's; "" if it does not, or if no perf

@@ -189,7 +189,8 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 
 // symbolizer returns the Symbolizer of an open recording, and sets its files.
 func (in *inputFlags) symbolizer(r *input) *symbolize.Symbolizer {
-	r.shared = in.many != nil && r.Packed == nil && r.Proc == ""
+	recorded := session.RecordedSymbols(r.File)
+	r.shared = in.many != nil && r.Packed == nil && r.Proc == "" && recorded == nil
 	if r.shared {
 		r.files = in.many.sharedFiles()
 	} else {
@@ -198,7 +199,7 @@ func (in *inputFlags) symbolizer(r *input) *symbolize.Symbolizer {
 	id, ref, addr := session.RecordedKernel(r.File)
 	opts := symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
 		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,
-		KernelRefAddr: addr, Reading: r.bar.Reading}
+		KernelRefAddr: addr, Recorded: recorded, Reading: r.bar.Reading}
 	switch {
 	case r.shared:
 		return in.many.symbolizer(opts)

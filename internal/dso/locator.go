@@ -301,6 +301,7 @@ const (
 	OriginVmlinux   Origin = 'v'
 	OriginMiniDebug Origin = 'n'
 	OriginDebugLink Origin = 'l'
+	OriginRecording Origin = 'r' // not one of perf's
 )
 
 // Origin returns the place of the file with the symbols of the DSO recorded at path with build ID id.

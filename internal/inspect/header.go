@@ -225,8 +225,12 @@ func (h *header) simpleperf() {
 		h.line("simpleperf meta_info : %s = %s", m.Key, strings.ReplaceAll(m.Value, "\n", `\n`))
 	}
 	types := [...]string{"kernel", "kernel module", "elf", "dex", "symbol map", "unknown"}
+	by := "simpleperf"
+	if h.f.Has(format.FeatureHiperfFiles) {
+		by = "hiperf"
+	}
 	for _, s := range h.f.SymbolFiles() {
-		h.line("simpleperf file : %s, type %s, min vaddr %#x, %d symbols", s.Path,
+		h.line("%s file : %s, type %s, min vaddr %#x, %d symbols", by, s.Path,
 			types[min(int(s.Type), len(types)-1)], s.MinVaddr, len(s.Symbols))
 	}
 	for _, u := range h.f.UnwindFiles() {

@@ -1,0 +1,25 @@
+package format
+
+// The feature sections that OpenHarmony's hiperf adds to perf's (include/perf_file_format.h of developtools_hiperf).
+
+// parseHiperfFiles decodes a number of files, each with its symbols. hiperf's type of a file depends on its version, so
+// Type is SymbolFileUnknown.
+func parseHiperfFiles(c *cursor) (l []SymbolFile) {
+	for n := c.u32(); n > 0 && !c.short; n-- {
+		s := SymbolFile{Path: c.sizedString(), Type: SymbolFileUnknown}
+		c.u32() // the type
+		s.MinVaddr, s.Offset = c.u64(), c.u64()
+		c.sizedString() // the build ID
+		for n := c.u32(); n > 0 && !c.short; n-- {
+			sym := FileSymbol{Vaddr: c.u64(), Len: c.u32(), Name: c.sizedString()}
+			s.Symbols = append(s.Symbols, sym)
+		}
+		if !c.short {
+			l = append(l, s)
+		}
+	}
+	return l
+}
+
+// sizedString reads a u32 length and a string of that number of bytes, with its NUL.
+func (c *cursor) sizedString() string { return cstring(c.take(int(c.u32()))) }
