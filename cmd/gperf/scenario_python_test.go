@@ -200,3 +200,69 @@ func TestScenarioPythonNoNative(t *testing.T) {
 		}
 	}
 }
+
+// The native stack of a greenlet has the callers of its start below it: the functions of these are not in the list of
+// the thread that runs, and must not be replaced by those of the greenlet.
+func TestScenarioPythonGreenlets(t *testing.T) {
+	needEvents(t)
+	source, err := filepath.Abs("testdata/greenlets.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const eval = "_PyEval_EvalFrameDefault"
+	known := []string{
+		"E work key E child E", // a key function, which list.sort calls
+		"E work inner E E",     // a greenlet that another one has started
+		"E work <module>",      // the main greenlet
+	}
+	tried := 0
+	for _, python := range pythons(t) {
+		if exec.Command(python, "-c", "import greenlet").Run() != nil {
+			continue
+		}
+		tried++
+		t.Run(python, func(t *testing.T) {
+			t.Setenv("HOME", t.TempDir())
+			dir := t.TempDir()
+			r := mustRecord(t, dir, "-g", "-e", "cpu-clock:u", "-F", "499", "--", python, source, "100")
+			if !strings.Contains(r.stderr, "User stacks: ") {
+				t.Skipf("no BPF program can be loaded here:\n%s", r.stderr)
+			}
+			seen, other := map[string]int{}, map[string]int{}
+			samples := chainsOf(scripted(t, dir, "-F", "ip,sym"))
+			for _, chain := range samples {
+				var l []string
+				for _, name := range chain {
+					switch name {
+					case eval:
+						l = append(l, "E")
+					case "work", "key", "child", "inner", "outer", "<module>":
+						l = append(l, name)
+					}
+				}
+				switch i := slices.Index(l, "work"); {
+				case i < 0:
+				case slices.Contains(known, strings.Join(l, " ")):
+					seen[strings.Join(l, " ")]++
+				default:
+					other[strings.Join(l, " ")]++
+				}
+			}
+			wrong := 0
+			for _, n := range other {
+				wrong += n
+			}
+			for _, want := range known {
+				if seen[want] < 5 {
+					t.Errorf("%d samples of %s", seen[want], want)
+				}
+			}
+			if wrong > len(samples)/100 {
+				t.Errorf("%d of %d samples are wrong: %v", wrong, len(samples), other)
+			}
+		})
+	}
+	if tried == 0 {
+		t.Skip("no Python has greenlet (Debian: python3-greenlet)")
+	}
+}

@@ -20,6 +20,8 @@ type python struct {
 	walk pythonWalk
 	// eval are the vaddrs of the native function that runs Python functions, and of its rarely executed part.
 	eval ranges
+	// enter are the vaddrs of the function's begin, which adds the frame of the Python function to the list.
+	enter Range
 
 	objects pythonObjects
 }
@@ -97,7 +99,16 @@ func (p *python) Walk(bias uint64) Walk {
 }
 
 // In implements Runtime.
-func (p *python) In(bias uint64) Process { return located{p, bias} }
+func (p *python) In(bias uint64) Process { return pythonProcess{located{p, bias}, p.enter} }
+
+// pythonProcess is the interpreter in a process. Each greenlet and each interpreter has its own list.
+type pythonProcess struct {
+	located
+	enter Range
+}
+
+// Entering implements Switched.
+func (p pythonProcess) Entering(ip uint64) bool { return p.enter.Contains(ip - p.bias) }
 
 func (p *python) runs(vaddr uint64) bool { return p.eval.contain(vaddr) }
 
@@ -107,7 +118,7 @@ func findPython(im *dso.Image) (Runtime, error) {
 	if err != nil || len(s.eval) == 0 {
 		return nil, nil
 	}
-	p := &python{eval: s.eval}
+	p := &python{eval: s.eval, enter: s.enter}
 	if p.version, err = s.version(im); err == nil {
 		err = p.layout(im, s.runtime)
 	}
@@ -125,10 +136,14 @@ type pythonPlaces struct {
 	runtime, versionAt   uint64
 	has38, has39, has310 bool
 	eval                 []Range
+	enter                Range
 }
 
 // evalName is the function that runs Python functions.
 const evalName = "_PyEval_EvalFrameDefault"
+
+// enterSize is the size of the function's begin, in bytes: the largest of 3.8 to 3.14.
+const enterSize = 256
 
 // pythonSymbols finds the symbols of an interpreter. Extension modules need them, so that stripped programs have them,
 // too: except the one of the part of the function that is rarely executed.
@@ -156,6 +171,9 @@ func pythonSymbols(im *dso.Image) (p pythonPlaces, err error) {
 				p.has38 = true
 			case evalName, evalName + ".cold", evalName + ".cold.0", evalName + ".part.0":
 				p.addEval(Range{s.Value, s.Value + s.Size})
+				if name == evalName {
+					p.enter = Range{s.Value, s.Value + enterSize}
+				}
 			}
 		}
 	}

@@ -51,6 +51,14 @@ type List interface {
 	Runs(ip uint64) bool
 }
 
+// Switched is a List of one stack of functions of a thread, which has others: a native stack may have callers that run
+// functions of another one, such as of the greenlet or interpreter that has switched to this one.
+type Switched interface {
+	List
+	// Entering reports whether the innermost native frame, at an address, runs a function that is not in the list yet.
+	Entering(ip uint64) bool
+}
+
 // located is a runtime that has a list, and of which only the place differs between processes.
 type located struct {
 	file interface {

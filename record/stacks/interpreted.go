@@ -161,13 +161,7 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 	if native, ok := in.process.(runtimes.Native); ok {
 		return n.bind(p, native, frames, head.Generation, time)
 	}
-	natives := in.calls(frames)
-	// The first native frame may be missing, if its interpreted frame is not known yet or it is in the part of the
-	// function that no symbol names; the last ones, if the walk has ended early.
-	skip := len(n.groups) - natives
-	if head.End != bpf.EndEntry {
-		skip = 0
-	}
+	skip := in.skipped(frames, len(n.groups), head.End)
 	n.words = n.words[:0]
 	next := 0
 	add := func(until int) {
@@ -246,6 +240,26 @@ func (n *interpreted) decode(b []byte) {
 			from = i + 1
 		}
 	}
+}
+
+// skipped returns how many groups of functions come before the first native frame that runs some; -1 means that this
+// frame has none. The outermost group belongs to the outermost native frame: the first native frame may be missing, if
+// it is in the part of the function that no symbol names, or its group, if it is not known yet. The innermost group
+// belongs to the innermost native frame if there may be native frames of functions that are not in the list, or if the
+// walk has ended early.
+func (in *interpreter) skipped(frames []byte, groups int, end bpf.End) int {
+	skip := groups - in.calls(frames)
+	if end != bpf.EndEntry {
+		return 0
+	}
+	s, ok := in.process.(runtimes.Switched)
+	switch {
+	case !ok || skip >= 0:
+		return skip
+	case s.Entering(binary.LittleEndian.Uint64(frames)):
+		return -1
+	}
+	return 0
 }
 
 // calls returns the number of native frames that run functions of the interpreter.

@@ -124,6 +124,41 @@ func TestInsert(t *testing.T) {
 	}
 }
 
+// switchedProcess is a process with several stacks of functions. The first 16 bytes of its native function run before
+// the list has the function.
+type switchedProcess struct{ testProcess }
+
+func (p switchedProcess) Entering(ip uint64) bool { return ip-p.bias-0x100 < 16 }
+
+// TestInsertSwitched checks that functions are put after the innermost native frames, if outer ones may run functions
+// that are not in the list.
+func TestInsertSwitched(t *testing.T) {
+	const first = 9<<32 | 20 | 1
+	for _, c := range []struct {
+		name   string
+		frames []uint64
+		calls  []uint64
+		want   string
+	}{
+		{"callers of others", []uint64{0x1800, 0x5000, 0x1801, 0x6000, 0x1802, 0x1803}, []uint64{1, first, 2, first},
+			"1800 f1+20 5000 1801 f2+20 6000 1802 1803"},
+		{"the innermost runs none yet", []uint64{0x1004, 0x5000, 0x1801, 0x6000, 0x1802}, []uint64{1, first},
+			"1004 5000 1801 f1+20 6000 1802"},
+		{"the innermost begins to run", []uint64{0x1004, 0x5000, 0x1801}, []uint64{1, first, 2, first},
+			"1004 f1+20 5000 1801 f2+20"},
+		{"the innermost is not named", []uint64{0x5000, 0x1801, 0x6000}, []uint64{1, first, 2, first},
+			"5000 f1+20 1801 f2+20 6000"},
+	} {
+		n, p := testInterpreted(1, 2)
+		p.space.interpreter.process = switchedProcess{testProcess{0xf00}}
+		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: uint32(len(c.frames)), Interpreted: uint32(len(c.calls) / 2)}
+		got := p.space.interpreter.describe(n.insert(1, 100, &head, words(append(c.frames, c.calls...)...)))
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 // boundRuntime is a runtime with native frames: those that BPF has read something for run its function, and those in
 // generated code two functions with the code objects 1 and 2.
 type boundRuntime struct {
