@@ -256,7 +256,7 @@ func (f *File) readFeatures() {
 		f.warn(errorf(-1, missing.First, "%d of %d feature sections cannot be read, the first",
 			missing.Count, len(features)))
 	}
-	if !f.Has(FeatureSampleTime) && strings.HasPrefix(f.String(FeatureVersion), "gperf ") { // after a Checkpoint
+	if !f.Has(FeatureSampleTime) && f.OfGperf() { // after a Checkpoint
 		f.Complete = false
 	}
 }
@@ -351,3 +351,6 @@ func (f *File) EventName(i int) string {
 func (f *File) DataOffset() uint64    { return f.hdr.data.off }
 func (f *File) DataSize() uint64      { return f.hdr.data.size }
 func (f *File) FeatureOffset() uint64 { return f.hdr.data.end() }
+
+// OfGperf reports whether gperf made the recording.
+func (f *File) OfGperf() bool { return strings.HasPrefix(f.String(FeatureVersion), "gperf ") }

@@ -227,7 +227,7 @@ func (c *counter) nameThreads() {
 
 func (c *counter) newStack(k stackKey, s *session.Sample) *stack {
 	st := &stack{event: int(k.event), comm: s.Comm, commID: k.comm, thread: s.Thread, cpu: c.cpu(s),
-		level: k.level, filtered: k.filtered, leaf: k.leaf, frames: session.Chain{Called: s.Called}}
+		level: k.level, filtered: k.filtered, leaf: k.leaf}
 	if c.layout.uses&usesExtra != 0 {
 		x := c.extra
 		st.extra = &x
@@ -243,14 +243,14 @@ func (c *counter) newStack(k stackKey, s *session.Sample) *stack {
 
 // shownFrames yields the frames of callchains that have names, and so may have
 // inlined calls that are shown.
-func (c *counter) shownFrames() iter.Seq[session.ChainFrame] {
-	return func(yield func(session.ChainFrame) bool) {
+func (c *counter) shownFrames() iter.Seq[*session.Frame] {
+	return func(yield func(*session.Frame) bool) {
 		for _, st := range c.stacks {
 			if st.filtered {
 				continue
 			}
 			for f := range framesOf(&st.frames, &c.opts.Graph, c.opts.MaxStack) {
-				if f.Frame.Sym() != nil && !yield(f) {
+				if f.Sym() != nil && !yield(f) {
 					return
 				}
 			}

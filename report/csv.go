@@ -26,7 +26,7 @@ func CSV(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) 
 
 // ForCSV sets the columns of CSV.
 func (o *Options) ForCSV() {
-	o.Graph.Mode, o.Groups, o.Samples, o.Period = GraphNone, GroupsApart, true, true
+	o.Graph.Mode, o.Groups, o.Samples, o.Period, o.csv = GraphNone, GroupsApart, true, true, true
 }
 
 func writeCSV(w io.Writer, hists []*Hist, opts *Options) error {

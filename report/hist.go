@@ -353,7 +353,7 @@ func (b *histBuilder) rawID(st *stack) int32 {
 
 // leaf returns the entry of the stack's sampled frame.
 func (b *histBuilder) leaf() *Entry {
-	pl := b.places.at(b.stack.leaf, b.stack.frames.Called && b.stack.level == 'k')
+	pl := b.places.of(b.stack.leaf)
 	ip := leafIP(pl.frame)
 	if b.opts.Mode == ModeBranches { // perf compares the targets of branches by ip
 		ip = pl.frame.IP

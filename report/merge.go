@@ -109,14 +109,14 @@ func (m *Merge) Add(c *Counted) {
 }
 
 // allFrames yields the frames of stacks, some several times.
-func (c *counter) allFrames() iter.Seq[session.ChainFrame] {
-	return func(yield func(session.ChainFrame) bool) {
+func (c *counter) allFrames() iter.Seq[*session.Frame] {
+	return func(yield func(*session.Frame) bool) {
 		for _, st := range c.stacks {
-			if !yield(session.ChainFrame{Frame: st.leaf, Caller: st.frames.Called && st.level == 'k'}) {
+			if !yield(st.leaf) {
 				return
 			}
 			for i := range st.frames.Len() {
-				if f, caller := st.frames.Frame(i); !yield(session.ChainFrame{Frame: f, Caller: caller}) {
+				if !yield(st.frames.Frame(i)) {
 					return
 				}
 			}
@@ -125,18 +125,16 @@ func (c *counter) allFrames() iter.Seq[session.ChainFrame] {
 }
 
 func (m *Merge) add(c *Counted, st *stack, origin *session.Origin) {
-	st.leaf = m.frame(session.ChainFrame{Frame: st.leaf, Caller: st.frames.Called && st.level == 'k'})
+	st.leaf = m.frame(st.leaf)
 	st.frames, st.thread, st.commID = m.pool.Chain(st.frames), m.pool.Thread(st.thread), m.total.comms.numberOf(st.comm)
 	for i := range st.frames.Len() {
-		f, _ := st.frames.Frame(i)
-		m.rank(f)
+		m.rank(st.frames.Frame(i))
 	}
 	if st.raw != nil {
 		st.raw = m.withCode(c.session, st.event, st.raw)
 	}
 	if x := st.extra; x != nil {
-		x.from, x.to, x.data = m.frame(session.ChainFrame{Frame: x.from}), m.frame(session.ChainFrame{Frame: x.to}),
-			m.frame(session.ChainFrame{Frame: x.data})
+		x.from, x.to, x.data = m.frame(x.from), m.frame(x.to), m.frame(x.data)
 		x.origin = origin
 	}
 	k := m.key(st)
@@ -149,7 +147,7 @@ func (m *Merge) add(c *Counted, st *stack, origin *session.Origin) {
 }
 
 // frame returns the pool's frame, and ranks its DSO.
-func (m *Merge) frame(f session.ChainFrame) *session.Frame {
+func (m *Merge) frame(f *session.Frame) *session.Frame {
 	own := m.pool.Frame(f)
 	m.rank(own)
 	return own

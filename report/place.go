@@ -14,23 +14,21 @@ import (
 // place is a frame in a histogram: the name of its DSO, and its symbol or else its
 // address.
 type place struct {
-	frame  *session.Frame
-	caller bool                 // a call returns to the frame's address
-	dso    string               // as shown
-	rank   int32                // of the DSO among those of the recording, 0 for none
-	id     int32                // equal for frames that no key distinguishes
-	file   int32                // the same for frames of DSOs with the same name
-	chain  int32                // the same for frames that a call graph merges
-	call   *srcline.InlineFrame // the inlined function, nil for the frame's own function
+	frame *session.Frame
+	dso   string               // as shown
+	rank  int32                // of the DSO among those of the recording, 0 for none
+	id    int32                // equal for frames that no key distinguishes
+	file  int32                // the same for frames of DSOs with the same name
+	chain int32                // the same for frames that a call graph merges
+	call  *srcline.InlineFrame // the inlined function, nil for the frame's own function
 
 	inlined []*place // functions inlined at the frame, innermost first; set by places.inlinedAt
 	asked   bool     // inlined is set
 }
 
-// places makes the place of a frame once, and a second one for callers.
+// places makes the place of a frame once.
 type places struct {
 	list    []*place // by Frame.ID
-	callers []*place // by Frame.ID, of frames that are callers
 	ids     map[placeKey]int32
 	chains  map[chainKey]int32
 	dsos    map[session.DSO]int32
@@ -65,22 +63,15 @@ type chainKey struct {
 	inlined string // the function
 }
 
-func (p *places) of(f *session.Frame) *place { return p.at(f, false) }
-
-// at returns the place of a frame. caller says that its address is a return address.
-func (p *places) at(f *session.Frame, caller bool) *place {
-	list := &p.list
-	if caller {
-		list = &p.callers
+// of returns the place of a frame.
+func (p *places) of(f *session.Frame) *place {
+	if f.ID >= len(p.list) {
+		p.list = append(p.list, make([]*place, 1+f.ID-len(p.list))...)
 	}
-	if f.ID >= len(*list) {
-		*list = append(*list, make([]*place, 1+f.ID-len(*list))...)
-	}
-	pl := (*list)[f.ID]
+	pl := p.list[f.ID]
 	if pl == nil {
 		pl = p.make(f, "")
-		pl.caller = caller
-		(*list)[f.ID] = pl
+		p.list[f.ID] = pl
 	}
 	return pl
 }
@@ -142,10 +133,10 @@ func (p *places) address(dso string, ip uint64) int32 {
 func (p *places) chain(c *session.Chain, g *CallGraph, limit int, inline, resolved bool) []*place {
 	list := make([]*place, 0, min(c.Len(), limit))
 	for f := range framesOf(c, g, limit) {
-		if resolved && f.Frame.Sym() == nil {
+		if resolved && f.Sym() == nil {
 			continue
 		}
-		pl := p.at(f.Frame, f.Caller)
+		pl := p.of(f)
 		var inlined []*place
 		if inline {
 			inlined = p.inlinedAt(pl)
@@ -163,14 +154,14 @@ func (p *places) chain(c *session.Chain, g *CallGraph, limit int, inline, resolv
 }
 
 // framesOf yields the frames of a callchain in the graph's order, at most limit.
-func framesOf(c *session.Chain, g *CallGraph, limit int) iter.Seq[session.ChainFrame] {
-	return func(yield func(session.ChainFrame) bool) {
+func framesOf(c *session.Chain, g *CallGraph, limit int) iter.Seq[*session.Frame] {
+	return func(yield func(*session.Frame) bool) {
 		n := c.Len()
 		for i := range min(n, limit) {
 			if g.Order == Caller {
 				i = n - 1 - i
 			}
-			if f, caller := c.Frame(i); !yield(session.ChainFrame{Frame: f, Caller: caller}) {
+			if !yield(c.Frame(i)) {
 				return
 			}
 		}
@@ -186,7 +177,7 @@ func (p *places) inlinedAt(at *place) []*place {
 		return at.inlined
 	}
 	at.asked = true
-	calls := f.Calls(at.caller)
+	calls := f.Calls()
 	for _, c := range calls[:max(len(calls), 1)-1] {
 		own := &symbolize.Symbol{Start: sym.Start, End: sym.End, Name: c.Function, Raw: c.Function}
 		pl := p.make(f.Inlined(own), c.Function)

@@ -70,6 +70,7 @@ type Options struct {
 
 	chains bool // an event has callchains
 	live   bool // a table of Live
+	csv    bool // no text of perf
 }
 
 // Mode is what a report counts.
@@ -169,7 +170,7 @@ func (o *Options) layoutsOf(f *format.File) (*layouts, error) {
 // walk counts the samples of a session.
 func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 	c.session = s
-	opts := session.WalkOptions{Names: true, KeepChains: true}
+	opts := session.WalkOptions{AsPerf: !c.opts.csv, Names: true, KeepChains: true}
 	if c.opts.Threads != ThreadsOff {
 		opts.Records = []format.Type{format.TypeRead}
 	}

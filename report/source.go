@@ -30,7 +30,7 @@ func (b *histBuilder) callAt(pl *place, inChain bool) *srcline.InlineFrame {
 	if pl.call != nil {
 		return pl.call
 	}
-	calls := pl.frame.Calls(pl.caller)
+	calls := pl.frame.Calls()
 	switch {
 	case len(calls) == 0:
 		return nil

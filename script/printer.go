@@ -90,11 +90,11 @@ type frameTexts struct {
 	fields Field
 	compat Compat
 	Source
-	stopAt         []string
-	lines, callers []frameText // by Frame.ID: of sampled instructions, of callers
-	parts          []frameText // by number of a part of callchains: see appendPart
-	partBytes      int
-	block          []byte // in which the next line is made
+	stopAt    []string
+	lines     []frameText // by Frame.ID
+	parts     []frameText // by number of a part of callchains: see appendPart
+	partBytes int
+	block     []byte // in which the next line is made
 }
 
 type frameText struct {
@@ -435,7 +435,7 @@ func (p *printer) appendFrames(b []byte, s *session.Sample, fields Field, e *eve
 		b = column.AppendHex(b, s.IP, 16)
 		b = appendName(b, s.Leaf, fields)
 		if fields&sourceFields != 0 {
-			b = e.frames.appendOwnSource(b, s.Leaf, s.Called)
+			b = e.frames.appendSource(b, s.Leaf, s.Leaf.Calls(), 0)
 		}
 		return b
 	}
@@ -451,7 +451,7 @@ func (p *printer) appendFrames(b []byte, s *session.Sample, fields Field, e *eve
 // appendChain appends the lines of the callchain.
 func (p *printer) appendChain(b []byte, s *session.Sample, e *event) []byte {
 	left := p.opts.MaxStack
-	b, last := e.frames.appendPart(b, s.Kernel, left, s.KernelPart, s.Called)
+	b, last := e.frames.appendPart(b, s.Kernel, left, s.KernelPart)
 	if last {
 		return b
 	}
@@ -459,7 +459,7 @@ func (p *printer) appendChain(b []byte, s *session.Sample, e *event) []byte {
 	if s.Unwound {
 		left = p.opts.MaxStack // perf counts the frames that it unwinds itself
 	}
-	b, _ = e.frames.appendPart(b, s.User, left, s.UserPart, false)
+	b, _ = e.frames.appendPart(b, s.User, left, s.UserPart)
 	return b
 }
 
@@ -471,19 +471,15 @@ const (
 )
 
 // appendPart appends the lines of a part of a callchain, of at most n frames. number is the part's (Chain.UserPart).
-// caller says that the first address is a return address, as the others are. last means that no caller is shown.
-func (t *frameTexts) appendPart(b []byte, part []*session.Frame, n int, number int32,
-	caller bool) (_ []byte, last bool) {
-	at := 2 * int(number)
-	if caller {
-		at++
-	}
+// last means that no caller is shown.
+func (t *frameTexts) appendPart(b []byte, part []*session.Frame, n int, number int32) (_ []byte, last bool) {
+	at := int(number)
 	if at < len(t.parts) && t.parts[at].lines != nil && n >= len(part) {
 		return append(b, t.parts[at].lines...), t.parts[at].last
 	}
 	start := len(b)
-	for i, f := range part[:min(n, len(part))] {
-		text := t.text(f, i > 0 || caller)
+	for _, f := range part[:min(n, len(part))] {
+		text := t.text(f)
 		b = append(b, text.lines...)
 		if text.last {
 			last = true
@@ -492,7 +488,7 @@ func (t *frameTexts) appendPart(b []byte, part []*session.Frame, n int, number i
 	}
 	if number > 0 && number < maxParts && n >= len(part) && t.partBytes < maxPartBytes {
 		if at >= len(t.parts) {
-			t.parts = append(t.parts, make([]frameText, 2+at)...)
+			t.parts = append(t.parts, make([]frameText, 1+at)...)
 		}
 		t.parts[at] = frameText{bytes.Clone(b[start:]), last}
 		t.partBytes += len(b) - start
@@ -503,27 +499,23 @@ func (t *frameTexts) appendPart(b []byte, part []*session.Frame, n int, number i
 // textBlock is the size of a block of lines, in bytes.
 const textBlock = 1 << 16
 
-// text returns the frame's lines. caller says that its address is a return address.
-func (t *frameTexts) text(f *session.Frame, caller bool) frameText {
-	list := &t.lines
-	if caller {
-		list = &t.callers
+// text returns the frame's lines.
+func (t *frameTexts) text(f *session.Frame) frameText {
+	if f.ID >= len(t.lines) {
+		t.lines = append(t.lines, make([]frameText, 1+f.ID)...)
 	}
-	if f.ID >= len(*list) {
-		*list = append(*list, make([]frameText, 1+f.ID)...)
+	if t.lines[f.ID].lines == nil {
+		t.lines[f.ID] = t.make(f)
 	}
-	if (*list)[f.ID].lines == nil {
-		(*list)[f.ID] = t.make(f, caller)
-	}
-	return (*list)[f.ID]
+	return t.lines[f.ID]
 }
 
-func (t *frameTexts) make(f *session.Frame, caller bool) (text frameText) {
+func (t *frameTexts) make(f *session.Frame) (text frameText) {
 	if cap(t.block)-len(t.block) < textBlock/16 {
 		t.block = make([]byte, 0, textBlock)
 	}
 	start := len(t.block)
-	t.block, text.last = t.frameLines(t.block, f, caller)
+	t.block, text.last = t.frameLines(t.block, f)
 	text.lines = t.block[start:len(t.block):len(t.block)]
 	return text
 }

@@ -51,7 +51,8 @@ func Print(w io.Writer, s *session.Session, opts Options) (format.Skipped, error
 
 // walk returns the requirements of the fields of each event, and the records to print.
 func (o *Options) walk(f *format.File, fields []Field) session.WalkOptions {
-	w := session.WalkOptions{Records: o.Records, AsWritten: slices.Contains(o.Records, format.TypeFinishedRound)}
+	w := session.WalkOptions{AsPerf: true, Records: o.Records,
+		AsWritten: slices.Contains(o.Records, format.TypeFinishedRound)}
 	for i, shown := range fields {
 		a := &f.Attrs[i]
 		w.Names = w.Names || shown&FieldSym != 0

@@ -19,19 +19,13 @@ type Source struct {
 // sourceFields are printed on separate lines, below the frame's.
 const sourceFields = FieldSrcline | FieldSrcfile
 
-// appendOwnSource appends the place of a frame without a callchain.
-func (t *frameTexts) appendOwnSource(b []byte, f *session.Frame, caller bool) []byte {
-	calls := f.Calls(caller)
-	return t.appendSource(b, f, calls, 0)
-}
-
 // frameLines are the lines of a frame: those of its inlined calls, its own, and
-// with FieldSrcline each one's place in the source. caller says that a call
-// returns to the frame's address, last that the callchain's text ends here.
-func (t *frameTexts) frameLines(b []byte, f *session.Frame, caller bool) (_ []byte, last bool) {
+// with FieldSrcline each one's place in the source. last says that the callchain's
+// text ends here.
+func (t *frameTexts) frameLines(b []byte, f *session.Frame) (_ []byte, last bool) {
 	var calls []srcline.InlineFrame
 	if t.Inline || t.fields&sourceFields != 0 {
-		calls = f.Calls(caller)
+		calls = f.Calls()
 	}
 	own := max(len(calls), 1) - 1
 	sym := f.Sym()

@@ -7,11 +7,12 @@ func isRet(i uint32) bool          { return i == 0xd65f03c0 || i&^0x400 == 0xd65
 func isSign(i uint32) bool         { return i&^0x40 == 0xd503233f }                     // paciasp, pacibsp
 func isAuthenticate(i uint32) bool { return i&^0x40 == 0xd50323bf }                     // autiasp, autibsp
 func isBTIC(i uint32) bool         { return i == 0xd503245f }
-func isPushPair(i uint32) bool     { return i&0xffc07fff == 0xa9807bfd } // stp x29, x30, [sp, -n]!
-func isStorePair(i uint32) bool    { return i&0xffc07fff == 0xa9007bfd } // stp x29, x30, [sp, n]
-func isSubSP(i uint32) bool        { return i&0xffc003ff == 0xd10003ff } // sub sp, sp, n
-func isAddSP(i uint32) bool        { return i&0xffc003ff == 0x910003ff } // add sp, sp, n
-func isSetFP(i uint32) bool        { return i&0xffc003ff == 0x910003fd } // add x29, sp, n
+func isPushPair(i uint32) bool     { return i&0xffc07fff == 0xa9807bfd }                  // stp x29, x30, [sp, -n]!
+func isStorePair(i uint32) bool    { return i&0xffc07fff == 0xa9007bfd }                  // stp x29, x30, [sp, n]
+func isBranchLink(i uint32) bool   { return i>>26 == 0x25 || i&^0x1000fff == 0xd63f0000 } // bl, blr, blraa, …
+func isSubSP(i uint32) bool        { return i&0xffc003ff == 0xd10003ff }                  // sub sp, sp, n
+func isAddSP(i uint32) bool        { return i&0xffc003ff == 0x910003ff }                  // add sp, sp, n
+func isSetFP(i uint32) bool        { return i&0xffc003ff == 0x910003fd }                  // add x29, sp, n
 
 func pairBytes(i uint32) uint64 { return uint64(-(int32(i<<10) >> 25) * 8) }
 func immediate(i uint32) uint64 { return uint64(i >> 10 & 0xfff) }

@@ -2,7 +2,10 @@ package unwind
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
+
+	"gperf/internal/x86"
 )
 
 // CodeReader is an optional interface of a Space: instructions show more about code without CFI than its frame pointer
@@ -236,4 +239,20 @@ func (w *walk) callBefore(ip uint64) (target uint64, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// EndsWithCall reports whether 8 bytes of a machine's code end with a call. Unlike callBefore it knows the instruction's
+// length, because no word of a stack confirms that the bytes are a return address.
+func EndsWithCall(m elf.Machine, code []byte) bool {
+	if m == elf.EM_AARCH64 {
+		return isBranchLink(binary.LittleEndian.Uint32(code[4:]))
+	}
+	for i := range len(code) - 1 {
+		if call := code[i] == 0xe8 || code[i] == 0xff && code[i+1]&0x38 == 0x10; call {
+			if x86.Decode(code[i:]).Len == len(code)-i {
+				return true
+			}
+		}
+	}
+	return false
 }

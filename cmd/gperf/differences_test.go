@@ -26,6 +26,9 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 	{"`record --off-cpu`", "waits only, unless -e, -F or -c is given", "`cycles`, too", "TestScenarioOffCPU"},
 	{"`record --off-cpu-thresh`: default", "1 ms", "500 ms", "TestScenarioOffCPU"},
 	{"names with control characters, on a terminal", "escaped: `^[`", "as they are", "TestTerminalGetsNoControls"},
+	{"callers of functions that do not return", "their names; in the text of `script` and `report` for recordings " +
+		"that perf made, as perf", "the function at the return address, which may be the next one",
+		"TestScenarioCallerThatDies"},
 	{"source lines of callers", "the line of the call", "the line of the next instruction", "TestRecordSrcline"},
 	{"probe arguments: floating-point numbers in memory", "numbers", "their bits", "TestScenarioValuesOfCXX"},
 	{"probe arguments: strings of C++, Rust and Go", "up to their length", "not supported", "TestScenarioValuesOfGo"},

@@ -88,6 +88,9 @@ func hitFrames(s *session.Session) (map[*session.Frame]bool, format.Skipped, err
 			frames[sample.Data] = true
 			for _, list := range [...][]*session.Frame{sample.Kernel, sample.User, sample.Branches} {
 				for _, f := range list {
+					if f.Return && !frames[f] { // perf's text names the function at the return address
+						frames[s.Resolve(sample, f.IP)] = true
+					}
 					frames[f] = true
 				}
 			}
@@ -218,9 +221,9 @@ func (h *Hits) Pack(p *Packer, warn func(error)) (noDebug []string, err error) {
 
 // packLines packs the source lines of the hit addresses, so that reports need not read the debug information.
 func (h *Hits) packLines(p *Packer) error {
-	session.LookUpCalls(func(yield func(session.ChainFrame) bool) {
+	session.LookUpCalls(func(yield func(*session.Frame) bool) {
 		for f := range h.frames {
-			if f != nil && !(yield(session.ChainFrame{Frame: f}) && yield(session.ChainFrame{Frame: f, Caller: true})) {
+			if f != nil && !yield(f) {
 				return
 			}
 		}

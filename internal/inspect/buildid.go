@@ -81,8 +81,7 @@ func hitDSOs(s *session.Session) ([]listedDSO, format.Skipped, error) {
 			s := &b.Samples[i]
 			note(hit, s.Leaf)
 			for j := range s.Chain.Len() {
-				f, _ := s.Chain.Frame(j)
-				note(hit, f)
+				note(hit, s.Chain.Frame(j))
 			}
 		}
 		b.Release()

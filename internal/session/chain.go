@@ -5,36 +5,22 @@ import (
 
 	"gperf/format"
 	"gperf/internal/parallel"
-	"gperf/symbolize/srcline"
 )
 
 // Chain is a callchain, the innermost frame first: the kernel's part, then the
 // process's. Samples share both parts, so the caller must not change them.
 type Chain struct {
 	Kernel, User []*Frame
-	// Called means that Kernel's first frame is a return address, in the function
-	// with the tracepoint. Otherwise it is the interrupted or probed instruction, as
-	// the first frame of User always is.
-	Called bool
 	// KernelPart and UserPart are the numbers of the parts among those of the walk that occurred more than once, dense
 	// from 1. A part without a number, 0, can be equal to others.
 	KernelPart, UserPart int32
 }
 
-// ChainFrame is a frame at its place in a callchain.
-type ChainFrame struct {
-	Frame  *Frame
-	Caller bool // the frame's IP is a return address
-}
-
-// Calls returns the frame's functions with file and line, as Frame.Calls does.
-func (f ChainFrame) Calls() []srcline.InlineFrame { return f.Frame.Calls(f.Caller) }
-
 // LookUpCalls looks up the functions and lines of the distinct frames on all CPUs. Calls
 // looks up a frame on first use, and would do so on one CPU.
-func LookUpCalls(frames iter.Seq[ChainFrame]) {
-	known := map[ChainFrame]bool{}
-	var list []ChainFrame
+func LookUpCalls(frames iter.Seq[*Frame]) {
+	known := map[*Frame]bool{}
+	var list []*Frame
 	for f := range frames {
 		if !known[f] {
 			known[f] = true
@@ -47,14 +33,12 @@ func LookUpCalls(frames iter.Seq[ChainFrame]) {
 // Len returns the number of frames.
 func (c *Chain) Len() int { return len(c.Kernel) + len(c.User) }
 
-// Frame returns frame i, where 0 is the innermost one, and whether its IP is a return
-// address.
-func (c *Chain) Frame(i int) (f *Frame, caller bool) {
+// Frame returns frame i, where 0 is the innermost one.
+func (c *Chain) Frame(i int) *Frame {
 	if i < len(c.Kernel) {
-		return c.Kernel[i], i > 0 || c.Called
+		return c.Kernel[i]
 	}
-	i -= len(c.Kernel)
-	return c.User[i], i > 0
+	return c.User[i-len(c.Kernel)]
 }
 
 // Cut returns the innermost frames, at most n.
@@ -88,14 +72,13 @@ func (c *Chain) Key() (k ChainKey) {
 // StackKey identifies the stack of a sample: its callchain as ChainKey does, or without one the sampled
 // frame.
 type StackKey struct {
-	chain  ChainKey
-	leaf   *Frame // nil if there is a callchain
-	called bool
+	chain ChainKey
+	leaf  *Frame // nil if there is a callchain
 }
 
 // StackKey returns the key of the sample's stack.
 func (s *Sample) StackKey() StackKey {
-	k := StackKey{chain: s.Chain.Key(), called: s.Called}
+	k := StackKey{chain: s.Chain.Key()}
 	if s.Chain.Len() == 0 {
 		k.leaf = s.Leaf
 	}
@@ -104,24 +87,25 @@ func (s *Sample) StackKey() StackKey {
 
 // Stack yields the sample's frames, innermost first: up to max frames of the callchain, or without any of them the
 // sampled frame.
-func (s *Sample) Stack(max int) iter.Seq[ChainFrame] {
-	return func(yield func(ChainFrame) bool) {
+func (s *Sample) Stack(max int) iter.Seq[*Frame] {
+	return func(yield func(*Frame) bool) {
 		chain := s.Chain.Cut(max)
 		if chain.Len() == 0 && s.Leaf != nil {
-			yield(ChainFrame{Frame: s.Leaf, Caller: s.Called})
+			yield(s.Leaf)
 			return
 		}
 		for i := range chain.Len() {
-			f, caller := chain.Frame(i)
-			if !yield(ChainFrame{Frame: f, Caller: caller}) {
+			if !yield(chain.Frame(i)) {
 				return
 			}
 		}
 	}
 }
 
-// isCalled reports whether an event's chains are Called: those of tracepoints, except
-// of probes, which the kernel treats as tracepoints.
+// isCalled reports whether the first address of an event in the kernel is a return
+// address, in the function with the tracepoint: that of tracepoints, except probes,
+// which the kernel treats as tracepoints. The address of other events is the
+// interrupted or probed instruction, as the first one of a process always is.
 func isCalled(f *format.File, event int) bool {
 	tp := f.Tracepoint(event)
 	return f.Attrs[event].Type == format.TypeTracepoint && (tp == nil || tp.Field("__probe_ip") == nil)

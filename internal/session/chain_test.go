@@ -2,38 +2,21 @@ package session
 
 import "testing"
 
-// TestChain: calls return to all frames but where a part begins, and there too
-// where the kernel's part begins in the function that has the tracepoint.
-func TestChain(t *testing.T) {
+// TestCut: the innermost frames are those of the kernel.
+func TestCut(t *testing.T) {
 	parts := make([]*Frame, 5)
 	for i := range parts {
 		parts[i] = &Frame{ID: i}
 	}
-	for _, c := range []struct {
-		chain Chain
-		want  string // of each frame: c for a caller, - for none
-	}{
-		{Chain{}, ""},
-		{Chain{Kernel: parts[:2], User: parts[2:]}, "-c-cc"},
-		{Chain{Kernel: parts[:2], User: parts[2:], Called: true}, "cc-cc"},
-		{Chain{User: parts, Called: true}, "-cccc"},
-		{Chain{Kernel: parts[:2], User: parts[2:]}.Cut(3), "-c-"},
-		{Chain{Kernel: parts[:2], User: parts[2:]}.Cut(1), "-"},
-	} {
-		got := ""
-		for i := range c.chain.Len() {
-			f, caller := c.chain.Frame(i)
-			if f.ID != i {
-				t.Errorf("%+v: frame %d is %d", c.chain, i, f.ID)
-			}
-			if caller {
-				got += "c"
-			} else {
-				got += "-"
-			}
+	for n := range 7 {
+		c := Chain{Kernel: parts[:2], User: parts[2:]}.Cut(n)
+		if c.Len() != min(n, 5) {
+			t.Errorf("%d frames of at most %d", c.Len(), n)
 		}
-		if got != c.want {
-			t.Errorf("%+v: callers %s, want %s", c.chain, got, c.want)
+		for i := range c.Len() {
+			if f := c.Frame(i); f.ID != i {
+				t.Errorf("cut to %d: frame %d is %d", n, i, f.ID)
+			}
 		}
 	}
 }

@@ -79,7 +79,7 @@ func (w *walk) flush(n int) {
 			if len(s.User) == 0 {
 				continue // a damaged chain has no frames
 			}
-			cookie := w.frames.add(nil, h.cookie, false)
+			cookie := w.frames.add(nil, h.cookie, false, false)
 			cookie.label = "(cookie)"
 			s.User, s.UserPart = append(s.User[:len(s.User)-1:len(s.User)-1], cookie), 0
 		}

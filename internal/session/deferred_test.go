@@ -55,7 +55,7 @@ func walked(t *testing.T, attrs []format.Attr, records ...[]byte) (list []string
 			s := &b.Samples[i]
 			text := fmt.Sprintf("%d/%d:", s.Time, s.Event)
 			for i := range s.Chain.Len() {
-				f, _ := s.Chain.Frame(i)
+				f := s.Chain.Frame(i)
 				text += fmt.Sprintf(" %x", f.IP)
 				if name := f.Symbol(); name != "[unknown]" {
 					text += name

@@ -10,24 +10,26 @@ import (
 )
 
 // Frame is one address of a callchain. All samples share the Frame of an address in
-// a mapping, so callers can cache results by its ID. Its symbol is looked up on
+// a mapping, and that of the same return address, so callers can cache results by its ID. Its symbol is looked up on
 // first use; all methods may be called by any goroutine, also after the walk.
 type Frame struct {
 	ID     int // dense, from 0; -1 for a frame that is not shared
 	IP     uint64
+	Return bool // IP is a return address: the frame is in the function with the call before it
 	Kernel bool
 	Map    *Map // nil: the address is in no mapping
 
 	label   string // replaces the name of a missing symbol
 	symbols *symbolize.Symbolizer
 	pooled  *pooled // of frames of a Pool, which have no symbols
+	asPerf  bool    // see WalkOptions.AsPerf
 	samples int     // see frames.count
 	once    sync.Once
 	sym     *symbolize.Symbol
 	off     uint64
 	why     symbolize.Reason
 
-	calls, callers atomic.Pointer[[]srcline.InlineFrame] // at the address, and one byte before
+	calls atomic.Pointer[[]srcline.InlineFrame]
 }
 
 // unknown is perf's name of missing DSOs and symbols.
@@ -47,7 +49,7 @@ func NamedFrame(id int, ip uint64, kernel bool, m *Map, sym *symbolize.Symbol) *
 // Inlined returns the frame of a function that was inlined at f's address.
 func (f *Frame) Inlined(sym *symbolize.Symbol) *Frame {
 	own := NamedFrame(f.ID, f.IP, f.Kernel, f.Map, sym)
-	own.symbols = f.symbols
+	own.Return, own.symbols = f.Return, f.symbols
 	return own
 }
 
@@ -70,20 +72,44 @@ func (f *Frame) Reason() symbolize.Reason {
 }
 
 func (f *Frame) lookUp() {
-	switch m := f.Map; {
+	m, ip := f.Map, f.IP
+	if !f.asPerf {
+		ip = f.site()
+	}
+	switch {
 	case m == nil:
 		f.why = symbolize.Unmapped
 	case m.symbol != nil:
-		f.sym, f.off = m.symbol, f.IP-m.symbol.Start
+		f.sym, f.off = m.symbol, ip-m.symbol.Start
 	case f.Kernel:
-		f.sym, f.off, _, f.why = f.symbols.Kernel(f.IP)
+		f.sym, f.off, _, f.why = f.symbols.Kernel(ip)
 	default:
-		if m.perfMap != "" && f.symbols.Problem(m.DSO.Name, m.DSO.BuildID) != nil {
-			f.sym, f.off, f.why = f.symbols.User(m.perfMap, dso.BuildID{}, f.IP)
-			return
-		}
-		f.sym, f.off, f.why = f.symbols.User(m.DSO.Name, m.DSO.BuildID, m.Off(f.IP))
+		f.sym, f.off, f.why = f.symbols.User(f.named(ip))
 	}
+	f.off += f.IP - ip
+}
+
+// site returns the ip that names the frame: of a return address, that of the call's last byte.
+func (f *Frame) site() uint64 {
+	switch m := f.Map; {
+	case m == nil || !f.Return || f.symbols == nil:
+		return f.IP
+	case m.symbol != nil:
+		return max(f.IP-1, m.Start)
+	case f.Kernel:
+		return f.symbols.KernelCall(f.IP)
+	}
+	path, id, off := f.named(f.IP)
+	return f.IP - (off - f.symbols.UserCall(path, id, off))
+}
+
+// named returns the file with the names of an ip of the frame's mapping, which may be a perf map, and the ip's offset.
+func (f *Frame) named(ip uint64) (path string, id dso.BuildID, off uint64) {
+	m := f.Map
+	if m.perfMap != "" && f.symbols.Problem(m.DSO.Name, m.DSO.BuildID) != nil {
+		return m.perfMap, dso.BuildID{}, ip
+	}
+	return m.DSO.Name, m.DSO.BuildID, m.Off(ip)
 }
 
 // Origin returns from which kind of file the frame's symbols are.
@@ -130,37 +156,19 @@ func (f *Frame) Symbol() string {
 	return unknown
 }
 
-// JITLine returns the source line of a frame in code of a JIT or a BPF program, or
-// "" and 0 if it is unknown.
-func (f *Frame) JITLine() (file string, line int) {
-	if f.Map == nil || f.Map.code == nil {
-		return "", 0
-	}
-	return f.Map.code.Line(f.IP)
-}
-
 // Calls returns the functions of the frame with file and line, innermost first:
 // inlined functions before the function that contains them. It returns none
-// without line information. caller means that the address is a return address:
-// Calls then looks up the call before it. If the byte before the address has no
-// line, the address is the return address of a signal handler, which no call
-// pushed; Calls then looks up the address itself.
-func (f *Frame) Calls(caller bool) []srcline.InlineFrame {
-	kept := &f.calls
-	if caller {
-		kept = &f.callers
-	}
-	calls := kept.Load()
+// without line information. For a return address it looks up the call before it,
+// or the address itself if the call has no line.
+func (f *Frame) Calls() []srcline.InlineFrame {
+	calls := f.calls.Load()
 	if calls == nil {
-		var l []srcline.InlineFrame
-		if caller {
-			l = f.lookUpCalls(f.IP - 1)
-		}
-		if len(l) == 0 {
+		l := f.lookUpCalls(f.site())
+		if len(l) == 0 && f.Return {
 			l = f.lookUpCalls(f.IP)
 		}
 		calls = &l
-		kept.Store(calls)
+		f.calls.Store(calls)
 	}
 	return *calls
 }
@@ -169,7 +177,10 @@ func (f *Frame) lookUpCalls(ip uint64) (calls []srcline.InlineFrame) {
 	switch m := f.Map; {
 	case m == nil || f.symbols == nil:
 	case m.symbol != nil:
-		if file, line := f.JITLine(); line > 0 {
+		if m.code == nil {
+			return nil
+		}
+		if file, line := m.code.Line(ip); line > 0 {
 			calls = []srcline.InlineFrame{{Function: m.symbol.Name, File: file, Line: line}}
 		}
 	case m.DSO.IsKernel():

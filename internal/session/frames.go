@@ -15,6 +15,7 @@ type frames struct {
 	machine    *machine
 	symbols    *symbolize.Symbolizer
 	names      bool // see WalkOptions.Names
+	asPerf     bool // see WalkOptions.AsPerf
 	keepChains bool // see WalkOptions.KeepChains
 
 	blocks     [][]Frame // all frames, for unresolved
@@ -29,6 +30,7 @@ type frames struct {
 	chainBytes  []byte    // memory for chains
 	chainFrames []*Frame  // memory for chains
 	parts       int32     // number of cached parts
+	called      chains    // parts of the kernel whose first address is a return address
 	batch       *arena    // memory for chains of the current batch
 	counted     int       // number of calls of count
 	resolved    int       // number of resolved samples
@@ -42,44 +44,64 @@ type frames struct {
 }
 
 func newFrames(m *machine, opts *WalkOptions) *frames {
-	return &frames{machine: m, symbols: m.symbols, names: opts.Names, keepChains: opts.KeepChains,
-		loading: map[*DSO]bool{}, interpreted: map[ChainKey][]*Frame{}}
+	return &frames{machine: m, symbols: m.symbols, names: opts.Names, asPerf: opts.AsPerf && !m.file.OfGperf(),
+		keepChains: opts.KeepChains,
+		loading:    map[*DSO]bool{}, interpreted: map[ChainKey][]*Frame{}}
 }
 
 // kernel returns the frame of a kernel address.
-func (fs *frames) kernel(ip uint64) *Frame { return fs.frame(fs.machine.kernelMap(ip), ip, true) }
+func (fs *frames) kernel(ip uint64, isReturn bool) *Frame {
+	m := fs.machine.kernelMap(ip - fs.before(isReturn))
+	if m == nil && isReturn {
+		m = fs.machine.kernelMap(ip)
+	}
+	return fs.frame(m, ip, isReturn, true)
+}
 
 // user returns the frame of an address in a process. Most addresses lie in the same
 // mapping as the previous one.
-func (fs *frames) user(ms *maps, ip uint64) *Frame {
-	if m := fs.lastMap; fs.lastMaps != ms || m == nil || ip-m.Start >= m.End-m.Start {
-		fs.lastMaps, fs.lastMap = ms, ms.find(ip)
+func (fs *frames) user(ms *maps, ip uint64, isReturn bool) *Frame {
+	at := ip - fs.before(isReturn)
+	if m := fs.lastMap; fs.lastMaps != ms || m == nil || at-m.Start >= m.End-m.Start {
+		fs.lastMaps, fs.lastMap = ms, ms.find(at)
+		if fs.lastMap == nil && isReturn {
+			fs.lastMap = ms.find(ip)
+		}
 	}
-	return fs.frame(fs.lastMap, ip, false)
+	return fs.frame(fs.lastMap, ip, isReturn, false)
+}
+
+// before returns how far before an address the code lies in whose mapping it is, in bytes: the call before a return
+// address may be the mapping's last instruction.
+func (fs *frames) before(isReturn bool) uint64 {
+	if isReturn && !fs.asPerf {
+		return 1
+	}
+	return 0
 }
 
 // foreign returns the frame of an address of a hypervisor or guest, which has no map.
-func (fs *frames) foreign(ip uint64) *Frame { return fs.frame(nil, ip, false) }
+func (fs *frames) foreign(ip uint64, isReturn bool) *Frame { return fs.frame(nil, ip, isReturn, false) }
 
 // mode returns the frame of an address in the address space of the sample's
-// instruction.
-func (fs *frames) mode(s *Sample, ip uint64) *Frame {
+// instruction. called says that one of the kernel is a return address.
+func (fs *frames) mode(s *Sample, ip uint64, called bool) *Frame {
 	switch s.Misc & format.MiscCPUModeMask {
 	case format.MiscKernel:
-		return fs.kernel(ip)
+		return fs.kernel(ip, called)
 	case format.MiscUser:
-		return fs.user(s.maps, ip)
+		return fs.user(s.maps, ip, false)
 	}
-	return fs.foreign(ip)
+	return fs.foreign(ip, false)
 }
 
 // either returns the frame of an address that may be the kernel's or the process's,
 // such as that of a branch.
 func (fs *frames) either(s *Sample, ip uint64) *Frame {
 	if fs.inKernel(s, ip) {
-		return fs.kernel(ip)
+		return fs.kernel(ip, false)
 	}
-	return fs.user(s.maps, ip)
+	return fs.user(s.maps, ip, false)
 }
 
 // inKernel reports whether ip is the kernel's: both ip and the sample are, or ip
@@ -104,8 +126,8 @@ func (fs *frames) data(s *Sample) *Frame {
 	return f
 }
 
-// frame returns the cached frame of ip in m, which is nil or contains ip.
-func (fs *frames) frame(m *Map, ip uint64, kernel bool) *Frame {
+// frame returns the cached frame of ip in m, which is nil or contains ip, or the call before it.
+func (fs *frames) frame(m *Map, ip uint64, isReturn, kernel bool) *Frame {
 	t := &fs.unmapped
 	if m != nil {
 		t = &m.frames
@@ -113,23 +135,24 @@ func (fs *frames) frame(m *Map, ip uint64, kernel bool) *Frame {
 	if 4*t.n >= 3*len(t.slots) {
 		t.grow()
 	}
-	s := t.slot(ip)
+	s := t.slot(ip, isReturn)
 	if s.frame == nil {
 		t.n++
-		*s = frameSlot{ip, fs.add(m, ip, kernel)}
+		*s = frameSlot{ip, fs.add(m, ip, isReturn, kernel)}
 	}
 	return s.frame
 }
 
 // add returns a frame with the next ID, which it does not cache.
-func (fs *frames) add(m *Map, ip uint64, kernel bool) *Frame {
+func (fs *frames) add(m *Map, ip uint64, isReturn, kernel bool) *Frame {
 	if len(fs.free) == 0 {
 		fs.free = make([]Frame, 64)
 		fs.blocks = append(fs.blocks, fs.free)
 	}
 	f := &fs.free[0]
 	fs.free = fs.free[1:]
-	f.ID, f.IP, f.Kernel, f.Map, f.symbols = fs.made, ip, kernel, m, fs.symbols
+	f.ID, f.IP, f.Return, f.Kernel, f.Map = fs.made, ip, isReturn, kernel, m
+	f.symbols, f.asPerf = fs.symbols, fs.asPerf
 	fs.made++
 	fs.kernelSeen = fs.kernelSeen || kernel
 	if m != nil && !kernel && fs.names && !fs.loading[m.DSO] {
@@ -140,9 +163,10 @@ func (fs *frames) add(m *Map, ip uint64, kernel bool) *Frame {
 }
 
 // resolve returns the frames of a part of a callchain, whose hashOf is hash. They belong to the cache c,
-// or to the batch if the part is new: most chains of a busy machine occur only once. number is Chain.UserPart's.
-func (fs *frames) resolve(c *chains, part format.Words, hash uint64,
-	frame func(uint64) *Frame) (list []*Frame, number int32) {
+// or to the batch if the part is new: most chains of a busy machine occur only once. number is Chain.UserPart's. called
+// says that the first address is a return address, as the others are.
+func (fs *frames) resolve(c *chains, part format.Words, hash uint64, called bool,
+	frame func(ip uint64, isReturn bool) *Frame) (list []*Frame, number int32) {
 	b := part.Bytes()
 	if 4*c.used >= 3*len(c.slots) {
 		c.grow()
@@ -169,7 +193,7 @@ func (fs *frames) resolve(c *chains, part format.Words, hash uint64,
 		list = fs.batch.take(part.Len())
 	}
 	for i := range list {
-		list[i] = frame(part.At(i))
+		list[i] = frame(part.At(i), i > 0 || called)
 	}
 	if !keep {
 		fs.count(list, 1)
@@ -177,10 +201,20 @@ func (fs *frames) resolve(c *chains, part format.Words, hash uint64,
 	return list, number
 }
 
+// resolveKernel returns the frames of a part of a callchain in the kernel.
+func (fs *frames) resolveKernel(part format.Words, hash uint64, called bool) (list []*Frame, number int32) {
+	c := &fs.machine.kernel.chains
+	if called {
+		c = &fs.called
+	}
+	return fs.resolve(c, part, hash, called, fs.kernel)
+}
+
 // resolveUser returns the frames of a part of a callchain in the sample's process.
 func (fs *frames) resolveUser(s *Sample, part format.Words, hash uint64) (list []*Frame, number int32) {
 	ms := s.maps
-	return fs.resolve(&ms.chains, part, hash, func(ip uint64) *Frame { return fs.user(ms, ip) })
+	frame := func(ip uint64, isReturn bool) *Frame { return fs.user(ms, ip, isReturn) }
+	return fs.resolve(&ms.chains, part, hash, false, frame)
 }
 
 func (fs *frames) newChain() *chain {
@@ -235,11 +269,11 @@ type frameSlot struct {
 	frame *Frame // nil: the slot is free
 }
 
-// slot returns the slot of ip, or the free one where it belongs.
-func (t *frameTable) slot(ip uint64) *frameSlot {
+// slot returns the slot of an ip or return address, or the free one where it belongs.
+func (t *frameTable) slot(ip uint64, isReturn bool) *frameSlot {
 	mask := uint64(len(t.slots) - 1)
 	for i := ip * 0x9e3779b97f4a7c15 >> 32; ; i++ {
-		if s := &t.slots[i&mask]; s.frame == nil || s.ip == ip {
+		if s := &t.slots[i&mask]; s.frame == nil || s.ip == ip && s.frame.Return == isReturn {
 			return s
 		}
 	}
@@ -250,7 +284,7 @@ func (t *frameTable) grow() {
 	t.slots = make([]frameSlot, max(16, 2*len(old)))
 	for _, s := range old {
 		if s.frame != nil {
-			*t.slot(s.ip) = s
+			*t.slot(s.ip, s.frame.Return) = s
 		}
 	}
 }

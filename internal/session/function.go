@@ -19,10 +19,9 @@ type Function struct {
 }
 
 // Functions returns the functions of a frame, innermost first, or none if it has
-// no name. The outermost has its name from the symbol table, unless that is the
-// function after a call that never returns. Without inline it is the only one.
-func (f ChainFrame) Functions(inline bool) (list []Function) {
-	sym := f.Frame.Sym()
+// no name. The outermost has its name from the symbol table. Without inline it is the only one.
+func (f *Frame) Functions(inline bool) (list []Function) {
+	sym := f.Sym()
 	for _, call := range f.Calls() {
 		list = append(list, Function{Name: call.Function, Raw: call.Function, File: call.File, Line: call.Line,
 			Start: call.StartLine, Inlined: call.Inlined})
@@ -33,7 +32,7 @@ func (f ChainFrame) Functions(inline bool) (list []Function) {
 	if len(list) == 0 {
 		return nil
 	}
-	if own := &list[len(list)-1]; sym != nil && (!f.Caller || f.Frame.Off() > 0 || own.Name == "") {
+	if own := &list[len(list)-1]; sym != nil {
 		own.Name, own.Raw = sym.Name, sym.Raw
 	}
 	if !inline {
@@ -44,15 +43,15 @@ func (f ChainFrame) Functions(inline bool) (list []Function) {
 
 // Label returns a name for every frame, where output is to distinguish functions without names: its symbol, or else
 // its StartName, or else its DSO in brackets, or [unknown].
-func (f ChainFrame) Label() string {
-	name := f.Frame.Symbol()
-	if name != unknown || f.Frame.Map == nil {
+func (f *Frame) Label() string {
+	name := f.Symbol()
+	if name != unknown || f.Map == nil {
 		return name
 	}
 	if start := f.StartName(); start != "" {
 		return start
 	}
-	name = f.Frame.Map.DSO.ShortName()
+	name = f.Map.DSO.ShortName()
 	if strings.HasPrefix(name, "[") {
 		return name // such as [vdso], and [JIT] tid 1
 	}
@@ -61,30 +60,30 @@ func (f ChainFrame) Label() string {
 
 // StartName returns the DSO and the vaddr of the start of a function without a symbol, as in openssl+0x1a2b0. It
 // returns "" for functions with a symbol, and if the DSO's file has no FDE for the address.
-func (f ChainFrame) StartName() string {
-	if p := f.Frame.pooled; p != nil {
+func (f *Frame) StartName() string {
+	if p := f.pooled; p != nil {
 		return p.start
 	}
-	if why := f.Frame.Reason(); why != symbolize.NoSymbols && why != symbolize.NoSymbol {
+	if why := f.Reason(); why != symbolize.NoSymbols && why != symbolize.NoSymbol {
 		return "" // the symbol is known, or there is no file
 	}
 	start, ok := f.functionStart()
 	if !ok {
 		return ""
 	}
-	dso := strings.TrimSuffix(strings.Trim(f.Frame.Map.DSO.ShortName(), "[]"), " (deleted)")
+	dso := strings.TrimSuffix(strings.Trim(f.Map.DSO.ShortName(), "[]"), " (deleted)")
 	return dso + "+0x" + strconv.FormatUint(start, 16)
 }
 
 // functionStart returns the vaddr of the start of the frame's function. Like Calls, it looks up the call before a
 // return address, or else the address itself.
-func (f ChainFrame) functionStart() (vaddr uint64, ok bool) {
-	m, symbols := f.Frame.Map, f.Frame.symbols
-	if m == nil || f.Frame.Kernel || symbols == nil {
+func (f *Frame) functionStart() (vaddr uint64, ok bool) {
+	m, symbols := f.Map, f.symbols
+	if m == nil || f.Kernel || symbols == nil {
 		return 0, false
 	}
-	off := m.Off(f.Frame.IP)
-	if f.Caller {
+	off := m.Off(f.IP)
+	if f.Return {
 		if vaddr, ok = symbols.FunctionStart(m.DSO.Name, m.DSO.BuildID, off-1); ok {
 			return vaddr, true
 		}

@@ -6,7 +6,7 @@ import "testing"
 func TestLabelOfDSO(t *testing.T) {
 	for name, want := range map[string]string{"/usr/lib/libz.so.1": "[libz.so.1]", "[vdso]": "[vdso]",
 		"/tmp/perf-1.map": "[JIT] tid 1"} {
-		f := ChainFrame{Frame: NamedFrame(-1, 0x1000, false, &Map{DSO: &DSO{Name: name}}, nil)}
+		f := NamedFrame(-1, 0x1000, false, &Map{DSO: &DSO{Name: name}}, nil)
 		if got := f.Label(); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}

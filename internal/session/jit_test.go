@@ -62,13 +62,13 @@ func TestJITDump(t *testing.T) {
 		s.machine.jitUntil(tc.time)
 		fs := newFrames(s.machine, &WalkOptions{})
 		for ip, want := range tc.want {
-			frame := fs.user(s.machine.thread(7, 7).space.maps, ip)
+			frame := fs.user(s.machine.thread(7, 7).space.maps, ip, false)
 			if frame.Symbol() != want || want != "[unknown]" && frame.Off() != frame.IP-frame.Sym().Start {
 				t.Errorf("clock %d, time %d, at %#x: %s+%#x, want %s",
 					tc.clock, tc.time, ip, frame.Symbol(), frame.Off(), want)
 			}
 		}
-		if other := fs.user(s.machine.thread(8, 8).space.maps, 0x1010); other.Map != nil {
+		if other := fs.user(s.machine.thread(8, 8).space.maps, 0x1010, false); other.Map != nil {
 			t.Errorf("another process has it too: %+v", other.Map)
 		}
 	}
@@ -104,7 +104,7 @@ func TestNamedMemory(t *testing.T) {
 		{8, 0x1010, "[unknown]", "/memfd:doublemapper (deleted)"},
 		{7, 0x21010, "of huge pages", "/tmp/perf-7.map"},
 	} {
-		f := fs.user(s.machine.thread(tc.pid, tc.pid).space.maps, tc.ip)
+		f := fs.user(s.machine.thread(tc.pid, tc.pid).space.maps, tc.ip, false)
 		if f.Symbol() != tc.name || f.DSO() != tc.dso {
 			t.Errorf("process %d at %#x: %s (%s), want %s (%s)", tc.pid, tc.ip, f.Symbol(), f.DSO(), tc.name, tc.dso)
 		}
@@ -127,10 +127,49 @@ func TestBPFLines(t *testing.T) {
 	s.Apply(&format.KSymbol{Addr: at + 0x1000, Len: 64, Type: 1, Name: "bpf_prog_1111111111111111_g"})
 	fs := newFrames(s.machine, &WalkOptions{})
 	for ip, want := range map[uint64]string{at: "a.c:7", at + 7: "a.c:7", at + 63: "a.c:9", at + 0x1000: ":0"} {
-		f := fs.kernel(ip)
-		if file, line := f.JITLine(); fmt.Sprintf("%s:%d", file, line) != want ||
-			!strings.HasPrefix(f.Symbol(), "bpf_prog_") {
-			t.Errorf("at %#x: %s at %s:%d, want %s", ip, f.Symbol(), file, line, want)
+		f := fs.kernel(ip, false)
+		line := ":0"
+		if calls := f.Calls(); len(calls) > 0 {
+			line = fmt.Sprintf("%s:%d", calls[0].File, calls[0].Line)
+		}
+		if line != want || !strings.HasPrefix(f.Symbol(), "bpf_prog_") {
+			t.Errorf("at %#x: %s at %s, want %s", ip, f.Symbol(), line, want)
+		}
+	}
+}
+
+// TestCallersOfPerf: a caller is the function of the call, which may end where another function starts. In perf's text
+// it is the one at the return address, unless gperf made the recording.
+func TestCallersOfPerf(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "tmp"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	perfMap := []byte("10000 10 dies\n10010 10 next\n")
+	if err := os.WriteFile(filepath.Join(root, "tmp", "perf-7.map"), perfMap, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		by               string
+		asPerf, isReturn bool
+		name             string
+		off              uint64
+	}{
+		{"6.1", true, true, "next", 0},
+		{"6.1", false, true, "dies", 0x10},
+		{"6.1", false, false, "next", 0},
+		{"gperf 1", true, true, "dies", 0x10},
+		{"gperf 1", true, false, "next", 0},
+	} {
+		f := &format.File{Order: format.LittleEndian, Sections: map[format.Feature][]byte{
+			format.FeatureVersion: append([]byte{byte(len(tc.by) + 1), 0, 0, 0}, tc.by+"\x00"...)}}
+		s := New(Options{File: f,
+			Symbols: symbolize.New(symbolize.Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}}})})
+		s.Apply(mmapOf(7, 0x10000, 0x1000, 0, "//anon"))
+		fs := newFrames(s.machine, &WalkOptions{AsPerf: tc.asPerf})
+		got := fs.user(s.machine.thread(7, 7).space.maps, 0x10010, tc.isReturn)
+		if got.Symbol() != tc.name || got.Off() != tc.off {
+			t.Errorf("%+v: %s+%#x", tc, got.Symbol(), got.Off())
 		}
 	}
 }

@@ -28,7 +28,7 @@ type Pool struct {
 	code    map[uint64]*Frame // of kernel addresses, by their number in tracepoints
 	made    int
 	buf     []byte
-	known   [2][]*Frame   // of the present recording, by Frame.ID: sampled addresses, and return addresses
+	known   []*Frame      // of the present recording, by Frame.ID
 	places  map[*Map]*Map // of the present recording
 }
 
@@ -53,7 +53,8 @@ type poolFrame struct {
 	sym    *symbolize.Symbol
 	at     uint64
 	kernel bool
-	caller bool // the frame is a return address: only these have lines for the byte before
+	// isReturn distinguishes a return address, which has the line of the call before it.
+	isReturn bool
 }
 
 // poolThread identifies a thread.
@@ -65,14 +66,14 @@ type poolThread struct {
 
 // pooled is what a frame of a Pool knows instead of looking it up.
 type pooled struct {
-	start  string // see ChainFrame.StartName
+	start  string // see Frame.StartName
 	origin dso.Origin
 }
 
 // PoolOptions select what frames of a Pool know besides their symbols.
 type PoolOptions struct {
 	Lines  bool // source lines and inlined functions
-	Starts bool // names of functions without a symbol, see ChainFrame.StartName
+	Starts bool // names of functions without a symbol, see Frame.StartName
 	// Functions makes all frames of a function one, where nothing asks for their addresses.
 	Functions bool
 }
@@ -85,35 +86,26 @@ func NewPool(opts PoolOptions) *Pool {
 }
 
 // Begin turns to the frames of another recording. It looks up the source lines of those that are new on all CPUs.
-func (p *Pool) Begin(frames iter.Seq[ChainFrame]) {
-	p.known, p.places = [2][]*Frame{}, map[*Map]*Map{}
-	var unlined []ChainFrame
+func (p *Pool) Begin(frames iter.Seq[*Frame]) {
+	p.known, p.places = nil, map[*Map]*Map{}
+	var unlined []*Frame
 	for f := range frames {
-		if f.Frame == nil || f.Frame.ID < 0 {
+		if f == nil || f.ID < 0 {
 			continue
 		}
-		list := &p.known[side(f)]
-		if *list = grown(*list, f.Frame.ID); (*list)[f.Frame.ID] != nil {
+		if p.known = grown(p.known, f.ID); p.known[f.ID] != nil {
 			continue
 		}
 		own := p.find(f)
-		(*list)[f.Frame.ID] = own
+		p.known[f.ID] = own
 		if p.Lines && own.needsCalls(f) {
 			unlined = append(unlined, f)
 		}
 	}
 	LookUpCalls(slices.Values(unlined))
 	for _, f := range unlined {
-		p.known[side(f)][f.Frame.ID].keepCalls(f)
+		p.known[f.ID].keepCalls(f)
 	}
-}
-
-// side returns the index in Pool.known of a frame.
-func side(at ChainFrame) int {
-	if at.Caller {
-		return 1
-	}
-	return 0
 }
 
 // grown returns a list that has the index.
@@ -125,37 +117,35 @@ func grown(list []*Frame, index int) []*Frame {
 }
 
 // Frame returns the frame of the pool for a frame of a recording, nil for nil.
-func (p *Pool) Frame(at ChainFrame) *Frame {
-	f := at.Frame
+func (p *Pool) Frame(f *Frame) *Frame {
 	if f == nil || f.pooled != nil {
 		return f
 	}
-	if l := p.known[side(at)]; f.ID >= 0 && f.ID < len(l) && l[f.ID] != nil {
-		return l[f.ID]
+	if f.ID >= 0 && f.ID < len(p.known) && p.known[f.ID] != nil {
+		return p.known[f.ID]
 	}
-	own := p.find(at)
+	own := p.find(f)
 	if p.Lines {
-		own.keepCalls(at)
+		own.keepCalls(f)
 	}
 	return own
 }
 
 // find returns the frame of the pool for one of the recording, without its source lines.
-func (p *Pool) find(at ChainFrame) *Frame {
-	f := at.Frame
-	k := poolFrame{m: p.mapOf(f), kernel: f.Kernel, at: f.MapOff(), caller: at.Caller}
+func (p *Pool) find(f *Frame) *Frame {
+	k := poolFrame{m: p.mapOf(f), kernel: f.Kernel, at: f.MapOff(), isReturn: f.Return}
 	sym := f.Sym()
 	if sym != nil && k.m != nil {
 		if k.sym, k.at = p.symbol(k.m, sym), f.Off(); p.Functions {
-			k.at, k.caller = 0, false
+			k.at, k.isReturn = 0, false
 		}
 	}
 	own := p.frames[k]
 	if own == nil {
-		own = &Frame{ID: p.made, IP: f.MapOff(), Kernel: f.Kernel, Map: k.m, label: f.label,
+		own = &Frame{ID: p.made, IP: f.MapOff(), Return: f.Return, Kernel: f.Kernel, Map: k.m, label: f.label,
 			pooled: &pooled{origin: f.Origin()}}
 		if p.Starts && sym == nil {
-			own.pooled.start = at.StartName()
+			own.pooled.start = f.StartName()
 		}
 		own.once.Do(func() {
 			own.sym, own.off, own.why = k.sym, f.Off(), f.Reason()
@@ -170,25 +160,18 @@ func (p *Pool) find(at ChainFrame) *Frame {
 }
 
 // keepCalls copies the source lines of a recording's frame, unless they are known.
-func (f *Frame) keepCalls(from ChainFrame) {
-	kept := &f.calls
-	if from.Caller {
-		kept = &f.callers
-	}
+func (f *Frame) keepCalls(from *Frame) {
 	if f.needsCalls(from) {
 		calls := from.Calls()
-		kept.Store(&calls)
+		f.calls.Store(&calls)
 	}
 }
 
 // needsCalls reports whether the source lines of a recording's frame may add to what is known. Files of this machine
 // always have the same lines, those of archives may differ.
-func (f *Frame) needsCalls(from ChainFrame) bool {
+func (f *Frame) needsCalls(from *Frame) bool {
 	kept := f.calls.Load()
-	if from.Caller {
-		kept = f.callers.Load()
-	}
-	return kept == nil || len(*kept) == 0 && from.Frame.symbols != nil && from.Frame.symbols.Locator().Packed()
+	return kept == nil || len(*kept) == 0 && from.symbols != nil && from.symbols.Locator().Packed()
 }
 
 // mapOf returns the mapping of a frame's DSO, from its first byte on.
@@ -253,24 +236,19 @@ func (p *Pool) symbol(m *Map, sym *symbolize.Symbol) *symbolize.Symbol {
 // Chain returns the chain of the pool for one of a recording. Equal chains have equal keys.
 func (p *Pool) Chain(c Chain) Chain {
 	if c.Len() == 0 {
-		return Chain{Called: c.Called}
+		return Chain{}
 	}
-	b := append(p.buf[:0], 0)
-	if c.Called {
-		b[0] = 1
-	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.Kernel)))
+	b := binary.LittleEndian.AppendUint32(p.buf[:0], uint32(len(c.Kernel)))
 	list := make([]*Frame, c.Len())
 	for i := range list {
-		f, caller := c.Frame(i)
-		list[i] = p.Frame(ChainFrame{f, caller})
+		list[i] = p.Frame(c.Frame(i))
 		b = binary.LittleEndian.AppendUint32(b, uint32(list[i].ID))
 	}
 	p.buf = b
 	own, ok := p.chains[string(b)]
 	if !ok {
 		n := len(c.Kernel)
-		own = Chain{Kernel: list[:n:n], User: list[n:], Called: c.Called}
+		own = Chain{Kernel: list[:n:n], User: list[n:]}
 		p.chains[string(b)] = own
 	}
 	return own
@@ -294,7 +272,7 @@ func (p *Pool) Waker(w *Waker) *Waker {
 		return nil
 	}
 	own := *w
-	own.Chain, own.Leaf = p.Chain(w.Chain), p.Frame(ChainFrame{Frame: w.Leaf})
+	own.Chain, own.Leaf = p.Chain(w.Chain), p.Frame(w.Leaf)
 	return &own
 }
 
@@ -336,7 +314,7 @@ func (p *Pool) Symbol(number uint64) (name string, offset uint64, module string,
 // Detached returns a frame with the same address and names, which keeps nothing of the session in memory. Its mapping
 // has the size that size returns.
 func (f *Frame) Detached(size func(*Frame) uint64) *Frame {
-	own := &Frame{ID: f.ID, IP: f.IP, Kernel: f.Kernel, label: f.label, pooled: &pooled{origin: f.Origin()}}
+	own := &Frame{ID: f.ID, IP: f.IP, Return: f.Return, Kernel: f.Kernel, label: f.label, pooled: &pooled{origin: f.Origin()}}
 	if f.Map != nil {
 		m := &Map{Start: f.Map.Start, Pgoff: f.Map.Pgoff, DSO: f.Map.DSO}
 		m.End = m.Start + size(f)

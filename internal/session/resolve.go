@@ -11,8 +11,8 @@ func (w *walk) resolve(s *Sample) {
 	if s.Guest() {
 		s.maps = &w.frames.guestMaps
 	}
-	s.Leaf = w.frames.mode(s, s.IP)
-	s.Chain = Chain{Called: w.called[s.Event]}
+	s.Leaf = w.frames.mode(s, s.IP, w.called[s.Event])
+	s.Chain = Chain{}
 	switch {
 	case w.lbrChain(s):
 		w.frames.count(s.User, 1)
@@ -44,7 +44,7 @@ func (w *walk) chain(s *Sample, chain format.Words) bool {
 		return true
 	})
 	if !ok {
-		s.Chain = Chain{Called: s.Called}
+		s.Chain = Chain{}
 	}
 	return ok
 }
@@ -54,11 +54,11 @@ func (w *walk) part(s *Sample, chain format.Words, p part) {
 	fs, ips := w.frames, chain.Slice(p.start, p.end)
 	switch p.mode {
 	case format.ContextKernel:
-		s.joinKernel(fs.resolve(&w.machine.kernel.chains, ips, p.hash, fs.kernel))
+		s.joinKernel(fs.resolveKernel(ips, p.hash, w.called[s.Event] && len(s.Kernel) == 0))
 	case format.ContextUser, format.ContextUserDeferred:
 		s.joinUser(fs.resolveUser(s, ips, p.hash))
 	default:
-		s.joinUser(fs.resolve(&s.maps.foreign, ips, p.hash, fs.foreign))
+		s.joinUser(fs.resolve(&s.maps.foreign, ips, p.hash, false, fs.foreign))
 	}
 }
 
@@ -106,10 +106,10 @@ func (w *walk) lbrChain(s *Sample) bool {
 	if !w.chain(s, s.Callchain.Slice(0, user)) {
 		return true
 	}
-	s.User, s.UserPart = append(s.User[:len(s.User):len(s.User)], w.frames.user(s.maps, s.IP)), 0
+	s.User, s.UserPart = append(s.User[:len(s.User):len(s.User)], w.frames.user(s.maps, s.IP, false)), 0
 	branches := s.Branch(a)
 	for i := range branches.Len() {
-		s.User = append(s.User, w.frames.user(s.maps, branches.From(i)))
+		s.User = append(s.User, w.frames.user(s.maps, branches.From(i), false))
 	}
 	return true
 }

@@ -75,17 +75,19 @@ func (s *Session) Locate(sample *format.Sample) (*Thread, *Map) { return s.machi
 // frame without a Map. It must be called during Walk's use.
 func (s *Session) Resolve(sample *Sample, ip uint64) *Frame {
 	if m := sample.maps.find(ip); m != nil {
-		return s.frames.frame(m, ip, false)
+		return s.frames.frame(m, ip, false, false)
 	}
-	if f := s.frames.kernel(ip); f.Map != nil && !sample.Guest() {
+	if f := s.frames.kernel(ip, false); f.Map != nil && !sample.Guest() {
 		return f
 	}
-	return s.frames.foreign(ip)
+	return s.frames.foreign(ip, false)
 }
 
 // ResolveData returns the frame of the data that the sample accessed, in the
 // address space of its instruction. It must be called during Walk's use.
-func (s *Session) ResolveData(sample *Sample) *Frame { return s.frames.mode(sample, sample.Addr) }
+func (s *Session) ResolveData(sample *Sample) *Frame {
+	return s.frames.mode(sample, sample.Addr, false)
+}
 
 // UserEnd describes why the sample's user stack ended. It judges a recorded
 // callchain by the last address: whether it lies in an outermost function, or why

@@ -176,7 +176,7 @@ func TestCallchain(t *testing.T) {
 	}
 	var names []string
 	for i := range s.Chain.Len() {
-		f, _ := s.Chain.Frame(i)
+		f := s.Chain.Frame(i)
 		names = append(names, f.DSO()+" "+f.Symbol())
 	}
 	want := []string{"[kernel.kallsyms] [unknown]", "bpf_prog_1 bpf_prog_1", "/bin/x [unknown]", "[unknown] [unknown]"}

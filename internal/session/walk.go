@@ -17,6 +17,9 @@ type WalkOptions struct {
 	// KeepChains makes equal parts of a process's callchains the same slice, so that
 	// ChainKeys can be compared. It keeps each distinct part in memory.
 	KeepChains bool
+	// AsPerf names the callers in recordings that perf made as perf does: by the instruction at their return address,
+	// which belongs to another function if the call never returns.
+	AsPerf bool
 	// Records are the types of records, other than samples, that batches contain.
 	Records []format.Type
 	// AsWritten reads the records in file order instead of the order of time.
@@ -43,7 +46,7 @@ type walk struct {
 	batch  *Batch // the current one
 	held   []held
 	shown  map[format.Type]bool // WalkOptions.Records
-	called []bool               // by event: see Chain.Called
+	called []bool               // by event: see isCalled
 	stacks []stackSample        // of the current batch
 	wakers wakers
 

@@ -57,6 +57,7 @@ func TestCount(t *testing.T) {
 		return session.NamedFrame(id, s.Start+off, true, m, s)
 	}
 	leaf, caller, again := frame(f, 0x10), frame(g, 0x20), frame(f, 0x30)
+	caller.Return, again.Return = true, true
 	stack := func(period uint64, chain ...*session.Frame) *stack {
 		return &stack{stackKey: stackKey{leaf: leaf, fields: [maxFields]*session.Frame{caller}},
 			frames: session.Chain{Kernel: chain}, Stat: Stat{2, period}}
@@ -100,6 +101,7 @@ func TestCallers(t *testing.T) {
 		fields: [maxFields]*session.Frame{frame(0, true), frame(2, true)}}, Stat: Stat{1, 1}}
 	st.frames = session.Chain{Kernel: []*session.Frame{st.leaf, frame(3, true)},
 		User: []*session.Frame{frame(4, false), frame(5, false)}}
+	st.frames.Kernel[1].Return, st.frames.User[1].Return = true, true
 	c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: true})
 	c.events, c.order = []*event{{name: "e"}}, []*stack{st}
 	c.assign()

@@ -160,8 +160,8 @@ func (c *counter) assign() {
 				f.Off() > 0)) // the start of a function is no return address
 		}
 		for i := range st.frames.Len() {
-			if f, caller := st.frames.Frame(i); f != st.leaf {
-				c.touch(e, f, callers, caller)
+			if f := st.frames.Frame(i); f != st.leaf {
+				c.touch(e, f, callers, f.Return)
 			}
 		}
 		c.spread(st.Stat)

@@ -17,14 +17,14 @@ type stackTable struct {
 	byKey    map[session.StackKey]int32
 	byFrames map[string]int32 // by their indexes in bytes
 	frames   map[Frame]int32
-	known    map[session.ChainFrame][]int32 // the functions of a frame, innermost first
-	stack    []int32                        // reused
-	id       []byte                         // reused
+	known    map[*session.Frame][]int32 // the functions of a frame, innermost first
+	stack    []int32                    // reused
+	id       []byte                     // reused
 }
 
 func newStackTable(s *Stacks, o Options) stackTable {
 	return stackTable{Stacks: s, options: o, byKey: map[session.StackKey]int32{}, byFrames: map[string]int32{},
-		frames: map[Frame]int32{}, known: map[session.ChainFrame][]int32{}}
+		frames: map[Frame]int32{}, known: map[*session.Frame][]int32{}}
 }
 
 // index returns the index of a sample's stack, whose frames lookUp has looked up.
@@ -51,15 +51,15 @@ func (t *stackTable) index(s *session.Sample) int32 {
 }
 
 // framesOf yields the frames of a sample, all if MaxStack is 0.
-func (t *stackTable) framesOf(s *session.Sample) iter.Seq[session.ChainFrame] {
+func (t *stackTable) framesOf(s *session.Sample) iter.Seq[*session.Frame] {
 	return s.Stack(cmp.Or(t.options.MaxStack, s.Chain.Len()))
 }
 
 // lookUp looks up the functions of new frames, on all CPUs.
 func (t *stackTable) lookUp(samples []session.Sample) {
 	type functions struct {
-		session.ChainFrame
-		list []session.Function
+		frame *session.Frame
+		list  []session.Function
 	}
 	var found []functions
 	for i := range samples {
@@ -69,20 +69,20 @@ func (t *stackTable) lookUp(samples []session.Sample) {
 		for f := range t.framesOf(&samples[i]) {
 			if _, ok := t.known[f]; !ok {
 				t.known[f] = nil
-				found = append(found, functions{ChainFrame: f})
+				found = append(found, functions{frame: f})
 			}
 		}
 	}
-	parallel.Do(len(found), func(i int) { found[i].list = found[i].Functions(!t.options.NoInline) })
+	parallel.Do(len(found), func(i int) { found[i].list = found[i].frame.Functions(!t.options.NoInline) })
 	for _, f := range found {
-		t.known[f.ChainFrame] = t.add(f.ChainFrame, f.list)
+		t.known[f.frame] = t.add(f.frame, f.list)
 	}
 }
 
 // add returns the indexes of a frame's functions, innermost first.
-func (t *stackTable) add(f session.ChainFrame, list []session.Function) (ids []int32) {
-	of := Frame{DSO: f.Frame.DSO(), Kind: kinds[f.Frame.Kind()]}
-	if m := f.Frame.Map; m != nil && !m.DSO.BuildID.IsZero() {
+func (t *stackTable) add(f *session.Frame, list []session.Function) (ids []int32) {
+	of := Frame{DSO: f.DSO(), Kind: kinds[f.Kind()]}
+	if m := f.Map; m != nil && !m.DSO.BuildID.IsZero() {
 		of.BuildID = m.DSO.BuildID.String()
 	}
 	if len(list) == 0 {

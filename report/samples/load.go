@@ -38,7 +38,7 @@ type Loader struct {
 	frames     map[Frame]int32
 	nodes      map[Node]int32
 	chains     []chain // by stack
-	chainFrame map[session.ChainFrame][]int32
+	chainFrame map[*session.Frame][]int32
 }
 
 // maxGroups is how many combinations of fields' values a Table has. Samples with others have no group.
@@ -59,7 +59,7 @@ type threadKey struct {
 func (l *Loader) init() {
 	l.events, l.threads, l.groups = map[string]uint16{}, map[Thread]int32{}, map[string]int32{}
 	l.dsos, l.functions, l.frames = map[string]int32{}, map[Function]int32{}, map[Frame]int32{}
-	l.nodes, l.chainFrame = map[Node]int32{}, map[session.ChainFrame][]int32{}
+	l.nodes, l.chainFrame = map[Node]int32{}, map[*session.Frame][]int32{}
 	l.table.Nodes = []Node{{Parent: -1, Frame: -1}}
 }
 
@@ -221,7 +221,7 @@ func (in *input) group(s *session.Sample) int32 {
 // memory can be freed, except with Exact.
 func (l *Loader) Settle() {
 	l.settle()
-	l.chainFrame = map[session.ChainFrame][]int32{}
+	l.chainFrame = map[*session.Frame][]int32{}
 }
 
 // Table returns the samples that were read so far. It looks up the names of new frames on all CPUs. Later calls of Add
@@ -249,7 +249,7 @@ func (l *Loader) settle() {
 
 // frameFunctions is a frame of the recording with its functions.
 type frameFunctions struct {
-	session.ChainFrame
+	frame     *session.Frame
 	functions []session.Function
 }
 
@@ -260,21 +260,21 @@ func (l *Loader) lookUp(chains []chain) {
 		for f := range l.framesOf(&chains[i]) {
 			if _, ok := l.chainFrame[f]; !ok {
 				l.chainFrame[f] = nil
-				list = append(list, frameFunctions{ChainFrame: f})
+				list = append(list, frameFunctions{frame: f})
 			}
 		}
 	}
-	parallel.Do(len(list), func(i int) { list[i].functions = list[i].Functions(!l.NoInline) })
+	parallel.Do(len(list), func(i int) { list[i].functions = list[i].frame.Functions(!l.NoInline) })
 	for _, f := range list {
-		l.chainFrame[f.ChainFrame] = l.newFrames(f)
+		l.chainFrame[f.frame] = l.newFrames(f.frame, f.functions)
 	}
 }
 
 // framesOf yields the frames of a chain, innermost first.
-func (l *Loader) framesOf(c *chain) func(yield func(session.ChainFrame) bool) {
-	return func(yield func(session.ChainFrame) bool) {
+func (l *Loader) framesOf(c *chain) func(yield func(*session.Frame) bool) {
+	return func(yield func(*session.Frame) bool) {
 		if c.leaf != nil {
-			yield(session.ChainFrame{Frame: c.leaf, Caller: c.Called})
+			yield(c.leaf)
 			return
 		}
 		cut := c.Chain
@@ -282,8 +282,7 @@ func (l *Loader) framesOf(c *chain) func(yield func(session.ChainFrame) bool) {
 			cut = cut.Cut(l.MaxStack)
 		}
 		for i := range cut.Len() {
-			f, caller := cut.Frame(i)
-			if !yield(session.ChainFrame{Frame: f, Caller: caller}) {
+			if !yield(cut.Frame(i)) {
 				return
 			}
 		}
@@ -291,21 +290,21 @@ func (l *Loader) framesOf(c *chain) func(yield func(session.ChainFrame) bool) {
 }
 
 // newFrames returns the indexes in Table.Frames of a frame's functions, innermost first.
-func (l *Loader) newFrames(f frameFunctions) (ids []int32) {
-	at := Function{DSO: l.dso(f.Frame), Kernel: f.Frame.Kernel}
-	if l.Exact && f.Frame.Sym() == nil {
-		return []int32{l.address(at, f.Frame, f.Frame.IP)}
+func (l *Loader) newFrames(f *session.Frame, functions []session.Function) (ids []int32) {
+	at := Function{DSO: l.dso(f), Kernel: f.Kernel}
+	if l.Exact && f.Sym() == nil {
+		return []int32{l.address(at, f, f.IP)}
 	}
-	for _, fn := range f.functions {
+	for _, fn := range functions {
 		at.Name = fn.Name
 		frame := Frame{File: fn.File, Line: int32(fn.Line), Start: int32(fn.Start), Inlined: fn.Inlined}
-		if sym := f.Frame.Sym(); l.Exact {
+		if sym := f.Sym(); l.Exact {
 			if at.Start, at.Inlined = sym.Start, fn.Inlined; !fn.Inlined {
 				at.Name = sym.Name
 			}
-			frame.Off, frame.Return = f.Frame.Off(), f.Caller
+			frame.Off, frame.Return = f.Off(), f.Return
 		}
-		frame.Function = l.function(at, f.Frame)
+		frame.Function = l.function(at, f)
 		ids = append(ids, intern.Index(l.frames, &l.table.Frames, frame))
 	}
 	if len(ids) > 0 {
@@ -362,8 +361,8 @@ func (l *Loader) dso(f *session.Frame) int32 {
 func (l *Loader) node(c *chain) int32 {
 	var frames []int32 // innermost first
 	for f := range l.framesOf(c) {
-		if l.Exact && len(frames) == 0 && f.Frame.Sym() == nil {
-			frames = append(frames, l.leaf(f.Frame))
+		if l.Exact && len(frames) == 0 && f.Sym() == nil {
+			frames = append(frames, l.leaf(f))
 			if c.leaf != nil {
 				continue
 			}

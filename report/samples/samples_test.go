@@ -52,13 +52,13 @@ func naive(t *testing.T, path string) (self, total map[string]uint64) {
 	_, err := s.Walk(session.WalkOptions{Names: true}, func(b *session.Batch) error {
 		for i := range b.Samples {
 			s, seen, innermost := &b.Samples[i], map[string]bool{}, true
-			count := func(f session.ChainFrame) {
+			count := func(f *session.Frame) {
 				names := []string{}
 				for _, fn := range f.Functions(true) {
 					names = append(names, fn.Name)
 				}
 				if len(names) == 0 {
-					names = append(names, "["+f.Frame.Map.DSO.ShortName()+"]")
+					names = append(names, "["+f.Map.DSO.ShortName()+"]")
 				}
 				for _, name := range names {
 					if innermost {
@@ -71,11 +71,11 @@ func naive(t *testing.T, path string) (self, total map[string]uint64) {
 				}
 			}
 			for j := range s.Chain.Len() {
-				f, caller := s.Chain.Frame(j)
-				count(session.ChainFrame{Frame: f, Caller: caller})
+				f := s.Chain.Frame(j)
+				count(f)
 			}
 			if s.Chain.Len() == 0 {
-				count(session.ChainFrame{Frame: s.Leaf})
+				count(s.Leaf)
 			}
 		}
 		b.Release()

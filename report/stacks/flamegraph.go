@@ -69,7 +69,7 @@ type flames struct {
 	names   map[nameOf]int32
 	lines   map[string]int32
 	paths   map[string]string // of DSOs: what equal ones of several recordings have in common
-	frames  map[session.ChainFrame][]flameFunction
+	frames  map[*session.Frame][]flameFunction
 }
 
 // nameOf distinguishes functions: indices in Names and DSOs, and the kind.
@@ -106,7 +106,7 @@ type flameEvent struct {
 // flames makes the trees of all events.
 func (c *Set) flames() *flames {
 	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{},
-		lines: map[string]int32{}, frames: map[session.ChainFrame][]flameFunction{}}
+		lines: map[string]int32{}, frames: map[*session.Frame][]flameFunction{}}
 	if c.differs() {
 		p.paths = session.SharedPaths(slices.Concat(c.dsos.base, c.dsos.others),
 			session.Renamed(c.dsos.base, c.dsos.others))
@@ -231,7 +231,7 @@ func (t *flameTree) child(parent, function int32) int32 {
 type flameFunction struct{ id, line int32 }
 
 // functionsOf returns the functions of a frame, outermost first.
-func (p *flames) functionsOf(f session.ChainFrame, inline bool) []flameFunction {
+func (p *flames) functionsOf(f *session.Frame, inline bool) []flameFunction {
 	list, ok := p.frames[f]
 	if !ok {
 		list = p.newFunctionsOf(f, inline)
@@ -240,9 +240,8 @@ func (p *flames) functionsOf(f session.ChainFrame, inline bool) []flameFunction 
 	return list
 }
 
-func (p *flames) newFunctionsOf(c session.ChainFrame, inline bool) (list []flameFunction) {
-	f := c.Frame
-	for _, fn := range slices.Backward(c.Functions(inline)) {
+func (p *flames) newFunctionsOf(f *session.Frame, inline bool) (list []flameFunction) {
+	for _, fn := range slices.Backward(f.Functions(inline)) {
 		kind := int32(flameUser)
 		switch {
 		case fn.Inlined:
@@ -259,7 +258,7 @@ func (p *flames) newFunctionsOf(c session.ChainFrame, inline bool) (list []flame
 		list = append(list, flameFunction{p.function(fn.Name, p.dso(f), kind), line})
 	}
 	if list == nil {
-		list = []flameFunction{{p.function(c.Label(), p.dso(f), flameUnknown), -1}}
+		list = []flameFunction{{p.function(f.Label(), p.dso(f), flameUnknown), -1}}
 	}
 	return list
 }

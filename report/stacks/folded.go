@@ -65,12 +65,12 @@ type folder struct {
 
 	names   []string // none has a semicolon
 	numbers map[string]int32
-	known   [2][]frameNames // by Frame.ID: of sampled instructions, of callers
+	known   []frameNames // by Frame.ID
 	lines   []foldedLine
 	index   intern.Table // of lines
 	parts   []int32      // the numbers of all lines' names
 	line    []int32      // the current line
-	stack   []session.ChainFrame
+	stack   []*session.Frame
 }
 
 // frameNames are the numbers of a frame's names. Frames of several recordings may have the same ID.
@@ -245,23 +245,19 @@ func (c *folder) append(text string) {
 }
 
 // appendFrame appends the names of a frame's functions.
-func (c *folder) appendFrame(f session.ChainFrame, comm string) {
-	if comm == "java" || f.Frame.ID < 0 { // java's names have a form of their own
+func (c *folder) appendFrame(f *session.Frame, comm string) {
+	if comm == "java" || f.ID < 0 { // java's names have a form of their own
 		c.append(c.text(f, comm == "java"))
 		return
 	}
-	known := &c.known[0]
-	if f.Caller {
-		known = &c.known[1]
+	if f.ID >= len(c.known) {
+		c.known = append(c.known, make([]frameNames, 1+f.ID-len(c.known))...)
 	}
-	if f.Frame.ID >= len(*known) {
-		*known = append(*known, make([]frameNames, 1+f.Frame.ID-len(*known))...)
-	}
-	k := &(*known)[f.Frame.ID]
-	if k.frame != f.Frame {
+	k := &c.known[f.ID]
+	if k.frame != f {
 		start := len(c.line)
 		c.append(c.text(f, false))
-		*k = frameNames{f.Frame, slices.Clone(c.line[start:])}
+		*k = frameNames{f, slices.Clone(c.line[start:])}
 		return
 	}
 	c.line = append(c.line, k.numbers...)
@@ -288,8 +284,8 @@ func (c *folder) thread(t *tally) string {
 }
 
 // text returns the names of the frame's functions, joined by semicolons.
-func (c *folder) text(at session.ChainFrame, java bool) string {
-	f, mark := at.Frame, ""
+func (c *folder) text(f *session.Frame, java bool) string {
+	mark := ""
 	switch module := f.DSO(); {
 	case f.Kind() == session.KindRuntime:
 		mark = c.jitMark()
@@ -304,14 +300,14 @@ func (c *folder) text(at session.ChainFrame, java bool) string {
 	}
 	symbol := f.Symbol()
 	if symbol == "[unknown]" && !c.Addrs {
-		symbol = cmp.Or(at.StartName(), symbol)
+		symbol = cmp.Or(f.StartName(), symbol)
 	}
 	own := foldedFrame(symbol, f.DSO(), unnamed, mark, java)
 	if !c.Inline {
 		return own
 	}
 	names := []string{own}
-	for _, fn := range slices.Backward(at.Functions(true)) {
+	for _, fn := range slices.Backward(f.Functions(true)) {
 		if fn.Inlined {
 			names = append(names, foldedFrame(fn.Name, f.DSO(), unnamed, mark, java))
 		}

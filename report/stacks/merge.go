@@ -73,7 +73,7 @@ func (e *stackEvent) addTotals(of *stackEvent) {
 
 func (m *Merger) add(t *tally, events []int32) {
 	t.event, t.chain = events[t.event], m.pool.Chain(t.chain)
-	t.leaf = m.pool.Frame(session.ChainFrame{Frame: t.leaf, Caller: t.chain.Called})
+	t.leaf = m.pool.Frame(t.leaf)
 	t.tallyKey.chain, t.group, t.fields = t.chain.Key(), m.group(t.group), m.group(t.fields)
 	if known := m.fieldGroups[t.event]; t.fields != &noFields && len(known) >= maxGroups && !known[t.fields.ID] {
 		m.unlabeled[t.event] += t.samples

@@ -152,7 +152,7 @@ type otlpBatch struct {
 	strings    otlpTable[string, string]
 	functions  otlpTable[functionKey, *otlp.Function]
 	mappings   otlpTable[otlpMappingKey, *otlp.Mapping]
-	locations  otlpTable[session.ChainFrame, *otlp.Location]
+	locations  otlpTable[*session.Frame, *otlp.Location]
 	stacks     otlpTable[string, *otlp.Stack] // by the bytes of their locations
 	attributes otlpTable[otlpAttributeKey, *otlp.KeyValueAndUnit]
 	resources  []*otlpResource
@@ -180,7 +180,7 @@ func newOTLPBatch(c *Set) *otlpBatch {
 	b := &otlpBatch{Set: c, strings: newOTLPTable[string](""), size: 1024, // the resource
 		functions:  newOTLPTable[functionKey](&otlp.Function{}),
 		mappings:   newOTLPTable[otlpMappingKey](&otlp.Mapping{}),
-		locations:  newOTLPTable[session.ChainFrame](&otlp.Location{}),
+		locations:  newOTLPTable[*session.Frame](&otlp.Location{}),
 		stacks:     newOTLPTable[string](&otlp.Stack{}),
 		attributes: newOTLPTable[otlpAttributeKey](&otlp.KeyValueAndUnit{})}
 	b.strings.index[""] = 0
@@ -314,13 +314,13 @@ func (b *otlpBatch) stack(t *tally) int32 {
 }
 
 // location returns the index of a frame. Addresses of callers lie within the call instruction, as in Pprof.
-func (b *otlpBatch) location(f session.ChainFrame) int32 {
+func (b *otlpBatch) location(f *session.Frame) int32 {
 	return b.locations.of(f, func() *otlp.Location {
-		l := &otlp.Location{Address: f.Frame.IP, MappingIndex: b.mapping(f.Frame)}
-		if f.Caller {
+		l := &otlp.Location{Address: f.IP, MappingIndex: b.mapping(f)}
+		if f.Return {
 			l.Address--
 		}
-		if kind := frameType(f.Frame); kind != "" {
+		if kind := frameType(f); kind != "" {
 			l.AttributeIndices = []int32{b.attribute(otlpAttributeKey{key: "profile.frame.type", text: kind})}
 		}
 		for _, fn := range f.Functions(!b.NoInline) {

@@ -28,7 +28,7 @@ func (c *Set) Pprof(w io.Writer) error {
 		return ErrNoSamples
 	}
 	p := profiler{Set: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{},
-		locations: map[session.ChainFrame]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
+		locations: map[*session.Frame]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
 	p.describe()
 	c.lookAhead()
 	for i := range c.tallies {
@@ -49,7 +49,7 @@ type profiler struct {
 	index     map[int32]int // of events in SampleType
 	mappings  map[*session.Map]*profile.Mapping
 	weights   []uint64 // samples with a frame in the mapping, by its index
-	locations map[session.ChainFrame]*profile.Location
+	locations map[*session.Frame]*profile.Location
 	functions map[functionKey]*profile.Function
 }
 
@@ -156,13 +156,13 @@ func label(s *profile.Sample, values []by.Value) {
 
 // location returns the location of a frame. pprof's addresses of callers lie
 // within the call instruction, not after it.
-func (p *profiler) location(f session.ChainFrame) *profile.Location {
+func (p *profiler) location(f *session.Frame) *profile.Location {
 	l := p.locations[f]
 	if l != nil {
 		return l
 	}
-	l = &profile.Location{ID: uint64(len(p.Location) + 1), Address: f.Frame.IP, Mapping: p.mapping(f.Frame)}
-	if f.Caller {
+	l = &profile.Location{ID: uint64(len(p.Location) + 1), Address: f.IP, Mapping: p.mapping(f)}
+	if f.Return {
 		l.Address--
 	}
 	p.locations[f] = l

@@ -10,14 +10,14 @@ import (
 // stackOf yields the frames of a stack, innermost first: up to MaxStack frames of
 // the callchain, or without one the sampled frame. The stack of a waker comes before that of the wait, as if the wait
 // had called it: a flame graph shows who woke each waiting stack.
-func (c *Set) stackOf(t *tally) iter.Seq[session.ChainFrame] {
-	return func(yield func(session.ChainFrame) bool) {
+func (c *Set) stackOf(t *tally) iter.Seq[*session.Frame] {
+	return func(yield func(*session.Frame) bool) {
 		if by := t.waker; by != nil {
 			var leaf *session.Frame
 			if by.Chain.Len() == 0 {
 				leaf = by.Leaf
 			}
-			if !frames(c.MaxStack, by.Chain, leaf, yield) || !yield(session.ChainFrame{Frame: c.wokenBy(by.Comm)}) {
+			if !frames(c.MaxStack, by.Chain, leaf, yield) || !yield(c.wokenBy(by.Comm)) {
 				return
 			}
 		}
@@ -26,14 +26,13 @@ func (c *Set) stackOf(t *tally) iter.Seq[session.ChainFrame] {
 }
 
 // frames yields the frames of a callchain, maxStack at most, or leaf if it is not nil. It returns false if yield did.
-func frames(maxStack int, chain session.Chain, leaf *session.Frame, yield func(session.ChainFrame) bool) bool {
+func frames(maxStack int, chain session.Chain, leaf *session.Frame, yield func(*session.Frame) bool) bool {
 	if leaf != nil {
-		return yield(session.ChainFrame{Frame: leaf, Caller: chain.Called})
+		return yield(leaf)
 	}
 	chain = chain.Cut(maxStack)
 	for i := range chain.Len() {
-		f, caller := chain.Frame(i)
-		if !yield(session.ChainFrame{Frame: f, Caller: caller}) {
+		if !yield(chain.Frame(i)) {
 			return false
 		}
 	}
@@ -57,8 +56,8 @@ func (c *Set) lookAhead() {
 }
 
 // allFrames yields the frames of all stacks, some several times.
-func allFrames(c *Set) iter.Seq[session.ChainFrame] {
-	return func(yield func(session.ChainFrame) bool) {
+func allFrames(c *Set) iter.Seq[*session.Frame] {
+	return func(yield func(*session.Frame) bool) {
 		for i := range c.tallies {
 			for f := range c.stackOf(&c.tallies[i]) {
 				if !yield(f) {

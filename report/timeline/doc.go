@@ -39,8 +39,8 @@ type Options struct {
 }
 
 // lookUp looks up the functions of frames that seen does not have, on all CPUs.
-func lookUp[T any](o Options, samples []session.Sample, seen map[session.ChainFrame]T) {
-	session.LookUpCalls(func(yield func(session.ChainFrame) bool) {
+func lookUp[T any](o Options, samples []session.Sample, seen map[*session.Frame]T) {
+	session.LookUpCalls(func(yield func(*session.Frame) bool) {
 		for i := range samples {
 			for f := range samples[i].Stack(o.MaxStack) {
 				if _, ok := seen[f]; !ok && !yield(f) {

@@ -28,7 +28,7 @@ type jsonWriter struct {
 
 	fields *fieldReader // of the current recording, as the next ones
 	events []jsonEvent
-	frames map[session.ChainFrame][]byte // their objects
+	frames map[*session.Frame][]byte // their objects
 	comms  map[string][]byte
 	origin []byte // members of each sample
 	line   []byte // reused
@@ -37,7 +37,7 @@ type jsonWriter struct {
 // Add implements Writer.
 func (j *jsonWriter) Add(s *session.Session) (format.Skipped, error) {
 	j.fields, j.events = newFieldReader(s), nil
-	j.frames, j.comms = map[session.ChainFrame][]byte{}, map[string][]byte{}
+	j.frames, j.comms = map[*session.Frame][]byte{}, map[string][]byte{}
 	j.origin = nil
 	for _, key := range session.OriginKeys {
 		if j.Origins {
@@ -120,7 +120,7 @@ func (j *jsonWriter) comm(name string) []byte {
 }
 
 // frame returns the objects of a frame's functions.
-func (j *jsonWriter) frame(f session.ChainFrame) []byte {
+func (j *jsonWriter) frame(f *session.Frame) []byte {
 	b, ok := j.frames[f]
 	if ok {
 		return b
@@ -135,9 +135,9 @@ func (j *jsonWriter) frame(f session.ChainFrame) []byte {
 		Kernel   bool   `json:"kernel,omitempty"`
 		IP       string `json:"ip"`
 	}
-	of := object{Kernel: f.Frame.Kernel, IP: "0x" + strconv.FormatUint(f.Frame.IP, 16)}
-	if m := f.Frame.Map; m != nil {
-		of.DSO = f.Frame.DSO()
+	of := object{Kernel: f.Kernel, IP: "0x" + strconv.FormatUint(f.IP, 16)}
+	if m := f.Map; m != nil {
+		of.DSO = f.DSO()
 		if id := m.DSO.BuildID; !id.IsZero() {
 			of.BuildID = id.String()
 		}
@@ -153,7 +153,7 @@ func (j *jsonWriter) frame(f session.ChainFrame) []byte {
 		}
 		b = append(b, encoded(of)...)
 	}
-	if f.Frame.ID >= 0 { // others are not shared
+	if f.ID >= 0 { // others are not shared
 		j.frames[f] = b
 	}
 	return b

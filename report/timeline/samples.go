@@ -48,7 +48,7 @@ type set struct {
 
 	functionIDs map[function]int32
 	mappingIDs  map[*session.Map]int32
-	known       map[session.ChainFrame][]int32 // indexes of a frame's functions in frames, outermost first
+	known       map[*session.Frame][]int32 // indexes of a frame's functions in frames, outermost first
 	stackIDs    map[session.StackKey]int32
 
 	text []byte // reused
@@ -120,7 +120,7 @@ type mapping struct {
 
 func newSet(f *fileFormat, w io.Writer, o Options) *set {
 	return &set{Options: o, format: f, out: w, threads: map[threadEvent]*thread{}, functionIDs: map[function]int32{},
-		mappingIDs: map[*session.Map]int32{}, known: map[session.ChainFrame][]int32{},
+		mappingIDs: map[*session.Map]int32{}, known: map[*session.Frame][]int32{},
 		stackIDs: map[session.StackKey]int32{}}
 }
 
@@ -212,23 +212,23 @@ func (p *set) stack(s *session.Sample) int32 {
 }
 
 // framesOf returns the indexes of a frame's functions in set.frames, innermost first.
-func (p *set) framesOf(f session.ChainFrame) []int32 {
+func (p *set) framesOf(f *session.Frame) []int32 {
 	ids, ok := p.known[f]
 	if ok {
 		return ids
 	}
-	at := frame{mapping: p.mapping(f.Frame.Map), addr: f.Frame.MapOff()}
-	if f.Caller && at.addr > 0 {
+	at := frame{mapping: p.mapping(f.Map), addr: f.MapOff()}
+	if f.Return && at.addr > 0 {
 		at.addr-- // in the call
 	}
-	if sym := f.Frame.Sym(); sym != nil {
+	if sym := f.Sym(); sym != nil {
 		at.start = sym.Start
 	}
-	if m := f.Frame.Map; m != nil && f.Frame.Kernel {
+	if m := f.Map; m != nil && f.Kernel {
 		at.addr -= min(at.addr, m.Start)
 		at.start -= min(at.start, m.Start)
 	}
-	own := function{dso: f.Frame.DSO(), kind: f.Frame.Kind()}
+	own := function{dso: f.DSO(), kind: f.Kind()}
 	list := f.Functions(!p.NoInline)
 	if len(list) == 0 {
 		list = []session.Function{{Name: f.Label()}}

@@ -87,16 +87,16 @@ func (k *Selection) matches(f *format.File, s *session.Sample) bool {
 		return true
 	}
 	for i := range s.Chain.Len() {
-		frame, caller := s.Chain.Frame(i)
-		if hasFunction(session.ChainFrame{Frame: frame, Caller: caller}, k.Function) {
+		frame := s.Chain.Frame(i)
+		if hasFunction(frame, k.Function) {
 			return true
 		}
 	}
-	return s.Chain.Len() == 0 && hasFunction(session.ChainFrame{Frame: s.Leaf}, k.Function)
+	return s.Chain.Len() == 0 && hasFunction(s.Leaf, k.Function)
 }
 
 // hasFunction reports whether a frame is of a function, or has an inlined one of this name.
-func hasFunction(f session.ChainFrame, name string) bool {
+func hasFunction(f *session.Frame, name string) bool {
 	return slices.ContainsFunc(f.Functions(true), func(fn session.Function) bool { return fn.Name == name })
 }
 
