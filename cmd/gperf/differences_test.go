@@ -29,6 +29,8 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 	{"callers of functions that do not return", "their names; in the text of `script` and `report` for recordings " +
 		"that perf made, as perf", "the function at the return address, which may be the next one",
 		"TestScenarioCallerThatDies"},
+	{"C functions whose names are mangled types, such as `f` and `i`", "their names, as perf 6.1",
+		"`float`, `int`", "TestScenarioCallerThatDies"},
 	{"source lines of callers", "the line of the call", "the line of the next instruction", "TestRecordSrcline"},
 	{"probe arguments: floating-point numbers in memory", "numbers", "their bits", "TestScenarioValuesOfCXX"},
 	{"probe arguments: strings of C++, Rust and Go", "up to their length", "not supported", "TestScenarioValuesOfGo"},

@@ -20,6 +20,10 @@ func TestScenarioCallerThatDies(t *testing.T) {
 		program, dir := p.Path(t), t.TempDir()
 		mustRecord(t, dir, "-g", "-e", "uprobe:"+program+":die", program)
 		file := filepath.Join(dir, "perf.data")
+		if text, _ := gperf(t, "script", "-F", "ip,sym", "-i", file); !strings.Contains(text, " f\n") ||
+			strings.Contains(text, "float") {
+			t.Errorf("%s: the function f is not shown as f:\n%.300s", flags, text)
+		}
 		for _, args := range []string{"script -F ip,sym", "report --stdio --no-children", "report --format csv",
 			"report --format folded", "report --format json", "report --format flamegraph -o -"} {
 			words := strings.Fields(args)

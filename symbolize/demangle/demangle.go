@@ -27,9 +27,8 @@ func Name(name string) string {
 	return name
 }
 
-// demangleCXX demangles as the C++ ABI's __cxa_demangle does. perf passes every
-// name to it, and it treats a name that is not mangled as a mangled type: a C
-// function called f is shown as "float", one called v as "void".
+// demangleCXX demangles names of C++. Other names are those of C: perf 7.3.4 treats them as mangled types, and shows a C
+// function called f as "float", one called i as "int".
 func demangleCXX(name string) (string, bool) {
 	if strings.HasPrefix(name, "_Z") {
 		return demangleItanium(name)
@@ -37,23 +36,7 @@ func demangleCXX(name string) (string, bool) {
 	if isGlobalCtor(name) {
 		return demangleGlobalCtor(name)
 	}
-	if !maybeType(name) {
-		return "", false
-	}
-	const typeinfo, shownTypeinfo = "_ZTI", "typeinfo for "
-	if s, ok := demangleItanium(typeinfo + name); ok {
-		return strings.CutPrefix(s, shownTypeinfo)
-	}
 	return "", false
-}
-
-// maybeType rejects most names that are not mangled types: a lower-case letter is a complete type, except r
-// (restrict) and u (a vendor's type), and a suffix begins with a dot or an at sign.
-func maybeType(name string) bool {
-	if name == "" || name[0] == '_' || strings.ContainsAny(name, ".@") {
-		return false
-	}
-	return len(name) == 1 || !isLower(name[0]) || name[0] == 'r' || name[0] == 'u'
 }
 
 // emptyPack marks an empty template argument pack while a name is printed.

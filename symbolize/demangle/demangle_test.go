@@ -39,13 +39,10 @@ func TestName(t *testing.T) {
 		{"_Z1fI1AENSt9enable_ifIXntsr3stdE9is_same_vIT_iEEvE4typeEv", "std::enable_if<!(std::is_same_v<A, int>), void>::type f<A>()"},
 
 		// C functions whose names are also mangled types.
-		{"f", "float"},
-		{"v", "void"},
-		{"i", "int"},
-		{"Pc", "char*"},
-		{"PKc", "char const*"},
-		{"Si", "std::istream"},
-		{"s.0", "s.0"},
+		{"f", "f"},
+		{"w", "w"},
+		{"Pc", "Pc"},
+		{"Si", "Si"},
 		{"fd", "fd"},
 		{"read", "read"},
 		{"foo.cold", "foo.cold"},

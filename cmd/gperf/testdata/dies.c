@@ -9,6 +9,7 @@ static jmp_buf back;
 separate _Noreturn void die(void) { count++; longjmp(back, 1); }
 separate void fails_first(int n) { if (n >= 0) die(); count++; }
 separate void fails_second(int n) { if (n >= 0) die(); count += 2; }
+separate void f(int n) { if (n >= 0) die(); count += 4; }
 separate void never_called(int n) { if (n >= 0) die(); count += 3; }
 
 int main(int argc, char **argv)
@@ -18,6 +19,8 @@ int main(int argc, char **argv)
 			fails_first(i);
 		else if (!setjmp(back))
 			fails_second(i);
+		else if (!setjmp(back))
+			f(i); /* the name is that of a mangled type */
 	if (argc > 1)
 		never_called(argc);
 	return 0;
