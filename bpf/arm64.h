@@ -30,6 +30,7 @@ struct pt_regs___kernel {
 
 /* Registers by DWARF number; pc, which has none, is last. */
 enum { FP = 29, LR = 30, SP = 31, IP = 32, NUM_REGS = 33 };
+enum { GO_G = 28 }; /* the register of Go's g */
 enum { PHP_OPLINE = 28 }; /* the register that PHP keeps its instruction in (Zend/zend_execute.c) */
 
 /* is_scratch reports whether functions need not preserve a register: x0 to x17. */
@@ -82,7 +83,7 @@ static inline_always __u64 thread_data(struct task_struct *task) { return read_f
 #define THREAD_MODULES 0
 
 /* goroutine returns the address of Go's struct g, if the program is a Go program. */
-static inline_always __u64 goroutine(__u64 *regs, __u64 tls) { return regs[28]; }
+static inline_always __u64 goroutine(__u64 *regs, __u64 tls) { return regs[GO_G]; }
 
 /*
  * code_mask returns the bits of user-space addresses. The others of a return address may

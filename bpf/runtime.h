@@ -45,15 +45,6 @@ static inline_always int read_object(struct walk *w, __u64 addr, __u64 size)
 
 #define MAX_TLS_OFFSET 0x10000000 /* a descriptor's offset: larger numbers are addresses */
 
-/* read_user reads a word of the process, 0 if it cannot be read. */
-static inline_always __u64 read_user(__u64 addr)
-{
-	__u64 v = 0;
-
-	bpf_probe_read_user(&v, sizeof(v), (void *)addr);
-	return v;
-}
-
 /* thread_variable returns the address of a variable of the current thread in glibc's modules; w->tls must be set. */
 static inline_always __u64 thread_variable(struct walk *w, struct thread_variable *v)
 {

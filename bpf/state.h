@@ -156,6 +156,7 @@ struct walk {
 	__u64 lr;              /* its link register: 0 if unknown, or if the machine has none */
 	__u64 code_mask;       /* bits of an ip */
 	__u64 ra_at;           /* address that ip was read from */
+	__u64 goroutine;       /* of Go: for CFA_GOROUTINE, its struct g */
 	struct caller next;    /* for reach */
 	__u64 start, end;      /* the mapping of the previous frame */
 	__u64 bias;
@@ -248,6 +249,15 @@ static inline_always struct walk *take_walk(__u32 *slot)
 }
 
 static inline_always void leave_walk(struct walk *w) { __sync_fetch_and_add(&w->users, -1); }
+
+/* read_user reads a word of the process, 0 if it cannot be read. */
+static inline_always __u64 read_user(__u64 addr)
+{
+	__u64 v = 0;
+
+	bpf_probe_read_user(&v, sizeof(v), (void *)addr);
+	return v;
+}
 
 /* look reads the stack from addr on into the window, up to the page's end at most. */
 static inline_always int look(struct walk *w, __u64 addr)

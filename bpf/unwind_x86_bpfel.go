@@ -174,14 +174,15 @@ type unwindWalk struct {
 		Sp     uint64
 		Ss     uint64
 	}
-	Compat   uint64
-	Ip       uint64
-	Sp       uint64
-	Fp       uint64
-	Lr       uint64
-	CodeMask uint64
-	RaAt     uint64
-	Next     struct {
+	Compat    uint64
+	Ip        uint64
+	Sp        uint64
+	Fp        uint64
+	Lr        uint64
+	CodeMask  uint64
+	RaAt      uint64
+	Goroutine uint64
+	Next      struct {
 		_    structs.HostLayout
 		Ip   uint64
 		RaAt uint64

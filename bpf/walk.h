@@ -9,6 +9,7 @@
 #include "code.h"
 #include "copy.h"
 #include "functions.h"
+#include "golang.h"
 #include "hotspot.h"
 #include "table.h"
 
@@ -32,6 +33,7 @@ static inline_always int signal_frame(struct walk *w)
 static inline_always int find_cfa(struct walk *w, struct rule *r, __u64 *cfa)
 {
 	__u64 v;
+	int end;
 
 	switch (r->cfa) {
 	case CFA_RSP:
@@ -59,6 +61,12 @@ static inline_always int find_cfa(struct walk *w, struct rule *r, __u64 *cfa)
 			return END_UNSUPPORTED;
 		*cfa = v + r->cfa_off;
 		return read_stack(w, &v, *cfa + r->ra_off, 1) || !called(v) ? END_UNSUPPORTED : END_NONE;
+	case CFA_GOROUTINE:
+		end = find_goroutine(w, r->cfa_off2);
+		if (end)
+			return end;
+		*cfa = read_user(w->goroutine + GO_SCHED_SP) + r->cfa_off;
+		return END_NONE;
 	case CFA_NONE:
 		return END_NO_RULE;
 	}
@@ -104,10 +112,16 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 		if (reg(w, r->fp_off, &fp))
 			return END_UNSUPPORTED;
 		break;
+	case FP_GOROUTINE:
+		fp = read_user(w->goroutine + r->fp_off);
+		break;
 	default:
 		fp = 0;
 	}
-	if (r->ra != RA_REG) {
+	if (r->ra == RA_GOROUTINE) {
+		w->ip = read_user(w->goroutine + GO_SCHED_PC);
+		w->ra_at = 0;
+	} else if (r->ra != RA_REG) {
 		w->ra_at = (r->ra == RA_AT_CFA ? cfa : r->ra == RA_AT_SP ? w->sp : w->fp) + r->ra_off;
 		if (read_stack(w, &w->ip, w->ra_at, 1))
 			return END_UNREADABLE;
@@ -124,6 +138,8 @@ out:
 	}
 	w->sp = cfa;
 	forget(w);
+	if (LR >= 0 && r->ra == RA_GOROUTINE)
+		w->lr = read_user(w->goroutine + r->fp_off - GO_LR_BEFORE_BP);
 	w->returned = !(r->flags & FLAG_SIGNAL);
 	return END_NONE;
 }

@@ -22,6 +22,7 @@ struct bpf_perf_event_data {
 
 /* Registers by DWARF number. There is no link register. */
 enum { LR = -1, FP = 6, SP = 7, IP = 16, NUM_REGS = 17 };
+enum { GO_G = 14 }; /* the register of Go's g */
 enum { PHP_OPLINE = 15 }; /* the register that PHP keeps its instruction in (Zend/zend_execute.c) */
 
 /* is_scratch reports whether functions need not preserve a register: all but rbx, rbp, rsp, and r12 to r15. */

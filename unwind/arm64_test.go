@@ -128,7 +128,7 @@ func TestGoARM64(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a program: not in short mode")
 	}
-	im := goDrops(t, "arm64")
+	im := goDrops(t, "arm64", "")
 	table, err := Build(im)
 	if err != nil {
 		t.Fatal(err)

@@ -146,26 +146,33 @@ func (f *CFI) addGo(b *tableBuilder, m *machine) bool {
 	if f.abi == &arm64ABI {
 		return b.addGoARM64(m, f.goFrames)
 	}
-	return b.addGoX86(m)
+	return b.addGoX86(m, &f.goCode)
 }
 
-// addGoX86 adds the rows of a function of x86-64. Its CFI describes the CFA but not rbp. A function that calls others
-// has a frame pointer: after the check of the stack's size it starts with "push rbp; mov rsp, rbp". Only rbp is right
-// in functions that switch stacks (systemstack, cgo). So rows use rbp after the mov, and rsp before it and after the
+// addGoX86 adds the rows of a function of x86-64. Its CFI describes the CFA but not rbp. A function with a frame saves
+// rbp next to the return address. Functions that write sp, to switch stacks, keep rbp: after the check of the stack's
+// size they start with "push rbp; mov rsp, rbp". So their rows use rbp after the mov, and rsp before it and after the
 // final pop.
-func (b *tableBuilder) addGoX86(m *machine) bool {
+func (b *tableBuilder) addGoX86(m *machine, code *goCode) bool {
 	const movLen = 3
 	pushed := ruleFP
 	pushed.CFA = CFARSP
 	entry := false // in the previous row, rbp is the caller's
+	switches := code.any || inRanges(code.switches, m.loc)
+	flags := FlagConvention
+	if inRanges(code.injected, m.loc) {
+		flags |= FlagSignal
+	}
 	for m.next() {
 		r, start := m.rule(), m.start
 		ofGo := r.CFA == CFARSP && r.RA == RAAtCFA && r.FP == FPSame && !m.bad
 		switch {
 		case !ofGo:
 			entry = false
-		case r.CFAOff == 8:
-			entry, r.Flags = true, FlagConvention
+		case r.CFAOff <= 8:
+			entry, r.Flags = true, flags
+		case !switches:
+			r.FP, r.FPOff, r.Flags = FPAtCFA, -16, flags
 		case r.CFAOff == 16 && entry:
 			start = min(start+movLen, m.end)
 			if !b.addRow(m.start, start, pushed) {

@@ -12,6 +12,7 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/dwarf"
+	"gperf/internal/gotable"
 )
 
 // CFI is the call frame information of a DSO: its CIEs and FDEs, by address. It may be used from several goroutines.
@@ -21,13 +22,14 @@ type CFI struct {
 	Damaged uint32 // number of corrupt CIEs and FDEs, which are skipped
 	Outside uint32 // number of FDEs that cover no executable code
 
-	abi   *abi
-	goFP  bool // from Go's compiler: the code keeps frame pointers
-	secs  []section
-	cies  []cie
-	fdes  []fde     // by address, without overlaps
-	code  []codeSeg // executable segments by address
-	known []known   // code with known frames, by address
+	abi    *abi
+	goFP   bool // from Go's compiler: the code keeps frame pointers
+	secs   []section
+	cies   []cie
+	fdes   []fde     // by address, without overlaps
+	code   []codeSeg // executable segments by address
+	known  []known   // code with known frames, by address
+	goCode goCode
 	// goFrames are the addresses in arm64 code of Go at which x29 points to the frame, for tables: see goFramesOf.
 	goFrames []uint64
 }
@@ -91,12 +93,33 @@ func readCFI(im *dso.Image) (*CFI, error) {
 	}
 	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, abi: a, goFP: im.GoTable() != nil, secs: secs,
 		code: codeOf(im), known: conventions(im)}
+	if f.goFP {
+		f.readGo(im)
+	}
+	slices.SortStableFunc(f.known, compareKnown)
 	f.known = slices.DeleteFunc(f.known, func(k known) bool {
 		_, ok := f.within(k.start, k.end)
 		return !ok
 	})
 	f.parse()
 	return f, nil
+}
+
+// readGo adds what a Go program's table of functions says.
+func (f *CFI) readGo(im *dso.Image) {
+	t, err := gotable.Open(im)
+	if err != nil {
+		t = nil // that of another version of Go: frame pointers are enough for most code
+	}
+	f.goCode = findGoCode(im, t)
+	f.known = append(f.known, f.goCode.known...)
+	if t == nil {
+		return
+	}
+	if !slices.ContainsFunc(f.secs, func(s section) bool { return s.eh }) {
+		f.secs = nil // without C's code, .debug_frame says less than the table
+	}
+	f.secs = append(f.secs, goFrames(t, im.Machine)) // the last of equal ones counts: see order
 }
 
 // hasSigreturn reports whether arm64's signal handlers return to this code: the rule for that is needed even if there

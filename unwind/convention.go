@@ -2,9 +2,7 @@ package unwind
 
 import (
 	"bytes"
-	"cmp"
 	"debug/elf"
-	"slices"
 
 	"gperf/internal/dso"
 	"gperf/internal/dwarf"
@@ -24,9 +22,7 @@ var ruleEntry = Rule{CFA: CFARSP, RA: RAUndefined, Flags: FlagConvention}
 //   - The code at the entry point has no caller, and often no FDE. In files that infer cannot read, its size is
 //     unknown.
 //   - A procedure linkage table pushes at most two words. GNU ld writes an FDE for it on x86-64, LLVM's lld does not.
-//   - Go's crosscall2 and the code to which Go's signal handlers return: see goCode.
 //   - The code to which arm64's signal handlers return: see arm64Sigreturn.
-//   - Go's outermost functions: see goTopFrames.
 //
 // FDEs of compilers other than Go's take precedence.
 func conventions(im *dso.Image) []known {
@@ -46,13 +42,6 @@ func conventions(im *dso.Image) []known {
 			k = append(k, x86PLT(im, s)...)
 		}
 	}
-	if s := im.Section(".text"); s != nil && im.GoTable() != nil {
-		if im.Machine == elf.EM_X86_64 {
-			k = append(k, goCode(im, s)...)
-		}
-		k = append(k, goTopFrames(im)...)
-	}
-	slices.SortFunc(k, func(a, b known) int { return cmp.Compare(a.start, b.start) })
 	return k
 }
 
@@ -68,53 +57,6 @@ func x86PLT(im *dso.Image, s *elf.Section) (k []known) {
 		}
 		if s.Size > 16 {
 			k = append(k, known{s.Addr + 16, end, pltRule(im, s), false})
-		}
-	}
-	return k
-}
-
-// Code of Go for which neither frame pointers nor the CFI are right. goCode finds it by its bytes.
-var (
-	// crosscall2, which C calls to call Go, has two frame pointers: that of an ordinary frame and, in this frame, that
-	// of the registers that it saves for C (the macro PUSH_REGS_HOST_TO_ABI0 of runtime/cgo). The inner one points to
-	// the outer one, but no return address follows.
-	crosscall2Begin = []byte{
-		0x55,             // push %rbp
-		0x48, 0x89, 0xe5, // mov %rsp, %rbp
-		0x48, 0x83, 0xec, 0x30, // sub $0x30, %rsp
-		0x48, 0x89, 0x6c, 0x24, 0x28, // mov %rbp, 0x28(%rsp)
-		0x48, 0x8d, 0x6c, 0x24, 0x28, // lea 0x28(%rsp), %rbp
-	}
-	crosscall2End  = []byte{0x48, 0x8b, 0x6c, 0x24, 0x28} // mov 0x28(%rsp), %rbp
-	ruleCrosscall2 = Rule{CFA: CFADerefRBP, CFAOff2: 16, RAOff: -8, FP: FPAtCFA, FPOff: -16, Flags: FlagConvention}
-
-	// sigreturn__sigaction, to which signal handlers return.
-	sigreturn = []byte{
-		0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, // mov $15, %rax
-		0x0f, 0x05, // syscall
-		0xcd, 0x03, // int $3
-	}
-)
-
-// goCode finds this code in a section, which it reads in chunks.
-func goCode(im *dso.Image, s *elf.Section) (k []known) {
-	const piece, overlap = 4 << 20, 256
-	size := min(s.FileSize, maxSection)
-	for off := uint64(0); off < size && len(k) < 2; off += piece {
-		b, err := im.Bytes(s.Offset+off, min(piece+overlap, size-off))
-		if err != nil {
-			return k
-		}
-		at := s.Addr + off
-		if i := bytes.Index(b, crosscall2Begin); i >= 0 && i < piece {
-			i += len(crosscall2Begin)
-			if n := bytes.Index(b[i:min(i+overlap, len(b))], crosscall2End); n >= 0 {
-				k = append(k, known{at + uint64(i), at + uint64(i+n), ruleCrosscall2, true})
-			}
-		}
-		if i := bytes.Index(b, sigreturn); i > 0 && i < piece {
-			// A return address is looked up one byte before: include that byte, because nothing calls this code.
-			k = append(k, known{at + uint64(i) - 1, at + uint64(i+len(sigreturn)), ruleSignal, true})
 		}
 	}
 	return k
@@ -149,31 +91,6 @@ func (f *CFI) startContext(im *dso.Image) []known {
 		return []known{{e.start - 1, e.end, ruleEntry, true}}
 	}
 	return nil
-}
-
-// goOutermost are the functions without a caller: those that Go's assembly marks TOPFRAME, except sigtramp, whose
-// caller is the interrupted function; and crosscall1 of runtime/cgo, at which Go's part of a thread starts.
-var goOutermost = []string{"runtime.goexit", "runtime.mstart", "runtime.rt0_go", "crosscall1"}
-
-// goSwitches is a function that calls on another stack, g0's, while its CFI describes its caller's stack. On g0's stack
-// only the frame pointer shows the end of the stack.
-const goSwitches = "runtime.morestack"
-
-// goTopFrames finds these functions by their symbols. With their own FDEs, a walk would continue into old stack
-// contents above them: goexit is the return address of a goroutine's first function, but no function called it.
-func goTopFrames(im *dso.Image) (k []known) {
-	functions(im, func(s *symbol) {
-		if s.typ != elf.STT_FUNC || s.size == 0 {
-			return
-		}
-		switch name := string(bytes.TrimSuffix(s.name, []byte(".abi0"))); {
-		case name == goSwitches:
-			k = append(k, known{s.value, s.value + s.size, ruleFP, true})
-		case slices.Contains(goOutermost, name):
-			k = append(k, known{s.value, s.value + s.size, ruleEntry, true})
-		}
-	})
-	return k
 }
 
 // symbol is a symbol of an ELF file.

@@ -51,11 +51,16 @@
 //	                 ucontext at sp, with ip at sp+168, or arm64's siginfo at sp and ucontext at sp+128;
 //	                 RA and FP are unused
 //
+//	CFAGoroutine     cfa = sched.sp + CFAOff, of the goroutine of Go's thread: the register of Go's g has a g, its
+//	                 g.m the thread, and the word at CFAOff2 of that the goroutine. If there is none, the thread
+//	                 runs Go's scheduler, and this is the end of the stack
+//
 //	RAUndefined      the end of the stack: this is the outermost frame; CFA is unused
 //	RAAtCFA          ip = *(cfa + RAOff), nearly always -8
 //	RAReg            ip = register RAOff, such as the link register; known as with CFAReg
 //	RAAtSP           ip = *(sp + RAOff), the callee's sp
 //	RAAtFP           ip = *(fp + RAOff)
+//	RAGoroutine      ip = sched.pc of the goroutine; on arm64, its sched.lr is the link register
 //
 //	FPSame           fp is unchanged
 //	FPAtCFA          fp = *(cfa + FPOff)
@@ -63,6 +68,7 @@
 //	FPAtSP           fp = *(sp + FPOff), the callee's sp
 //	FPUndefined      fp is lost
 //	FPReg            fp = register FPOff; known as with CFAReg
+//	FPGoroutine      fp = sched.bp of the goroutine, at FPOff of its g
 //
 //	sp = cfa
 //

@@ -11,11 +11,11 @@ import (
 	"gperf/internal/dso"
 )
 
-// goDrops returns a Go program for a machine.
-func goDrops(t *testing.T, goarch string) *dso.Image {
+// goDrops returns a Go program for a machine, linked with these flags.
+func goDrops(t *testing.T, goarch, ldflags string) *dso.Image {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "drops")
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", exe, "../internal/testutil/drops")
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags="+ldflags, "-o", exe, "../internal/testutil/drops")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+goarch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Skipf("go cannot build: %v\n%s", err, out)
@@ -28,14 +28,9 @@ func goDrops(t *testing.T, goarch string) *dso.Image {
 	return im
 }
 
-// Go's outermost functions have no caller, whatever their CFI says; and where
-// morestack calls on another stack, the frame pointer decides.
-func TestGoOutermost(t *testing.T) {
-	im := goDrops(t, "amd64")
-	table, err := Build(im)
-	if err != nil {
-		t.Fatal(err)
-	}
+// goSymbols returns the symbols of a Go program's functions by name.
+func goSymbols(t *testing.T, im *dso.Image) map[string]elf.Symbol {
+	t.Helper()
 	f, err := elf.Open(im.Path)
 	if err != nil {
 		t.Fatal(err)
@@ -45,23 +40,74 @@ func TestGoOutermost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]Rule{"runtime.goexit": ruleEntry, "runtime.mstart": ruleEntry, "runtime.rt0_go": ruleEntry,
-		"runtime.morestack": ruleFP}
+	list := map[string]elf.Symbol{}
 	for _, s := range symbols {
-		name := strings.TrimSuffix(s.Name, ".abi0")
-		rule, ok := want[name]
-		if !ok {
-			continue
+		list[strings.TrimSuffix(s.Name, ".abi0")] = s
+	}
+	return list
+}
+
+// Go's outermost functions have no caller, whatever their CFI says; and where functions change to another stack, the
+// goroutine's registers or the frame pointer decide.
+func TestGoOutermost(t *testing.T) {
+	for _, goarch := range []string{"amd64", "arm64"} {
+		im := goDrops(t, goarch, "")
+		table, err := Build(im)
+		if err != nil {
+			t.Fatal(err)
 		}
-		delete(want, name)
-		for at := s.Value; at < s.Value+s.Size; at++ {
-			if r := table.Lookup(at); r != rule {
-				t.Errorf("%s+%d: %v, want %v", s.Name, at-s.Value, r, rule)
-				break
+		symbols := goSymbols(t, im)
+		grows := Rule{CFA: CFAGoroutine, CFAOff2: goCurg, RA: RAGoroutine, FP: FPGoroutine, FPOff: goBP,
+			Flags: FlagConvention}
+		last := uint64(4) // the last instruction that surely runs is a call of abort, after newstack's
+		for name, want := range map[string]Rule{"runtime.goexit": ruleEntry, "runtime.mstart": ruleEntry,
+			"runtime.rt0_go": ruleEntry, "runtime.morestack": grows, "runtime.mcall": ruleEntry,
+			"gogo": ruleUnsupported} {
+			s, ok := symbols[name]
+			if !ok {
+				t.Errorf("%s: no %s", goarch, name)
+				continue
+			}
+			if got := table.Lookup(s.Value + s.Size - last); got != want {
+				t.Errorf("%s: %s: %v, want %v", goarch, name, got, want)
+			}
+			if got := table.Lookup(s.Value); got == want != (want == ruleEntry && name != "runtime.mcall") {
+				t.Errorf("%s: at the start of %s: %v", goarch, name, got)
 			}
 		}
+		if got := table.Lookup(symbols["runtime.asyncPreempt"].Value); goarch == "amd64" && got.Flags&FlagSignal == 0 {
+			t.Errorf("asyncPreempt: %v: its caller has not called it", got)
+		}
 	}
-	if len(want) > 0 {
-		t.Errorf("functions that the program does not have: %v", want)
+}
+
+// A program without DWARF has the same rules: its table of functions has what .debug_frame has.
+func TestGoWithoutDWARF(t *testing.T) {
+	for _, goarch := range []string{"amd64", "arm64"} {
+		with := goDrops(t, goarch, "")
+		a, err := Build(with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, flags := range []string{"-w", "-s -w"} {
+			b, err := Build(goDrops(t, goarch, flags))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, wrong := 0, 0
+			for _, s := range goSymbols(t, with) {
+				for at := s.Value; elf.ST_TYPE(s.Info) == elf.STT_FUNC && at < s.Value+s.Size; at++ {
+					if n++; a.Lookup(at) != b.Lookup(at) {
+						if wrong++; wrong < 5 {
+							t.Errorf("%s, %s: %s+%d: %v, want %v", goarch, flags, s.Name, at-s.Value, b.Lookup(at),
+								a.Lookup(at))
+						}
+					}
+				}
+			}
+			if n < 100_000 || wrong > 0 {
+				t.Errorf("%s, %s: %d of %d addresses have other rules", goarch, flags, wrong, n)
+			}
+		}
 	}
 }

@@ -24,6 +24,7 @@ type abi struct {
 	fp, sp  int
 	ip      int    // in a walk; where the machine's ip has no DWARF number, an additional one
 	lr      int    // link register: holds a function's return address until the function saves it; -1: none
+	g       int    // holds the address of Go's g, in Go's code
 	general int    // the general registers and sp are those below this number
 	saved   uint64 // bits of the registers that functions preserve
 	below   uint64 // bytes that a frame uses below sp: Go's arm64 code saves x29 there
@@ -38,11 +39,11 @@ type abi struct {
 // struct siginfo of 128 bytes precedes it; the registers x0 to x30, sp and pc follow 184 bytes of it.
 // User-space addresses of arm64 with more than 48 bits are rare.
 var (
-	x86ABI = abi{columns: x86Regs, ra: x86RIP, fp: x86RBP, sp: x86RSP, ip: x86RIP, lr: -1, general: x86RIP,
+	x86ABI = abi{columns: x86Regs, ra: x86RIP, fp: x86RBP, sp: x86RSP, ip: x86RIP, lr: -1, g: 14, general: x86RIP,
 		saved: 1<<3 | 1<<x86RBP | 0xf<<12, // rbx, rbp, r12 to r15
 		name:  x86Name, ipMask: ^uint64(0),
 		context: 40, contextRegs: []int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16}}
-	arm64ABI = abi{columns: arm64Regs, ra: arm64LR, fp: arm64FP, sp: arm64SP, ip: arm64PC, lr: arm64LR,
+	arm64ABI = abi{columns: arm64Regs, ra: arm64LR, fp: arm64FP, sp: arm64SP, ip: arm64PC, lr: arm64LR, g: 28,
 		general: arm64PC, saved: 0xfff << 18, // x18 to x29
 		below: 16, name: arm64Name, ipMask: 1<<48 - 1,
 		context: 128 + 184, contextRegs: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19,

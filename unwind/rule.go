@@ -15,6 +15,7 @@ const (
 	CFAReg                    // register CFAOff2 + CFAOff
 	CFASignal                 // the frame that rt_sigreturn restores
 	CFAUnsupported            // an entry that a rule cannot express
+	CFAGoroutine              // sp of the goroutine that Go's thread runs + CFAOff
 	numCFA
 )
 
@@ -27,6 +28,7 @@ const (
 	RAReg                 // in register RAOff
 	RAAtSP                // *(sp + RAOff), the callee's sp
 	RAAtFP                // *(fp + RAOff)
+	RAGoroutine           // ip of the goroutine, with CFAGoroutine
 	numRA
 )
 
@@ -40,6 +42,7 @@ const (
 	FPAtSP                // *(sp + FPOff), the callee's sp
 	FPUndefined           // lost
 	FPReg                 // in register FPOff
+	FPGoroutine           // frame pointer of the goroutine, with CFAGoroutine
 	numFP
 )
 
@@ -113,6 +116,8 @@ func (r Rule) String() string {
 		cfa = fmt.Sprintf("plt(%d)%+d", r.CFAOff2, r.CFAOff)
 	case CFAReg:
 		cfa = fmt.Sprintf("%s%+d", x86Name(int(r.CFAOff2)), r.CFAOff)
+	case CFAGoroutine:
+		cfa = fmt.Sprintf("g%+d", r.CFAOff)
 	}
 	switch r.RA {
 	case RAUndefined:
@@ -125,6 +130,8 @@ func (r Rule) String() string {
 		ra = fmt.Sprintf("*(rsp%+d)", r.RAOff)
 	case RAAtFP:
 		ra = fmt.Sprintf("*(rbp%+d)", r.RAOff)
+	case RAGoroutine:
+		ra = "g"
 	}
 	switch r.FP {
 	case FPSame:
@@ -139,6 +146,8 @@ func (r Rule) String() string {
 		fp = "u"
 	case FPReg:
 		fp = x86Name(int(r.FPOff))
+	case FPGoroutine:
+		fp = "g"
 	}
 	s := "cfa=" + cfa + " ra=" + ra + " fp=" + fp
 	if r.Flags&FlagSignal != 0 {

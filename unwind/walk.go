@@ -237,7 +237,8 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	if r.RA == RAUndefined {
 		return stop, EndOfStack
 	}
-	var cfa uint64
+	var cfa, goroutine uint64
+	var why Reason
 	ok := true
 	switch r.CFA {
 	case CFARSP:
@@ -266,6 +267,12 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 			return retry, 0
 		}
 		cfa += uint64(r.CFAOff)
+	case CFAGoroutine:
+		if goroutine, why = w.goroutine(uint64(r.CFAOff2)); goroutine == 0 {
+			return stop, why
+		}
+		cfa, ok = w.mem.Word(goroutine + goSchedSP)
+		cfa += uint64(r.CFAOff)
 	case CFASignal:
 		return w.bySignal(sp)
 	case CFAUnsupported:
@@ -282,6 +289,8 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 		at = sp
 	case RAAtFP:
 		at = fp
+	case RAGoroutine:
+		at = goroutine + goSchedPC
 	}
 	if r.RA == RAReg {
 		if ra, ok = w.kept(r.RAOff); !ok {
@@ -305,6 +314,8 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 		fp, ok = w.mem.Word(fp + uint64(r.FPOff))
 	case FPAtSP:
 		fp, ok = w.mem.Word(sp + uint64(r.FPOff))
+	case FPGoroutine:
+		fp, ok = w.mem.Word(goroutine + uint64(r.FPOff))
 	case FPReg:
 		if fp, ok = w.kept(r.FPOff); !ok {
 			return retry, 0
@@ -320,6 +331,11 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	}
 	w.regs.setIP(w.regs.strip(ra))
 	w.regs.setSP(cfa)
+	if r.RA == RAGoroutine && w.regs.lr >= 0 {
+		if lr, ok := w.mem.Word(goroutine + uint64(r.FPOff) - 8); ok {
+			w.regs.Set(w.regs.lr, lr)
+		}
+	}
 	switch {
 	case r.Flags&FlagSignal != 0:
 		return interrupted, 0
@@ -336,6 +352,22 @@ func (w *walk) withoutFP(ip uint64) (outcome, Reason) {
 		return retry, 0
 	}
 	return w.byRow(w.m.Object, w.vaddr(ip), false)
+}
+
+// goroutine returns the address of the g of the goroutine that Go's thread runs, or 0 and the reason. A g has the
+// address of its thread, m, which begins with that of its first g, g0.
+func (w *walk) goroutine(curg uint64) (g uint64, why Reason) {
+	m, ok1 := w.mem.Word(w.last.v[w.regs.g] + goM)
+	g0, ok2 := w.mem.Word(m)
+	again, ok3 := w.mem.Word(g0 + goM)
+	g, ok4 := w.mem.Word(m + curg)
+	switch {
+	case !ok1 || !ok2 || !ok3 || !ok4:
+		return 0, Unreadable
+	case m == 0 || again != m:
+		return 0, NoRule
+	}
+	return g, EndOfStack // if it is 0, the thread runs Go's scheduler
 }
 
 // kept returns a register that rules do not track.

@@ -124,6 +124,9 @@ var house = []struct{ question, packages string }{
 		symbolize/jit
 		symbolize/demangle
 	`},
+	{"Which functions are in a Go program?", `
+		internal/gotable
+	`},
 	{"Which file is it? Where do the records go?", `
 		record/output
 		internal/dso/cache

@@ -3,15 +3,17 @@ package srcline
 import (
 	"fmt"
 	"sync"
+
+	"gperf/internal/gotable"
 )
 
 // debugInfo is the open debug information of a DSO.
 type debugInfo struct {
 	files   Files
 	code    spans
-	units   []*unit  // units with code
-	damaged int      // number of corrupt units
-	golang  *goTable // used if there is no DWARF; nil otherwise
+	units   []*unit        // units with code
+	damaged int            // number of corrupt units
+	golang  *gotable.Table // used if there is no DWARF; nil otherwise
 
 	packages packages
 	readers  sync.Pool // of *unitReader

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gperf/internal/dso"
+	"gperf/internal/gotable"
 )
 
 // lookAround looks up addresses at, before and after all ranges of units.
@@ -87,18 +88,18 @@ func FuzzStored(f *testing.F) {
 func FuzzGo(f *testing.F) {
 	for _, big := range []bool{false, true} {
 		for _, ptr := range []int{4, 8} {
-			table, tree := goProgram(big, ptr, 0x1000)
+			table, tree := goProgram(big, ptr, 0x1000, ptr == 4)
 			f.Add(table, tree, big)
 		}
 	}
 	f.Fuzz(func(t *testing.T, b, tree []byte, big bool) {
-		g, _, err := readGo(b, big)
+		g, _, err := gotable.Read(b, big)
 		if err != nil {
 			return
 		}
-		g.funcData = tree
-		for _, vaddr := range []uint64{0, g.text, g.text + 7, g.text + 8, g.text + 16, ^uint64(0)} {
-			for _, c := range g.lookup(vaddr) {
+		g.Data = tree
+		for _, vaddr := range []uint64{0, g.Text, g.Text + 7, g.Text + 8, g.Text + 16, ^uint64(0)} {
+			for _, c := range goLookup(g, vaddr) {
 				if c.Line < 0 || len(c.Function) > maxString || len(c.File) > maxString {
 					t.Errorf("%#x: line %d, names of %d and %d bytes", vaddr, c.Line, len(c.Function), len(c.File))
 				}

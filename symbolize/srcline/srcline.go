@@ -18,6 +18,7 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/dso/cache"
+	"gperf/internal/gotable"
 )
 
 // ErrNoLines means that the file has neither DWARF nor a Go table of lines.
@@ -59,7 +60,7 @@ type Index struct {
 
 	units  []*indexUnit
 	pieces []piece // the owner of a unit's addresses is firstUnit - the unit's number
-	golang *goTable
+	golang *gotable.Table
 
 	mu      sync.Mutex // guards the following fields
 	strings stringTable
@@ -144,7 +145,7 @@ func (x *Index) Problem() error {
 // last. If only the line is known, the result is one frame without a Function. It returns nil if nothing is known.
 func (x *Index) Lookup(vaddr uint64) []InlineFrame {
 	if x.golang != nil {
-		return x.golang.lookup(vaddr)
+		return goLookup(x.golang, vaddr)
 	}
 	owner := ownerOf(x.pieces, vaddr)
 	if owner < 0 {
