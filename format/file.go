@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gperf/format/listeners"
 	"gperf/format/tracepoint"
 )
 
@@ -40,7 +41,7 @@ type File struct {
 	byID   map[uint64]int // counter id → index in Attrs
 	// layouts are the attrs' sample layouts. All have the id in the same place.
 	layouts []SampleLayout
-	repair  Repair
+	repair  listeners.Repair
 }
 
 // data is a range of records: in the file itself, or in another file of the same directory.
@@ -107,8 +108,8 @@ func open(src recording) (*File, error) {
 	f.nameTracepoints()
 	for i := range f.Attrs {
 		f.layouts = append(f.layouts, NewSampleLayout(&f.Attrs[i]))
+		f.repair.Add(f.Attrs[i].SampleIDSize(), f.Attrs[i].Flags&FlagBuildID != 0)
 	}
-	f.repair = NewRepair(f.Attrs)
 	return f, nil
 }
 

@@ -2,6 +2,7 @@ package format
 
 import (
 	"encoding/hex"
+	"math/bits"
 )
 
 // Type is perf_event_header.type. Values up to 63 belong to the kernel (enum
@@ -509,13 +510,8 @@ func parseTextPoke(c *cursor, id RecordID) *TextPoke {
 
 // sampleIDSize returns the size of the sample id for sample_type st, in bytes.
 func sampleIDSize(st SampleType) int {
-	n := 0
-	for _, bit := range [...]SampleType{SampleTID, SampleTime, SampleID, SampleStreamID, SampleCPU, SampleIdentifier} {
-		if st&bit != 0 {
-			n += 8
-		}
-	}
-	return n
+	const fields = SampleTID | SampleTime | SampleID | SampleStreamID | SampleCPU | SampleIdentifier
+	return 8 * bits.OnesCount64(uint64(st&fields))
 }
 
 func parseSampleID(b []byte, order Order, st SampleType) (id RecordID) {

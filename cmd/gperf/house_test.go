@@ -141,6 +141,7 @@ var house = []struct{ question, packages string }{
 	`},
 	{"The ground: formats and structures of others", `
 		format/memaccess
+		format/listeners
 		format/rounds
 		format/tracepoint
 		format/syscalls

@@ -37,7 +37,10 @@ func loadPrograms(t *testing.T, done <-chan struct{}) (n int) {
 		}
 		copy(a.name[:], fmt.Sprintf("p%0*d", n%12, n))
 		fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_PROG_LOAD, uintptr(unsafe.Pointer(&a)), unsafe.Sizeof(a))
-		if errno != 0 {
+		switch {
+		case errno == unix.EAGAIN: // a signal interrupted the verifier
+			continue
+		case errno != 0:
 			t.Errorf("loading a BPF program: %v", errno)
 			return n
 		}

@@ -4,8 +4,6 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"gperf/format"
 )
 
 // Map maps a ring of so many pages, a power of 2, for each CPU or thread, and directs all its counters to
@@ -18,7 +16,7 @@ func (s *Set) Map(pages int, overwrite bool) (rings []*Ring, err error) {
 	}
 	type target struct{ cpu, tid int } // one of the two is -1
 	mapped := map[target]*Ring{}
-	repair := format.NewRepair(s.Attrs)
+	repair := RepairOf(s.Attrs)
 	for _, c := range s.Counters {
 		at := target{c.CPU, -1}
 		if c.CPU < 0 {

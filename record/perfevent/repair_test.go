@@ -12,7 +12,7 @@ import (
 func TestRingRepair(t *testing.T) {
 	attr := format.Attr{SampleType: format.SampleTime | format.SampleIdentifier, Flags: format.FlagSampleIDAll}
 	r := fakeRing(256)
-	r.Repair = format.NewRepair([]format.Attr{attr})
+	r.Repair = RepairOf([]format.Attr{attr})
 	var side []byte
 	tl := Tally{Layout: format.NewSampleLayout(&attr), SideBand: &side}
 	var want, out []byte
@@ -43,7 +43,7 @@ func TestRingRepairElsewhere(t *testing.T) {
 	attr := format.Attr{SampleType: format.SampleTime | format.SampleIdentifier, Flags: format.FlagSampleIDAll}
 	long := testRecord(format.TypeBPFEvent, 1, 2, 1000, 5, 5, 5)
 	r := fakeRing(256)
-	r.Repair = format.NewRepair([]format.Attr{attr})
+	r.Repair = RepairOf([]format.Attr{attr})
 	r.put(long)
 	if got := r.AppendRecord(nil, 0); !bytes.Equal(got, testRecord(format.TypeBPFEvent, 1, 2, 1000, 5)) {
 		t.Errorf("appended %x", got)

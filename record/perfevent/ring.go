@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/format/listeners"
 )
 
 // Ring is a ring buffer that the kernel fills with records, shared by all counters of a CPU.
@@ -19,7 +20,7 @@ type Ring struct {
 	// Read is the position up to which the records have been read and their space released.
 	Read uint64
 	// Repair corrects records for Repaired.
-	Repair format.Repair
+	Repair listeners.Repair
 
 	words
 	mem  []byte // one page for head and tail, then the data
@@ -97,23 +98,31 @@ func (r *Ring) Attach(fd int) error {
 	return unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.FD)
 }
 
-// Repaired returns the record at pos as it should be, if the kernel has spoiled it (format.Repair), else nil.
+// Repaired returns the record at pos as it should be, if the kernel has spoiled it (package listeners), else nil.
 // It is valid until the next call.
 func (r *Ring) Repaired(pos uint64) []byte {
 	h := r.Word(pos)
-	if !r.Repair.Concerns(format.Type(uint32(h))) {
+	if !r.Repair.Concerns(uint32(h)) {
 		return nil
 	}
 	r.fixed = r.Append(r.fixed[:0], pos, pos+h>>48)
-	raw := format.Raw{Type: format.Type(uint32(h)), Misc: format.Misc(h >> 32), Data: r.fixed[format.HeaderSize:]}
-	r.Repair.Apply(&raw, format.LittleEndian)
-	size := format.HeaderSize + len(raw.Data)
-	right := h&(1<<32-1) | uint64(raw.Misc)<<32 | uint64(size)<<48
+	misc, body := uint16(h>>32), r.fixed[format.HeaderSize:]
+	r.Repair.Apply(uint32(h), &misc, &body, binary.LittleEndian)
+	size := format.HeaderSize + len(body)
+	right := h&(1<<32-1) | uint64(misc)<<32 | uint64(size)<<48
 	if right == h {
 		return nil
 	}
 	binary.LittleEndian.PutUint64(r.fixed, right)
 	return r.fixed[:size]
+}
+
+// RepairOf returns the Repair of the records of these events.
+func RepairOf(attrs []format.Attr) (r listeners.Repair) {
+	for i := range attrs {
+		r.Add(attrs[i].SampleIDSize(), attrs[i].Flags&format.FlagBuildID != 0)
+	}
+	return r
 }
 
 // AppendRecord appends the record at pos to b, repaired.

@@ -327,7 +327,7 @@ func TestMergeRewritten(t *testing.T) {
 // A record that the kernel has made too long has its own size in the file, between others.
 func TestMergeRepairs(t *testing.T) {
 	r, head := testMerger(1<<10, 1000)
-	r.Ring.Repair = format.NewRepair([]format.Attr{{SampleType: format.SampleTime, Flags: format.FlagSampleIDAll}})
+	r.Ring.Repair = perfevent.RepairOf([]format.Attr{{SampleType: format.SampleTime, Flags: format.FlagSampleIDAll}})
 	comm := testRecord(format.TypeComm, 1, 2, 3)
 	fill(r, head, comm, testRecord(format.TypeBPFEvent, 1, 2, 1000, 8, 9), comm)
 	var j Merged

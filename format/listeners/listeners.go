@@ -1,6 +1,22 @@
-package format
+// Package listeners answers "what does the kernel do to the records that several recorders get?": a Repair undoes it.
+package listeners
 
 import "bytes"
+
+// Types and misc bits of records, see package format.
+const (
+	typeMmap2       = 10
+	typeKSymbol     = 17
+	typeBPFEvent    = 18
+	typeTextPoke    = 20
+	miscMmapBuildID = 1 << 14
+)
+
+// Order is the byte order of the records.
+type Order interface {
+	Uint16([]byte) uint16
+	Uint32([]byte) uint32
+}
 
 // Repair corrects records that the kernel spoils if several recorders listen, because it passes one
 // record on from listener to listener (kernel/events/core.c):
@@ -10,52 +26,44 @@ import "bytes"
 //   - perf_event_mmap_output leaves the bit set that says that the record has a build ID, also for
 //     listeners that did not ask for one and get device and inode.
 type Repair struct {
+	added    bool // there are events
 	idSize   int  // of the records' sample ids, in bytes
 	sized    bool // all events have this size
 	buildIDs bool // events ask for build IDs
 }
 
-// NewRepair returns the Repair of the records of these events.
-func NewRepair(attrs []Attr) Repair {
-	var r Repair
-	for i := range attrs {
-		size := sampleIDSize(NewSampleLayout(&attrs[i]).Trailer)
-		r.sized = i == 0 || r.sized && size == r.idSize
-		r.idSize = size
-		r.buildIDs = r.buildIDs || attrs[i].Flags&FlagBuildID != 0
-	}
-	return r
+// Add adds an event whose records have a sample id of so many bytes, and that may ask for build IDs.
+func (p *Repair) Add(idSize int, buildIDs bool) {
+	p.sized = !p.added || p.sized && idSize == p.idSize
+	p.added, p.idSize, p.buildIDs = true, idSize, p.buildIDs || buildIDs
 }
 
 // Concerns reports whether records of a type may need the repair.
-func (p *Repair) Concerns(t Type) bool {
-	switch t {
-	case TypeKSymbol, TypeBPFEvent, TypeTextPoke:
+func (p *Repair) Concerns(typ uint32) bool {
+	switch typ {
+	case typeKSymbol, typeBPFEvent, typeTextPoke:
 		return p.sized
-	case TypeMmap2:
+	case typeMmap2:
 		return !p.buildIDs
 	}
 	return false
 }
 
-// Apply corrects the size and misc of a record.
-func (p *Repair) Apply(r *Raw, order Order) {
-	if !p.Concerns(r.Type) {
-		return
-	}
-	if r.Type == TypeMmap2 {
-		if r.Misc&MiscMmapBuildID != 0 && hasDevice(r.Data, order) {
-			r.Misc &^= MiscMmapBuildID
+// Apply corrects the misc and the body of a record.
+func (p *Repair) Apply(typ uint32, misc *uint16, body *[]byte, order Order) {
+	switch {
+	case !p.Concerns(typ):
+	case typ != typeMmap2:
+		if size := fieldsSize(typ, *body, order); size > 0 && size+p.idSize < len(*body) {
+			*body = (*body)[:size+p.idSize]
 		}
-		return
-	}
-	if size := fieldsSize(r.Type, r.Data, order); size > 0 && size+p.idSize < len(r.Data) {
-		r.Data = r.Data[:size+p.idSize]
+	case *misc&miscMmapBuildID != 0 && hasDevice(*body, order):
+		*misc &^= miscMmapBuildID
 	}
 }
 
 // fieldsSize returns the size of a record's own fields, as they say; 0 if they do not.
-func fieldsSize(t Type, body []byte, order Order) int {
+func fieldsSize(typ uint32, body []byte, order Order) int {
 	const (
 		fixed    = 16 // KSYMBOL: address, length, type and flags. BPF_EVENT: type, flags, number and tag
 		pokeHead = 12 // TEXT_POKE: address and two lengths
@@ -63,10 +71,10 @@ func fieldsSize(t Type, body []byte, order Order) int {
 	if len(body) < fixed {
 		return 0
 	}
-	switch t {
-	case TypeBPFEvent:
+	switch typ {
+	case typeBPFEvent:
 		return fixed
-	case TypeTextPoke:
+	case typeTextPoke:
 		return roundUp(pokeHead + int(order.Uint16(body[8:])) + int(order.Uint16(body[10:])))
 	}
 	name := bytes.IndexByte(body[fixed:], 0)

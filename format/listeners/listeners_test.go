@@ -1,0 +1,93 @@
+package listeners
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"testing"
+)
+
+// A record's size follows from its fields and the sample id; what is after that is rubbish. The records are those of
+// the first, second and third listener.
+func TestRepairSize(t *testing.T) {
+	const id = 0x20
+	symbol := func(name string) []byte { return append(make([]byte, 16), name...) }
+	poke := make([]byte, 12+2*5+2)
+	poke[8], poke[10] = 5, 5
+	for _, c := range []struct {
+		name   string
+		typ    uint32
+		fields []byte
+		ids    []int // sizes of the events' sample ids
+		kept   bool  // the size is unknown: nothing is repaired
+	}{
+		{"symbol", typeKSymbol, symbol("bpf_prog_f00d\x00\x00\x00"), []int{id}, false},
+		{"symbol of 8 bytes", typeKSymbol, symbol("12345678" + strings.Repeat("\x00", 8)), []int{id, id}, false},
+		{"symbol without end", typeKSymbol, symbol("12345678"), []int{id}, true},
+		{"BPF program", typeBPFEvent, make([]byte, 16), []int{id}, false},
+		{"text", typeTextPoke, poke, []int{id}, false},
+		{"another type", 3, make([]byte, 16), []int{id}, true},
+		{"sample ids of two sizes", typeBPFEvent, make([]byte, 16), []int{id, 0}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var p Repair
+			for _, size := range c.ids {
+				p.Add(size, false)
+			}
+			misc := uint16(0)
+			right := append(bytes.Clone(c.fields), bytes.Repeat([]byte{7}, id)...)
+			for listeners := range 3 {
+				body := append(bytes.Clone(right), bytes.Repeat([]byte{9}, listeners*id)...)
+				want := right
+				if c.kept {
+					want = bytes.Clone(body)
+				}
+				if p.Apply(c.typ, &misc, &body, binary.LittleEndian); !bytes.Equal(body, want) {
+					t.Errorf("after %d other listeners: %d bytes, want %d", listeners, len(body), len(want))
+				}
+			}
+			short := right[:8]
+			if p.Apply(c.typ, &misc, &short, binary.LittleEndian); len(short) != 8 {
+				t.Errorf("a short record has %d bytes", len(short))
+			}
+		})
+	}
+}
+
+// The misc bit for build IDs is wrong where a device is, which is known if the events did not ask for build IDs.
+func TestRepairBuildIDBit(t *testing.T) {
+	device := func(major, minor uint32, ino, gen uint64) string {
+		b := binary.LittleEndian.AppendUint32(nil, major)
+		b = binary.LittleEndian.AppendUint32(b, minor)
+		b = binary.LittleEndian.AppendUint64(b, ino)
+		return string(binary.LittleEndian.AppendUint64(b, gen))
+	}
+	id := func(size byte, id string) string {
+		return string([]byte{size, 0, 0, 0}) + id + strings.Repeat("\x00", 20-len(id))
+	}
+	for _, c := range []struct {
+		name, what string
+		asked      bool
+		cleared    bool
+	}{
+		{"sda2", device(8, 2, 1<<40|5, 0), false, true},
+		{"no device", device(0, 40, 5, 1), false, true},
+		{"virtio", device(254, 1, 5, 7), false, true},
+		{"NVMe", device(259, 3, 5, 7), false, true},
+		{"build ID of 20 bytes", id(20, "\x01\x00\x00\x00bcdefghijklmnopq"), false, false},
+		{"build ID of 16 bytes", id(16, "\x01\x00\x00\x00bcdefghijkl"), false, false},
+		{"build ID of 8 bytes", id(8, "abcdefgh"), false, false},
+		{"wanted build ID", id(8, "\x01\x00\x00\x00efgh"), true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var p Repair
+			p.Add(0, c.asked)
+			data := []byte(strings.Repeat("\x01", 32) + c.what)
+			const user = 2
+			misc := uint16(user | miscMmapBuildID)
+			if p.Apply(typeMmap2, &misc, &data, binary.LittleEndian); (misc == user) != c.cleared {
+				t.Errorf("misc %#x", misc)
+			}
+		})
+	}
+}
