@@ -151,7 +151,8 @@ func TestInsertSwitched(t *testing.T) {
 	} {
 		n, p := testInterpreted(1, 2)
 		p.space.interpreter.process = switchedProcess{testProcess{0xf00}}
-		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: uint32(len(c.frames)), Interpreted: uint32(len(c.calls) / 2)}
+		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: uint32(len(c.frames))}
+		head.Interpreted = uint32(len(c.calls) / 2)
 		got := p.space.interpreter.describe(n.insert(1, 100, &head, words(append(c.frames, c.calls...)...)))
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
