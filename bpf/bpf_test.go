@@ -177,7 +177,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := u.SetProcess(1, 2, m, 0); err != nil {
+	if err := u.SetProcess(1, 2, m, 0, false); err != nil {
 		t.Error(err)
 	}
 	var p unwindProcess

@@ -72,6 +72,7 @@ struct process {
 	__u32 first, n; /* mappings, by address */
 	__u32 copies;   /* copies left to send for addresses outside all mappings */
 	__u32 runtime;  /* index in runtimes; 0: none whose functions are named */
+	__u32 stale;    /* a mapping was replaced since */
 };
 
 struct {

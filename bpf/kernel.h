@@ -124,6 +124,10 @@ struct return_instance {
 	struct return_instance *next;
 };
 
+struct vm_unmapped_area_info {
+	unsigned long length; /* in bytes */
+};
+
 struct uprobe_task {
 	struct return_instance *return_instances;
 };

@@ -69,3 +69,45 @@ int on_probe(struct pt_regs *ctx)
 	stay_on_stack(ctx);
 	return 1;
 }
+
+/* replaces reports whether memory from start to end takes the place of a mapping with a table of the process. */
+static inline_always int replaces(struct process *p, __u64 start, __u64 end)
+{
+	__u32 lo = p->first, hi = p->first + p->n; /* mappings before lo start below end, those from hi on do not */
+	struct mapping *m;
+
+	for (int i = 0; i < 17; i++) {
+		if (lo >= hi)
+			break;
+		__u32 mid = lo + (hi - lo) / 2;
+		m = bpf_map_lookup_elem(&mappings, &mid);
+		if (!m)
+			return 0;
+		if (m->start < end)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == p->first)
+		return 0;
+	lo--;
+	m = bpf_map_lookup_elem(&mappings, &lo);
+	return m && m->end > start && m->table < TABLE_HOTSPOT;
+}
+
+/*
+ * on_mmap runs when the kernel has found room for a mapping. If there was another one with code, which the process has
+ * unmapped, walks would use its table until the recorder has read the new one's record: so the recorder walks copies of
+ * the stacks until then. The kernel has no event of unmapping.
+ */
+SEC("raw_tp")
+int on_mmap(__u64 *args)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct process *p = bpf_map_lookup_elem(&processes, &tgid);
+	struct vm_unmapped_area_info *info = (void *)args[1];
+
+	if (p && !p->stale && replaces(p, args[0], args[0] + read_field(info, length)))
+		p->stale = 1;
+	return 0;
+}

@@ -108,6 +108,7 @@ type unwindProcess struct {
 	N       uint32
 	Copies  uint32
 	Runtime uint32
+	Stale   uint32
 }
 
 type unwindRowPair struct {
@@ -286,6 +287,7 @@ const (
 	unwindMapWalks         = "walks"
 	unwindProgIdentify     = "identify"
 	unwindProgOnEvent      = "on_event"
+	unwindProgOnMmap       = "on_mmap"
 	unwindProgOnProbe      = "on_probe"
 	unwindProgOnTracepoint = "on_tracepoint"
 	unwindVarCpus          = "cpus"
@@ -337,6 +339,7 @@ type unwindSpecs struct {
 type unwindProgramSpecs struct {
 	Identify     *ebpf.ProgramSpec `ebpf:"identify"`
 	OnEvent      *ebpf.ProgramSpec `ebpf:"on_event"`
+	OnMmap       *ebpf.ProgramSpec `ebpf:"on_mmap"`
 	OnProbe      *ebpf.ProgramSpec `ebpf:"on_probe"`
 	OnTracepoint *ebpf.ProgramSpec `ebpf:"on_tracepoint"`
 }
@@ -440,6 +443,7 @@ type unwindVariables struct {
 type unwindPrograms struct {
 	Identify     *ebpf.Program `ebpf:"identify"`
 	OnEvent      *ebpf.Program `ebpf:"on_event"`
+	OnMmap       *ebpf.Program `ebpf:"on_mmap"`
 	OnProbe      *ebpf.Program `ebpf:"on_probe"`
 	OnTracepoint *ebpf.Program `ebpf:"on_tracepoint"`
 }
@@ -448,6 +452,7 @@ func (p *unwindPrograms) Close() error {
 	return _UnwindClose(
 		p.Identify,
 		p.OnEvent,
+		p.OnMmap,
 		p.OnProbe,
 		p.OnTracepoint,
 	)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"gperf/internal/hotspot"
@@ -65,7 +66,11 @@ type Unwinder struct {
 	control   *control
 	copies    *array[unwindCopyRoom] // by CPU
 	serial    uint64                 // serial of the last added table
+	mmaps     link.Link              // nil if the kernel has no place to watch mappings
 }
+
+// onMmap is the program that runs before the kernel records a new mapping with code.
+const onMmap = "on_mmap"
 
 // Load loads the programs. VerifierLog returns the details of its error.
 func Load(o Options) (*Unwinder, error) {
@@ -97,6 +102,9 @@ func Load(o Options) (*Unwinder, error) {
 		u.Close()
 		return nil, err
 	}
+	// Where the kernel cannot do this, a mapping that replaces another one is known when the recorder reads its record.
+	u.mmaps, _ = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "vm_unmapped_area",
+		Program: coll.Programs[onMmap]})
 	return u, nil
 }
 
@@ -105,7 +113,7 @@ func load(o *Options) (*ebpf.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	programs := map[string]*ebpf.ProgramSpec{"identify": spec.Programs["identify"]}
+	programs := map[string]*ebpf.ProgramSpec{"identify": spec.Programs["identify"], onMmap: spec.Programs[onMmap]}
 	for _, p := range o.Programs {
 		programs[string(p)] = spec.Programs[string(p)]
 	}
@@ -173,6 +181,9 @@ func VerifierLog(err error) string {
 
 // Close unloads the programs, as soon as no event uses them any more.
 func (u *Unwinder) Close() {
+	if u.mmaps != nil {
+		u.mmaps.Close()
+	}
 	u.coll.Close()
 	u.copies.drop()
 	u.mappings.drop()
@@ -364,8 +375,10 @@ const maxAsked = 512
 
 // SetProcess sets the mappings of a process since the exec counted by exec, as in Head.Exec, and the number of its
 // runtime, 0 if it has none.
-func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings, runtime uint32) error {
-	p := unwindProcess{Exec: exec, First: m.first, N: uint32(m.n), Copies: maxAsked, Runtime: runtime}
+//
+// stale makes the programs copy stacks: mappings are about to be replaced.
+func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings, runtime uint32, stale bool) error {
+	p := unwindProcess{Exec: exec, First: m.first, N: uint32(m.n), Copies: maxAsked, Runtime: runtime, Stale: flag(stale)}
 	if err := u.processes.Put(tgid, &p); err != nil {
 		return fmt.Errorf("mappings of process %d: %w", tgid, err)
 	}

@@ -252,7 +252,7 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 	w->blob.size = 0;
 	w->unloaded = 0;
 	p = bpf_map_lookup_elem(&processes, &w->out.head.tgid);
-	if (p && p->exec == w->out.head.exec) {
+	if (p && p->exec == w->out.head.exec && !p->stale) {
 		w->first = p->first;
 		w->num_maps = p->n;
 		w->runtime = p->runtime;

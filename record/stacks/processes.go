@@ -3,6 +3,7 @@ package stacks
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"gperf/format"
 	"gperf/internal/addrspace"
@@ -161,6 +162,7 @@ func (p *tracker) mmap(proc *process, m *format.Mmap) {
 		proc.space = s
 	}
 	s.stale = true
+	proc.bpfProcess.stale = time.Time{}
 	p.touch(proc)
 	added := mapping{m.Start, m.Start + m.Len, m.Pgoff, p.file(m)}
 	switch {

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"encoding/binary"
+	"time"
 
 	"gperf/bpf"
 	"gperf/format"
@@ -9,9 +10,10 @@ import (
 
 // bpfProcess is a process as the BPF programs know it.
 type bpfProcess struct {
-	tgid, execSeq uint32 // execSeq counts the process's execs
-	registered    bool   // BPF is to walk the process
-	inBPF         bool   // BPF has an entry for tgid, maybe of an earlier exec
+	tgid, execSeq uint32    // execSeq counts the process's execs
+	registered    bool      // BPF is to walk the process
+	inBPF         bool      // BPF has an entry for tgid, maybe of an earlier exec
+	stale         time.Time // since when BPF waits for a mapping that replaces another one; zero: it does not
 }
 
 // bpfMappings is the mappings of an address space as loaded into the BPF programs.
@@ -118,8 +120,25 @@ func (g *registry) lookUp(pid int32, head *bpf.Head) *addrSpace {
 	if !p.registered || p.execSeq != head.Exec {
 		p.tgid, p.execSeq, p.registered = head.TGID, head.Exec, true
 		g.touch(p)
+	} else if head.End == bpf.EndNoProcess && !p.touched {
+		g.awaitMapping(p)
 	}
 	return p.space
+}
+
+// mapTime is how long the record of a mapping comes after the kernel has found room for it, at most: between the two, the
+// dynamic linker opens and reads a library.
+const mapTime = 20 * time.Millisecond
+
+// awaitMapping keeps BPF from walking a process, because a mapping is about to be replaced, until the record of the new
+// one has come, or does not come: memory without code has none.
+func (g *registry) awaitMapping(p *process) {
+	if p.stale.IsZero() {
+		p.stale = time.Now()
+	} else if time.Since(p.stale) > mapTime {
+		p.stale = time.Time{}
+		g.touch(p)
+	}
 }
 
 // update passes changed mappings and processes to BPF, and then frees the mappings that no
@@ -162,7 +181,7 @@ func (g *registry) publish(p *process) error {
 		}
 	}
 	p.inBPF = true
-	return g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids, p.space.interpreterNumber())
+	return g.bpf.SetProcess(p.tgid, p.execSeq, p.space.ids, p.space.interpreterNumber(), !p.stale.IsZero())
 }
 
 // load passes the mappings of an address space to BPF.
