@@ -378,7 +378,8 @@ const maxAsked = 512
 //
 // stale makes the programs copy stacks: mappings are about to be replaced.
 func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings, runtime uint32, stale bool) error {
-	p := unwindProcess{Exec: exec, First: m.first, N: uint32(m.n), Copies: maxAsked, Runtime: runtime, Stale: flag(stale)}
+	p := unwindProcess{Exec: exec, First: m.first, N: uint32(m.n), Copies: maxAsked, Runtime: runtime,
+		Stale: flag(stale)}
 	if err := u.processes.Put(tgid, &p); err != nil {
 		return fmt.Errorf("mappings of process %d: %w", tgid, err)
 	}

@@ -241,8 +241,8 @@ func (w *walk) callBefore(ip uint64) (target uint64, ok bool) {
 	return 0, false
 }
 
-// EndsWithCall reports whether 8 bytes of a machine's code end with a call. Unlike callBefore it knows the instruction's
-// length, because no word of a stack confirms that the bytes are a return address.
+// EndsWithCall reports whether 8 bytes of a machine's code end with a call. Unlike callBefore it knows the
+// instruction's length, because no word of a stack confirms that the bytes are a return address.
 func EndsWithCall(m elf.Machine, code []byte) bool {
 	if m == elf.EM_AARCH64 {
 		return isBranchLink(binary.LittleEndian.Uint32(code[4:]))

@@ -21,6 +21,7 @@ import (
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/archive/remote"
+	"gperf/internal/procfs"
 	"gperf/internal/session"
 	"gperf/symbolize"
 )
@@ -305,7 +306,7 @@ func (in *inputFlags) filter(f *format.File) (*session.Filter, error) {
 	l := &session.Filter{Comms: words(in.comms), NoGuests: !in.guests}
 	var err error
 	if in.cpus != "" {
-		if l.CPUs, err = format.ParseCPUList(in.cpus); err != nil {
+		if l.CPUs, err = procfs.ParseCPUList(in.cpus); err != nil {
 			return nil, cli.WrongUse("--cpu %s: %v", in.cpus, err)
 		}
 		if event := session.WithoutCPU(f); event != "" {

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/format"
 	"gperf/internal/procfs"
 	"gperf/record"
 )
@@ -48,7 +47,7 @@ func (f *targetFlags) apply(s *pflag.FlagSet, o *record.Options) (err error) {
 		return err
 	}
 	if f.cpus != "" {
-		if t.CPUs, err = format.ParseCPUList(f.cpus); err != nil {
+		if t.CPUs, err = procfs.ParseCPUList(f.cpus); err != nil {
 			return cli.WrongUse("-C: %v", err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/ignored"
-	"gperf/format"
+	"gperf/internal/procfs"
 	"gperf/report"
 )
 
@@ -131,7 +131,7 @@ func (o *viewFlags) applyParallelism(opts *report.Options) (err error) {
 	if o.parallelism == "" {
 		return nil
 	}
-	if opts.Filter.Parallelism, err = format.ParseCPUList(o.parallelism); err != nil {
+	if opts.Filter.Parallelism, err = procfs.ParseCPUList(o.parallelism); err != nil {
 		return cli.WrongUse("--parallelism %s: %v", o.parallelism, err)
 	}
 	if slices.Contains(opts.Filter.Parallelism, 0) {

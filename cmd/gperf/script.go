@@ -12,6 +12,7 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/ignored"
 	"gperf/format"
+	"gperf/internal/procfs"
 	"gperf/report/spans"
 	"gperf/script"
 )
@@ -226,7 +227,7 @@ func (o *scriptFlags) showRecords(opts *script.Options) (err error) {
 		}
 	}
 	if o.input.cpus != "" {
-		if opts.RecordCPUs, err = format.ParseCPUList(o.input.cpus); err != nil {
+		if opts.RecordCPUs, err = procfs.ParseCPUList(o.input.cpus); err != nil {
 			return cli.WrongUse("--cpu %s: %v", o.input.cpus, err)
 		}
 	}

@@ -117,7 +117,8 @@ func TestScenarioErrorsOfTargets(t *testing.T) {
 // TestScenarioErrorsOfSystemCalls: words that name a system call lead to its events.
 func TestScenarioErrorsOfSystemCalls(t *testing.T) {
 	needTracepoints(t)
-	for _, word := range []string{"openat", "syscalls:openat", "syscall:openat", "raw_syscalls:openat", "span:syscalls:openat",
+	for _, word := range []string{"openat", "syscalls:openat", "syscall:openat", "raw_syscalls:openat",
+		"span:syscalls:openat",
 		"sys_openat", "__x64_sys_openat"} {
 		checkWrong(t, word, []wrong{{[]string{"-e", word}, exitUsage,
 			[]string{"openat is a system call", "-e span:syscalls --filter 'id == openat'", "-e syscalls:sys_enter_openat"}}})

@@ -1,5 +1,5 @@
-// Package gotable answers "which functions does a Go program have, and what does its runtime know about their code?": it
-// reads .gopclntab, the table that also stripped programs contain for stack traces, of Go 1.18 and later. Go's
+// Package gotable answers "which functions does a Go program have, and what does its runtime know about their code?":
+// it reads .gopclntab, the table that also stripped programs contain for stack traces, of Go 1.18 and later. Go's
 // runtime/symtab.go and cmd/link/internal/ld/pcln.go define its format.
 package gotable
 

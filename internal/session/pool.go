@@ -314,7 +314,8 @@ func (p *Pool) Symbol(number uint64) (name string, offset uint64, module string,
 // Detached returns a frame with the same address and names, which keeps nothing of the session in memory. Its mapping
 // has the size that size returns.
 func (f *Frame) Detached(size func(*Frame) uint64) *Frame {
-	own := &Frame{ID: f.ID, IP: f.IP, Return: f.Return, Kernel: f.Kernel, label: f.label, pooled: &pooled{origin: f.Origin()}}
+	own := &Frame{ID: f.ID, IP: f.IP, Return: f.Return, Kernel: f.Kernel, label: f.label,
+		pooled: &pooled{origin: f.Origin()}}
 	if f.Map != nil {
 		m := &Map{Start: f.Map.Start, Pgoff: f.Map.Pgoff, DSO: f.Map.DSO}
 		m.End = m.Start + size(f)

@@ -126,8 +126,8 @@ func (g *registry) lookUp(pid int32, head *bpf.Head) *addrSpace {
 	return p.space
 }
 
-// mapTime is how long the record of a mapping comes after the kernel has found room for it, at most: between the two, the
-// dynamic linker opens and reads a library.
+// mapTime is how long the record of a mapping comes after the kernel has found room for it, at most: between the two,
+// the dynamic linker opens and reads a library.
 const mapTime = 20 * time.Millisecond
 
 // awaitMapping keeps BPF from walking a process, because a mapping is about to be replaced, until the record of the new

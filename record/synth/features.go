@@ -141,7 +141,7 @@ func cpuSections() []format.Section {
 		return nil
 	}
 	present := online
-	if p, err := format.ParseCPUList(sysfs(cpuDir, "present")); err == nil {
+	if p, err := procfs.ParseCPUList(sysfs(cpuDir, "present")); err == nil {
 		present = p
 	}
 	l := []format.Section{format.NrCPUs{Available: uint32(len(present)), Online: uint32(len(online))}.Section()}
@@ -176,7 +176,7 @@ func OnlineCPUs() ([]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list of CPUs: %w", err)
 	}
-	return format.ParseCPUList(strings.TrimSpace(string(b)))
+	return procfs.ParseCPUList(strings.TrimSpace(string(b)))
 }
 
 // addTo appends those values that are new and not the zero value.
@@ -222,7 +222,7 @@ func sysfsID(dir, name string) uint32 {
 
 func numaNodes() (l []format.NUMANode) {
 	const root = "/sys/devices/system/node"
-	ids, err := format.ParseCPUList(sysfs(root, "online"))
+	ids, err := procfs.ParseCPUList(sysfs(root, "online"))
 	if err != nil {
 		return nil
 	}
