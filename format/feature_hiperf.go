@@ -11,8 +11,7 @@ func parseHiperfFiles(c *cursor) (l []SymbolFile) {
 		s.MinVaddr, s.Offset = c.u64(), c.u64()
 		c.sizedString() // the build ID
 		for n := c.u32(); n > 0 && !c.short; n-- {
-			sym := FileSymbol{Vaddr: c.u64(), Len: c.u32(), Name: c.sizedString()}
-			s.Symbols = append(s.Symbols, sym)
+			s.Symbols = append(s.Symbols, FileSymbol{Vaddr: c.u64(), Len: c.u32(), Name: c.sizedString()})
 		}
 		if !c.short {
 			l = append(l, s)
