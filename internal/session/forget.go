@@ -31,7 +31,7 @@ func (m *machine) forget() {
 // forget empties the caches of the mappings. It reports whether there was anything to empty,
 // because threads share their mappings.
 func (ms *maps) forget() bool {
-	ms.chains, ms.foreign = chains{}, chains{}
+	ms.chains, ms.called, ms.foreign = chains{}, chains{}, chains{}
 	list := ms.list()
 	for _, mp := range list {
 		mp.frames, mp.counted = frameTable{}, 0

@@ -214,6 +214,9 @@ func (fs *frames) resolveKernel(part format.Words, hash uint64, called bool) (li
 func (fs *frames) resolveUser(s *Sample, part format.Words, hash uint64) (list []*Frame, number int32) {
 	ms := s.maps
 	frame := func(ip uint64, isReturn bool) *Frame { return fs.user(ms, ip, isReturn) }
+	if len(s.User) > 0 { // the caller of the part before, such as of the function of a span
+		return fs.resolve(&ms.called, part, hash, true, frame)
+	}
 	return fs.resolve(&ms.chains, part, hash, false, frame)
 }
 

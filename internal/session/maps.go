@@ -100,6 +100,7 @@ func isVDSO(name string) bool { return name == dso.VDSO || name == "[vdso32]" ||
 type maps struct {
 	space           addrspace.Space[*Map]
 	chains, foreign chains
+	called          chains // parts whose first address is a return address
 }
 
 func (ms *maps) find(ip uint64) *Map {

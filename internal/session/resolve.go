@@ -54,7 +54,7 @@ func (w *walk) part(s *Sample, chain format.Words, p part) {
 	fs, ips := w.frames, chain.Slice(p.start, p.end)
 	switch p.mode {
 	case format.ContextKernel:
-		s.joinKernel(fs.resolveKernel(ips, p.hash, w.called[s.Event] && len(s.Kernel) == 0))
+		s.joinKernel(fs.resolveKernel(ips, p.hash, w.called[s.Event] || len(s.Kernel) > 0))
 	case format.ContextUser, format.ContextUserDeferred:
 		s.joinUser(fs.resolveUser(s, ips, p.hash))
 	default:
