@@ -1,6 +1,8 @@
 package symbolize
 
 import (
+	"strings"
+
 	"gperf/internal/dso"
 	"gperf/unwind"
 )
@@ -38,10 +40,15 @@ func (s *Symbolizer) called(path string, id dso.BuildID, off uint64) (called, kn
 	return unwind.EndsWithCall(c.Machine, c.Bytes), true
 }
 
+// padding begins the names of the space before the kernel's functions (Linux 6.2 and later), which has no calls.
+const padding = "__pfx_"
+
 // KernelCall returns the ip that names a return address in the kernel, as UserCall does: the kernel's functions call
-// each other, so that the function at ip is the caller's only if there is none before it.
+// each other, so that the function at ip is the caller's only if there is none before it, or if an interrupt came at
+// its first instruction.
 func (s *Symbolizer) KernelCall(ip uint64) uint64 {
-	if _, _, _, why := s.kernelSymbols.symbol(ip - 1); why != Found {
+	before, _, _, why := s.kernelSymbols.symbol(ip - 1)
+	if why != Found || strings.HasPrefix(before.Name, padding) {
 		return ip
 	}
 	return ip - 1

@@ -92,27 +92,6 @@ func pprofTool(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestPprofForCompiler: the Go compiler takes calls with their weights from a profile (go build -pgo).
-func TestPprofForCompiler(t *testing.T) {
-	dir, profile := filepath.Join(root, "testdata"), filepath.Join(t.TempDir(), "default.pgo")
-	mustGperf(t, "report", "-i", filepath.Join(dir, "two.data"), "--kallsyms", filepath.Join(dir, "kallsyms"), "--symfs",
-		t.TempDir(), "--format", "pprof", "-o", profile)
-	calls := profile + ".calls"
-	if out, err := exec.Command("go", "tool", "preprofile", "-i", profile, "-o", calls).CombinedOutput(); err != nil {
-		if exec.Command("go", "tool", "-n", "preprofile").Run() != nil {
-			t.Skip("no go tool preprofile (Go 1.23 and later)")
-		}
-		t.Fatalf("%v\n%s", err, out)
-	}
-	text, err := os.ReadFile(calls)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !regexp.MustCompile(`(?m)^do_syscall_64\n.*\n\d+ [1-9]\d*$`).Match(text) {
-		t.Errorf("no call of do_syscall_64 with a weight in\n%.2000s", text)
-	}
-}
-
 // TestPprofTool: go tool pprof reads what gperf writes, with the command line's
 // words and in the browser.
 func TestPprofTool(t *testing.T) {

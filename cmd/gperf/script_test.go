@@ -181,6 +181,8 @@ func (o *oracle) alike(got, want string) (string, string) {
 			g[i], w[i] = firstWord(g[i]), firstWord(w[i])
 		case sameCXX(g[i], w[i]):
 			g[i] = w[i]
+		case strings.Contains(w[i], " [unknown] (/memfd:"): // gperf reads it from the running process
+			g[i] = w[i]
 		}
 	}
 	return strings.Join(g, "\n"), strings.Join(w, "\n")
@@ -315,7 +317,7 @@ func TestFoldedEqualsStackcollapseAlone(t *testing.T) {
 				}
 				got, _ := gperf(t, append([]string{"script", "--format", "folded", "-i", file},
 					strings.Fields(c.flags)...)...)
-				sameText(t, r.name, withoutStarts(t, got), want)
+				sameText(t, r.name, withoutStarts(t, got), withoutStarts(t, want))
 			})
 		}
 	}
@@ -324,7 +326,8 @@ func TestFoldedEqualsStackcollapseAlone(t *testing.T) {
 // startName is the name that gperf makes for a function without a symbol, where stackcollapse-perf.pl has only its DSO.
 var startName = regexp.MustCompile(`;([^;]+)\+0x[0-9a-f]+(;|_\[k\]| )`)
 
-// withoutStarts returns folded stacks with only the DSOs of functions without a symbol.
+// withoutStarts returns folded stacks with only the DSOs of functions without a symbol, and with the callers of perf's
+// text.
 func withoutStarts(t *testing.T, folded string) string {
 	t.Helper()
 	stacks := map[string]uint64{}
@@ -333,6 +336,8 @@ func withoutStarts(t *testing.T, folded string) string {
 			line = startName.ReplaceAllString(line, ";[$1]$2")
 		}
 		line = strings.ReplaceAll(line, ";[vdso]", ";[[vdso]]") // the DSO's name has brackets of its own
+		// The dynamic linker's start calls from one and returns to the other; perf's text has the latter.
+		line = strings.ReplaceAll(line, ";_dl_start_user", ";_start")
 		at := strings.LastIndexByte(line, ' ')
 		n, err := strconv.ParseUint(strings.TrimSpace(line[at+1:]), 10, 64)
 		if err != nil {

@@ -84,7 +84,8 @@ func TestUnresolvedThatMatter(t *testing.T) {
 // TestLineless: who asks for source lines learns of which files there are none.
 func TestLineless(t *testing.T) {
 	const pid = 4_000_126
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // that of the whole program has lines
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // the user's caches have the lines of the whole program
+	t.Setenv("HOME", t.TempDir())
 	r := &recorder{attrs: 1}
 	program := binary(t, dropsProgram)
 	stripped := filepath.Join(t.TempDir(), "stripped")

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gperf/internal/dso"
+	"gperf/internal/gotable"
 )
 
 // uses are the purposes of a file.
@@ -47,9 +48,27 @@ func contents(im *dso.Image, u uses, hit []Range) io.Reader {
 		}
 	}
 	if u&forCode != 0 {
-		keep = append(keep, hit...)
+		keep = append(append(keep, hit...), goSwitches(im)...)
 	}
 	return &sparse{r: im, size: size, keep: merge(keep, im.Size), table: table}
+}
+
+// goSwitches returns the code of the functions of Go's runtime that switch stacks: package unwind reads how.
+func goSwitches(im *dso.Image) (l []Range) {
+	t, err := gotable.Open(im)
+	if err != nil {
+		return nil
+	}
+	for i := range t.Len() {
+		f, ok := t.Func(i)
+		if !ok || f.Flags&gotable.SPWrite == 0 {
+			continue
+		}
+		if off, ok := im.OffOfVaddr(f.Entry); ok {
+			l = append(l, Range{off, off + f.End - f.Entry})
+		}
+	}
+	return l
 }
 
 // alwaysNeeded are sections that identify the file and its debug files.
@@ -85,7 +104,7 @@ func isNeeded(im *dso.Image, s *elf.Section, u uses) bool {
 		return u&(forCode|forDWARF) != 0
 	case isDebug:
 		return u&forDWARF != 0 && !slices.Contains(needless, debug)
-	case dso.IsGoTable(s.Name), s.Name == ".go.buildinfo":
+	case dso.IsGoTable(s.Name), s.Name == ".go.buildinfo", s.Name == ".go.module":
 		return u&(forCode|forSymbols) != 0
 	case strings.HasPrefix(s.Name, ".plt"), s.Name == ".eh_frame", s.Name == ".eh_frame_hdr", s.Name == ".dynamic":
 		return u&(forCode|forLayout) != 0

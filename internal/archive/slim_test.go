@@ -92,9 +92,11 @@ func TestSlim(t *testing.T) {
 		}
 		if c.use&forCode != 0 {
 			want := make([]byte, text.FileSize)
-			copy(want[1000:1777], whole[hit.Start:hit.End])
+			for _, r := range append(goSwitches(im), hit) {
+				copy(want[r.Start-text.Offset:], whole[r.Start:r.End])
+			}
 			if !bytes.Equal(b[text.Offset:text.Offset+text.FileSize], want) {
-				t.Errorf("use %b: .text has something else than what was hit", c.use)
+				t.Errorf("use %b: .text has something else than what was hit and what switches stacks", c.use)
 			}
 		}
 	}

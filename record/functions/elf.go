@@ -124,7 +124,7 @@ func (f *file) note() []byte {
 // symbolName returns the name of a function's symbol. Readers would decode some names, as if a compiler had encoded
 // them: "a" as "signed char", in perf 7.3. These get parentheses.
 func symbolName(name string) string {
-	if demangle.Name(name) != name {
+	if demangle.Name(name) != name || demangle.IsType(name) {
 		return name + "()"
 	}
 	return name

@@ -39,6 +39,19 @@ func demangleCXX(name string) (string, bool) {
 	return "", false
 }
 
+// IsType reports whether a name is a type as the C++ ABI encodes one: perf 7.3.4 shows the type in place of the name.
+func IsType(name string) bool {
+	if name == "" || name[0] == '_' || strings.ContainsAny(name, ".@") {
+		return false
+	}
+	// A lower-case letter is a complete type, except r (restrict) and u (a vendor's type).
+	if len(name) > 1 && isLower(name[0]) && name[0] != 'r' && name[0] != 'u' {
+		return false
+	}
+	_, ok := demangleItanium("_ZTI" + name)
+	return ok
+}
+
 // emptyPack marks an empty template argument pack while a name is printed.
 const emptyPack = "\x00"
 

@@ -112,9 +112,37 @@ func (p *Program) Path(t testing.TB) string {
 	return path
 }
 
+// ownHome gives the tests a home directory with all that is in the user's, except the build-ID cache: recordings keep
+// copies of programs there, which other tests would find.
+func ownHome() (own string, err error) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", nil // gperf has no cache then
+	}
+	entries, err := os.ReadDir(home)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	if own, err = os.MkdirTemp("", "gperf-home-"); err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		if e.Name() != ".debug" {
+			err = errors.Join(err, os.Symlink(filepath.Join(home, e.Name()), filepath.Join(own, e.Name())))
+		}
+	}
+	return own, errors.Join(err, os.Setenv("HOME", own))
+}
+
 // Run runs a package's tests, for its TestMain, and returns the exit code. If $GPERF_TEST_PROGRAMS names a
 // directory, it first builds all declared programs there, unless they exist or there is no compiler.
 func Run(m *testing.M) int {
+	home, err := ownHome()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(home)
 	if dir = os.Getenv("GPERF_TEST_PROGRAMS"); dir != "" {
 		for _, p := range declared {
 			if _, err := p.made(); err != nil && !errors.Is(err, exec.ErrNotFound) {
@@ -124,7 +152,6 @@ func Run(m *testing.M) int {
 		}
 		return m.Run()
 	}
-	var err error
 	if dir, err = os.MkdirTemp("", "gperf-programs-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
