@@ -457,7 +457,7 @@ func (p *worker) watch(bad func(i int, what string)) (last int, err error) {
 	return last, nil
 }
 
-// hangWatch tells a worker that hangs from one that has to wait for a CPU.
+// hangWatch distinguishes a worker that hangs from one that waits for a CPU.
 type hangWatch struct {
 	pid   int
 	timer *time.Timer

@@ -273,6 +273,9 @@ func printSummary(sum *record.Summary, w io.Writer) {
 		status(w, "Kept a copy of %d %s with samples (%.1f MB) in ~/.debug, as programs may change (-N keeps none)",
 			n, what, float64(sum.Kept.Bytes)/(1<<20))
 	}
+	if n := sum.Kept.TooMany; n > 0 {
+		status(w, "Kept no copy of %d more, because there were too many: run gperf archive before they change", n)
+	}
 	if sum.Closing >= slowToClose {
 		status(w, "Closing %d tracepoints in the background", sum.Closing)
 	}

@@ -15,8 +15,9 @@ import (
 
 // Kept counts the files that were stored in perf's build-ID cache.
 type Kept struct {
-	Files int
-	Bytes int64
+	Files   int
+	Bytes   int64
+	TooMany int // files that were not stored, because the recording held maxHeld others
 }
 
 const (
@@ -49,7 +50,7 @@ func (k *keeper) hold(name string, im *dso.Image) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.seen[im.BuildID()] || len(k.held) >= maxHeld {
+	if k.seen[im.BuildID()] {
 		return
 	}
 	file, err := os.Open(im.Path)
@@ -62,6 +63,11 @@ func (k *keeper) hold(name string, im *dso.Image) {
 		return
 	}
 	k.seen[im.BuildID()] = true
+	if len(k.held) >= maxHeld {
+		file.Close()
+		k.kept.TooMany++
+		return
+	}
 	k.held = append(k.held, heldFile{name, im.BuildID(), file})
 }
 

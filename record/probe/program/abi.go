@@ -7,7 +7,7 @@ import (
 	"gperf/internal/dso"
 )
 
-// abi tells the files of one program from those of others: the class separates x32 from x86-64.
+// abi distinguishes programs whose libraries differ: the class separates x32 from x86-64.
 // The zero value is any ABI.
 type abi struct {
 	machine elf.Machine

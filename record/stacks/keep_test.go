@@ -1,0 +1,36 @@
+package stacks
+
+import (
+	"os"
+	"testing"
+
+	"gperf/internal/dso"
+)
+
+// A file above the limit is counted once, and not held.
+func TestKeepTooMany(t *testing.T) {
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := dso.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	if im.BuildID().IsZero() {
+		t.Skip("this version of Go gives programs no build ID")
+	}
+	k := newKeeper()
+	k.held = make([]heldFile, maxHeld)
+	for range 2 {
+		k.hold(path, im)
+	}
+	if len(k.held) != maxHeld || k.kept.TooMany != 1 {
+		t.Errorf("%d files are held, %d are too many", len(k.held), k.kept.TooMany)
+	}
+	k = newKeeper()
+	if k.hold(path, im); len(k.held) != 1 || k.kept.TooMany != 0 {
+		t.Errorf("%d files are held, %d are too many", len(k.held), k.kept.TooMany)
+	}
+}
