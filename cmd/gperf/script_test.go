@@ -165,7 +165,8 @@ func sameText(t *testing.T, what, got, want string) {
 }
 
 // alike returns texts of gperf and perf without what perf 6.1 does not know: it finds fewer names of PLT entries
-// ("malloc@plt+0x0", ".plt+0x6"), and some wrong ones, and prints the names of C++ functions in another way.
+// ("malloc@plt+0x0", ".plt+0x6"), and some wrong ones, and prints the names of C++ functions in another way. Where a
+// call is the last instruction of a function, perf names the function after it.
 func (o *oracle) alike(got, want string) (string, string) {
 	if o.compat != "6.1" || len(got) == 0 {
 		return got, want
@@ -179,7 +180,7 @@ func (o *oracle) alike(got, want string) (string, string) {
 		case g[i] == w[i]:
 		case strings.Contains(g[i]+w[i], "plt+"):
 			g[i], w[i] = firstWord(g[i]), firstWord(w[i])
-		case sameCXX(g[i], w[i]):
+		case sameCXX(g[i], w[i]), sameCaller(g[i], w[i]):
 			g[i] = w[i]
 		case strings.Contains(w[i], " [unknown] (/memfd:"): // gperf reads it from the running process
 			g[i] = w[i]
@@ -198,6 +199,33 @@ var cxxName = regexp.MustCompile(`::|\)( const)?$`)
 func sameCXX(got, want string) bool {
 	g, w := symbolLine.FindStringSubmatch(got), symbolLine.FindStringSubmatch(want)
 	return g != nil && w != nil && g[1] == w[1] && g[3] == w[3] && cxxName.MatchString(g[2])
+}
+
+// callerLine matches a line of a stack: its address, its symbol, the offset, and the DSO.
+var callerLine = regexp.MustCompile(`^\t\s+([0-9a-f]+) (\S.*)\+(0x[0-9a-f]+) (\(.*\))$`)
+
+// sameCaller reports whether two lines of a stack are of the same address, at which perf's function begins and gperf's
+// ends.
+func sameCaller(got, want string) bool {
+	g, w := callerLine.FindStringSubmatch(got), callerLine.FindStringSubmatch(want)
+	return g != nil && w != nil && g[1] == w[1] && g[4] == w[4] && w[3] == "0x0" && g[3] != "0x0"
+}
+
+func TestSameCaller(t *testing.T) {
+	const gperf, perf = "\t           1ab78 _start+0x8 (/ld.so)", "\t           1ab78 _dl_start_user+0x0 (/ld.so)"
+	if !sameCaller(gperf, perf) {
+		t.Errorf("%q and %q are not the same caller", gperf, perf)
+	}
+	for _, other := range []string{
+		"\t           1ab79 _start+0x8 (/ld.so)", "\t           1ab78 _start+0x8 (/libc.so)", "\t           1ab78 f+0x0 (/ld.so)",
+	} {
+		if sameCaller(other, perf) {
+			t.Errorf("%q and %q are the same caller", other, perf)
+		}
+	}
+	if sameCaller(perf, gperf) {
+		t.Errorf("%q and %q are the same caller", perf, gperf)
+	}
 }
 
 func TestSameCXX(t *testing.T) {
