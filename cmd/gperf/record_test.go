@@ -429,16 +429,33 @@ func TestRecordSignals(t *testing.T) {
 // Recording processes ends with the last of them.
 func TestRecordEndsWithProcess(t *testing.T) {
 	needEvents(t)
-	sleep := exec.Command("sleep", "0.3")
+	sleep := exec.Command("sleep", "1000")
 	if err := sleep.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go sleep.Wait()
+	r := startRecord(t, t.TempDir(), nil, "-e", "cpu-clock:u", "-p", strconv.Itoa(sleep.Process.Pid))
+	for !hasEvents(r.Process.Pid) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	sleep.Process.Kill()
+	sleep.Wait()
 	start := time.Now()
-	mustRecord(t, t.TempDir(), "-e", "cpu-clock:u", "-p", strconv.Itoa(sleep.Process.Pid))
+	if err := r.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, r.errs)
+	}
 	if d := time.Since(start); d > patience(10*time.Second) {
 		t.Errorf("it took %v", d)
 	}
+}
+
+// hasEvents reports whether a process has opened perf events, or is gone.
+func hasEvents(pid int) bool {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	files, err := os.ReadDir(dir)
+	return err != nil || slices.ContainsFunc(files, func(f os.DirEntry) bool {
+		to, _ := os.Readlink(filepath.Join(dir, f.Name()))
+		return to == "anon_inode:[perf_event]"
+	})
 }
 
 // The command's exit code is record's, and an older file is kept.

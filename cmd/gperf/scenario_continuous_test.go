@@ -212,7 +212,7 @@ func TestScenarioContinuous(t *testing.T) {
 		archives, _ := filepath.Glob(filepath.Join(store, host, "*.zip"))
 		return archives
 	}
-	for end := time.Now().Add(patience(20 * time.Second)); len(pushed()) == 0; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(patience(2 * time.Minute)); len(pushed()) == 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Error("gperf push sends nothing")
 			break
