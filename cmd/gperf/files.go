@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/terminal"
 	"gperf/internal/archive"
 	"gperf/internal/dso"
@@ -21,14 +22,16 @@ type fileFlags struct {
 	sysroot    string
 	vmlinux    string
 	debuginfod string
-	force      *bool // nil means false
+	maxFetched cli.Size // of a file of debuginfod; 0: the default
+	force      *bool    // nil means false
 }
 
 func (f *fileFlags) add(s *pflag.FlagSet) {
 	s.StringVar(&f.symfs, "symfs", "", "look for ELF files only below this `directory`[,flat]")
 	s.StringVar(&f.sysroot, "sysroot", "", "look for ELF files below this `directory` first")
 	s.StringVarP(&f.vmlinux, "vmlinux", "k", "", "read the kernel from this vmlinux `file`")
-	s.StringVar(&f.debuginfod, "debuginfod", "", "fetch from `URLs` (default $DEBUGINFOD_URLS); no: none")
+	s.StringVar(&f.debuginfod, "debuginfod", "", "fetch from `URLs` (or $DEBUGINFOD_URLS); no: none")
+	s.Var(&f.maxFetched, "debuginfod-max", "fetch no larger files than this `size` (default 2G)")
 }
 
 // files locates ELF files, on this machine and on debuginfod servers.
@@ -61,6 +64,9 @@ func (f *fileFlags) open(packed *archive.Archive, path string, bar *terminal.Pro
 	}
 	if l.servers = debuginfod.New(urls); l.servers == nil {
 		return l
+	}
+	if f.maxFetched > 0 {
+		l.servers.MaxSize = int64(f.maxFetched)
 	}
 	l.Fetch, l.FetchCode = l.servers.Find, packed != nil
 	l.servers.Progress = func(p debuginfod.Progress) {

@@ -158,6 +158,7 @@ var house = []struct{ question, packages string }{
 		internal/procfs
 		internal/quantile
 		internal/suggest
+		internal/untrusted
 		internal/x86
 	`},
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"gperf/internal/untrusted"
 )
 
 // BuildIDMax is the length to which perf.data truncates a build ID, in bytes (BUILD_ID_SIZE in
@@ -56,7 +58,7 @@ func (id BuildID) Matches(other BuildID) bool { return id.b == other.b && id.n !
 // Errors of finding a file; test for them with errors.Is.
 var (
 	ErrNoFile     = errors.New("no such file")
-	ErrNotRegular = errors.New("not a regular file")
+	ErrNotRegular = untrusted.ErrNotRegular
 	ErrNotELF     = errors.New("not an ELF file")
 	ErrNoBuildID  = errors.New("no build id")
 	ErrMismatch   = errors.New("build id mismatch")

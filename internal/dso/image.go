@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
+
+	"gperf/internal/untrusted"
 )
 
 const pfX = elf.PF_X
@@ -33,18 +34,16 @@ type Image struct {
 
 // Open opens the ELF file at path. The error wraps ErrNoFile, ErrNotRegular or ErrNotELF if that is the cause.
 func Open(path string) (*Image, error) {
-	// Stat first: opening a FIFO would wait for its writer.
-	st, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	f, err := untrusted.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open %s: %w", path, ErrNoFile)
-	case err != nil:
-		return nil, fmt.Errorf("open: %w", err)
-	case !st.Mode().IsRegular():
-		return nil, fmt.Errorf("open %s: %w", path, ErrNotRegular)
 	}
-	f, err := os.Open(path)
 	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		f.Close()
 		return nil, fmt.Errorf("open: %w", err)
 	}
 	im, err := NewImage(f, st.Size(), path)

@@ -4,11 +4,13 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"gperf/internal/untrusted"
 )
 
 // isAt reports whether the file at path has the inode, and was not written after the recording.
 func (i *Inode) isAt(path string) bool {
-	f, err := os.Open(path)
+	f, err := untrusted.Open(path)
 	if err != nil {
 		return false
 	}

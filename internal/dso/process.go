@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"gperf/internal/procfs"
+	"gperf/internal/untrusted"
 )
 
 // ErrOwner means that the file belongs to neither the user nor root, so that gperf does not trust it.
-var ErrOwner = errors.New("not owned by the current user or root")
+var ErrOwner = untrusted.ErrOwner
 
 // proc is the mount point of procfs.
 const proc = "/proc"
@@ -39,24 +39,14 @@ func (l *Locator) OpenOf(pid int32, name string) (fs.File, error) {
 }
 
 func (l *Locator) openOwned(path string) (fs.File, error) {
-	st, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	file, err := untrusted.OpenOwned(path, l.Force)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open %s: %w", path, ErrNoFile)
-	case err != nil:
+	}
+	if err != nil {
 		return nil, err
-	case st.Mode()&fs.ModeSymlink != 0:
-		if st, err = os.Stat(path); err != nil {
-			return nil, err
-		}
 	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("open %s: %w", path, ErrNotRegular)
-	}
-	if sys, ok := st.Sys().(*syscall.Stat_t); ok && !l.Force && sys.Uid != 0 && int(sys.Uid) != os.Geteuid() {
-		return nil, fmt.Errorf("open %s: %w", path, ErrOwner)
-	}
-	return os.Open(path)
+	return file, nil
 }
 
 // innerPID returns a process's PID in its own PID namespace.

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"gperf/internal/untrusted"
 )
 
 // VDSO is the name under which perf records the shared object that the kernel maps into every process.
@@ -257,7 +259,7 @@ func (t *Tree) openMatching(c candidate, id BuildID) (*Image, error) {
 // OpenFile opens a file by a path that another method returned.
 func (t *Tree) OpenFile(path string) (fs.File, error) {
 	if t.files == nil {
-		return os.Open(path)
+		return untrusted.Open(path)
 	}
 	file, err := t.files.Open(pathInFS(path))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/internal/untrusted"
 	"gperf/symbolize/jit"
 	"gperf/unwind"
 )
@@ -79,12 +80,12 @@ func (f *mappedFile) isAnonymous() bool { return f.name == anonymous && f.vm == 
 
 // open opens the dump, if it is the mapped file.
 func (j *jitDump) open() (*os.File, int64, error) {
-	file, err := os.OpenFile(j.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	file, err := untrusted.Open(j.path)
 	if err != nil {
 		return nil, 0, err
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(int(file.Fd()), &st); err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Ino != j.ino) {
+	if err = unix.Fstat(int(file.Fd()), &st); err == nil && st.Ino != j.ino {
 		err = fmt.Errorf("open %s: not the mapped file", j.path)
 	}
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"gperf/internal/dso"
+	"gperf/internal/untrusted"
 )
 
 // Kept counts the files that were stored in perf's build-ID cache.
@@ -53,7 +54,7 @@ func (k *keeper) hold(name string, im *dso.Image) {
 	if k.seen[im.BuildID()] {
 		return
 	}
-	file, err := os.Open(im.Path)
+	file, err := untrusted.Open(im.Path)
 	if err != nil {
 		return // the image is the memory of a process
 	}

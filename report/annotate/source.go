@@ -1,9 +1,10 @@
 package annotate
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
+
+	"gperf/internal/untrusted"
 )
 
 // Sources maps the source paths in debug information to files.
@@ -36,12 +37,7 @@ func (a *annotator) linesOf(file string) []string {
 
 // Lines returns the lines of a source file that debug information names, or nil if it is missing.
 func (s *Sources) Lines(file string) []string {
-	path := s.path(file)
-	st, err := os.Stat(path)
-	if err != nil || !st.Mode().IsRegular() || st.Size() > maxSource {
-		return nil
-	}
-	text, err := os.ReadFile(path)
+	text, err := untrusted.ReadFile(s.path(file), maxSource)
 	if err != nil {
 		return nil
 	}

@@ -27,6 +27,10 @@ func (s *Server) servePprof(w http.ResponseWriter, r *http.Request, name string)
 		http.Redirect(w, r, "/"+s.Token+"/pprof/flamegraph", http.StatusFound)
 		return
 	}
+	if name := path.Base(path.Clean(name)); name == "saveconfig" || name == "deleteconfig" {
+		http.Error(w, "pprof's settings are files of the user: pages do not change them", http.StatusForbidden)
+		return
+	}
 	s.mu.Lock()
 	if s.pprof == nil {
 		h, err := pprofHandler(s.table)

@@ -174,6 +174,11 @@ func TestPprof(t *testing.T) {
 	if _, body := get(t, url+"pprof/top", ""); !strings.Contains(body, "fib") {
 		t.Error("pprof/top does not have fib")
 	}
+	for _, name := range []string{"saveconfig?config=x", "deleteconfig?config=x", "./x/../saveconfig?config=x"} {
+		if answer, _ := get(t, url+"pprof/"+name, ""); answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: %d", name, answer.StatusCode)
+		}
+	}
 	if answer, _ := get(t, url+"pprof/", ""); answer.StatusCode != http.StatusFound {
 		t.Errorf("pprof/: %d", answer.StatusCode)
 	}

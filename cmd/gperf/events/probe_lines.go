@@ -3,10 +3,10 @@ package events
 import (
 	"bufio"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/internal/untrusted"
 	"gperf/record/probe"
 )
 
@@ -47,7 +47,7 @@ func (f *probeFlags) showLines() error {
 	if err != nil {
 		return err
 	}
-	source, err := os.Open(filepath.Join(f.where.Source, l.Path))
+	source, err := untrusted.Open(filepath.Join(f.where.Source, l.Path))
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"unsafe"
 
 	"gperf/internal/dso"
+	"gperf/internal/untrusted"
 )
 
 // Dir is a directory with one file per build ID. Goroutines and processes may use it at
@@ -93,7 +94,7 @@ func (d *Dir) open(path string) (fs.File, error) {
 	if d.Open != nil {
 		return d.Open(path)
 	}
-	return os.Open(path)
+	return untrusted.Open(path)
 }
 
 func (d *Dir) check(b []byte, id dso.BuildID) error {

@@ -88,8 +88,8 @@ const (
 	defaultMissFor = 10 * time.Minute
 )
 
-// defaultMaxSize is more than any debug information has.
-const defaultMaxSize = 16 << 30
+// defaultMaxSize is more than the debug information of nearly all programs has.
+const defaultMaxSize = 2 << 30
 
 // parallel is how many files are asked for at a time.
 const parallel = 8

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -329,4 +330,68 @@ func wait(t *testing.T, c *Client, id dso.BuildID) string {
 	}
 	t.Fatalf("the server does not serve it: %v", err)
 	return ""
+}
+
+// A server that never ends costs neither the disk nor time.
+func TestEndlessServer(t *testing.T) {
+	_, id := own(t)
+	var sent atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		block := make([]byte, 1<<16)
+		if strings.HasSuffix(r.URL.Path, dso.DebugFile) {
+			copy(block, "\x7fELF")
+		}
+		for r.Context().Err() == nil {
+			n, err := w.Write(block)
+			if sent.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	}))
+	defer srv.Close()
+	c := client(t, srv.URL)
+	const buffers = 16 << 20 // what sockets hold
+	for _, what := range []struct {
+		name string
+		max  int64
+		want error
+	}{{dso.CodeFile, buffers, dso.ErrNotELF}, {dso.DebugFile, 2 * buffers, ErrTooLarge}} {
+		sent.Store(0)
+		c.MaxSize = 1 << 20
+		if path, err := c.Find(id, what.name); path != "" || !errors.Is(err, what.want) {
+			t.Errorf("%s: %q, %v; want %v", what.name, path, err, what.want)
+		}
+		if n := sent.Load(); n > what.max {
+			t.Errorf("%s: the server sent %d bytes", what.name, n)
+		}
+	}
+	if left, _ := filepath.Glob(c.Dir + "/*/*"); left != nil {
+		t.Errorf("files left: %q", left)
+	}
+}
+
+// What a gperf has left that was killed disappears, but not what another one is receiving.
+func TestRemovePartials(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(dir+"/abcd", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := func(name string) *os.File {
+		f, err := os.Create(dir + "/abcd/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	dead, alive, kept := file("debuginfo.partial-1"), file("debuginfo.partial-2"), file("debuginfo")
+	if err := syscall.Flock(int(alive.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	removePartials(dir)
+	for f, want := range map[*os.File]bool{dead: false, alive: true, kept: true} {
+		if _, err := os.Stat(f.Name()); (err == nil) != want {
+			t.Errorf("%s: %v", f.Name(), err)
+		}
+	}
 }

@@ -1,7 +1,9 @@
 package debuginfod
 
 import (
+	"bufio"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +31,10 @@ func (c *Client) fetch(id dso.BuildID, what, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	c.cleaned.Do(c.clean)
+	c.cleaned.Do(func() {
+		removePartials(c.Dir)
+		c.clean()
+	})
 	var failed error
 	for _, s := range c.servers {
 		if dead := c.isDead(s); dead != nil {
@@ -90,13 +95,16 @@ func (c *Client) fetchFrom(s *server, id dso.BuildID, what, path string, report 
 		return ErrNotThere
 	case resp.StatusCode != http.StatusOK:
 		return &ServerError{s.url, errors.New(resp.Status)}
-	case resp.ContentLength > c.MaxSize:
-		return &ServerError{s.url, fmt.Errorf("%w: %d bytes", ErrTooLarge, resp.ContentLength)}
+	}
+	most := min(c.MaxSize, free(filepath.Dir(path))/2)
+	if resp.ContentLength > most {
+		return &ServerError{s.url, fmt.Errorf("%w: %d bytes, at most %d (--debuginfod-max, and half of the free space)",
+			ErrTooLarge, resp.ContentLength, most)}
 	}
 	body := &watched{r: resp.Body, left: patience, report: func(n int64) {
 		report(n, max(resp.ContentLength, 0))
 	}, again: func() { watch.Reset(c.Timeout) }}
-	err = keep(io.LimitReader(body, c.MaxSize+1), c.MaxSize, id, path)
+	err = keep(io.LimitReader(body, most+1), most, id, path)
 	if body.err != nil {
 		return c.bury(s, cause(ctx, body.err))
 	}
@@ -148,28 +156,31 @@ func (w *watched) Read(b []byte) (int, error) {
 
 // keep writes the response to path, if it is the file of that build ID.
 func keep(r io.Reader, most int64, id dso.BuildID, path string) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".")
+	r = bufio.NewReader(r)
+	if head, _ := r.(*bufio.Reader).Peek(len(elf.ELFMAG)); string(head) != elf.ELFMAG {
+		return dso.ErrNotELF // before anything is written
+	}
+	tmp, err := newPartial(path)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // which fails when all went well
 	defer tmp.Close()
 	n, err := io.Copy(tmp, r)
 	if err != nil {
 		return err
 	}
 	if n > most {
-		return fmt.Errorf("%w: more than %d bytes", ErrTooLarge, most)
+		return fmt.Errorf("%w: more than %d bytes (--debuginfod-max, and half of the free space)", ErrTooLarge, most)
 	}
-	got, err := dso.BuildIDOf(tmp.Name())
+	im, err := dso.NewImage(tmp, n, path)
 	if err != nil {
 		return err
 	}
-	if !got.Matches(id) {
+	if got := im.BuildID(); !got.Matches(id) {
 		return fmt.Errorf("%w: it is %s", dso.ErrMismatch, got)
 	}
 	if err := tmp.Chmod(0o400); err != nil {
 		return err
 	}
-	return os.Rename(tmp.Name(), path)
+	return tmp.keep(path)
 }

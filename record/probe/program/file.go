@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"gperf/internal/procfs"
+	"gperf/internal/untrusted"
 )
 
 // FileError means that a file of code does not exist or cannot be probed.
@@ -292,12 +293,15 @@ func (r root) program(name string) (string, bool) {
 	return r.find(paths, abi{})
 }
 
+// maxLdCache bounds ld.so.cache, in bytes; a large system's has 200 KB.
+const maxLdCache = 64 << 20
+
 // library looks up a library as the dynamic linker of programs of this ABI does: in its cache, or else
 // in ldconfig's default directories.
 func (r root) library(name string, own abi) (string, bool) {
 	var l []library
 	if cache, err := r.path("/etc/ld.so.cache"); err == nil {
-		if b, err := os.ReadFile(cache); err == nil {
+		if b, err := untrusted.ReadFile(cache, maxLdCache); err == nil {
 			l = ldCache(b)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"gperf/internal/untrusted"
 )
 
 // maxNeeded limits the files that Needed returns: programs have up to some hundred libraries.
@@ -32,7 +34,7 @@ func neededWith(cache []library, path string) []string {
 
 // interpreter returns the program that the first line of a script names.
 func interpreter(path string) (string, bool) {
-	f, err := os.Open(path)
+	f, err := untrusted.Open(path)
 	if err != nil {
 		return "", false
 	}

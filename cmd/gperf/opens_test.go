@@ -1,0 +1,122 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// plainOpens is the source files that open files with package os, and whose files these are. All other files may belong
+// to a recorded user, who may replace them by a FIFO, a device or a link at any moment: package untrusted opens these.
+var plainOpens = map[string]string{
+	"cmd/gperf/archive.go":                  "the command line",
+	"cmd/gperf/archive_unpack.go":           "the command line",
+	"cmd/gperf/browse/entries_keys.go":      "new files in the working directory",
+	"cmd/gperf/continuous/config.go":        "the command line",
+	"cmd/gperf/continuous/store.go":         "the command line",
+	"cmd/gperf/deliver/deliver.go":          "the command line",
+	"cmd/gperf/deliver/follow.go":           "the command line",
+	"cmd/gperf/input.go":                    "the command line",
+	"cmd/gperf/inputs/inputs.go":            "the command line",
+	"cmd/gperf/nosamples.go":                "the recording just made",
+	"internal/archive/archive.go":           "the command line",
+	"internal/archive/file.go":              "the command line",
+	"internal/archive/recording.go":         "the command line",
+	"internal/dso/buildid.go":               "the kernel",
+	"internal/dso/cache/cache.go":           "the cache",
+	"internal/dso/debuginfod/cache.go":      "the cache",
+	"internal/dso/debuginfod/partial.go":    "the cache",
+	"internal/dso/kernel.go":                "the kernel",
+	"internal/dso/memory.go":                "the kernel",
+	"internal/dso/vdso.go":                  "the kernel",
+	"internal/inspect/machine.go":           "the kernel",
+	"internal/pcapfilter/names.go":          "/etc",
+	"internal/procfs/cgroup.go":             "the kernel",
+	"internal/procfs/procfs.go":             "the kernel",
+	"internal/procfs/tasks.go":              "the kernel",
+	"internal/spool/group.go":               "the spool",
+	"internal/spool/ledger.go":              "the spool",
+	"internal/spool/spool.go":               "the spool",
+	"record/control.go":                     "the command line",
+	"record/doctor/doctor.go":               "the kernel",
+	"record/doctor/names.go":                "the kernel",
+	"record/doctor/probes.go":               "the kernel",
+	"record/doctor/runtimes.go":             "$PATH",
+	"record/event/breakpoint.go":            "the kernel",
+	"record/event/pmu.go":                   "the kernel",
+	"record/offcpu/kernel.go":               "the kernel",
+	"record/output/deleted.go":              "the recording",
+	"record/output/name.go":                 "the recording",
+	"record/perfevent/cgroup.go":            "the kernel",
+	"record/perfevent/sysctl.go":            "the kernel",
+	"record/probe/find.go":                  "the kernel",
+	"record/probe/installed.go":             "the kernel",
+	"record/probe/kernel/raw_tracepoint.go": "the kernel",
+	"record/probe/kernel/symbols.go":        "the kernel",
+	"record/probe/program/file.go":          "directories of libraries",
+	"record/probe/program/ifunc.go":         "the kernel",
+	"record/probe/program/ifunc_amd64.go":   "the kernel",
+	"record/probe/program/needed.go":        "/etc",
+	"record/probe/set.go":                   "the kernel",
+	"record/sampler/sampler.go":             "the kernel",
+	"record/sampler/verdict.go":             "the kernel",
+	"record/synth/copies.go":                "the kernel",
+	"record/synth/features.go":              "the kernel",
+	"record/synth/kcore.go":                 "the kernel, the recording",
+	"record/synth/synth.go":                 "the kernel, /lib/modules",
+	"record/tracefs/tracefs.go":             "the kernel",
+	"report/push/dir.go":                    "the store",
+	"report/push/request.go":                "the command line",
+	"symbolize/code.go":                     "the kernel, the command line",
+	"symbolize/kernel.go":                   "the kernel, the command line",
+}
+
+// TestHouseOpens compares plainOpens with the code.
+func TestHouseOpens(t *testing.T) {
+	root := filepath.Join("..", "..")
+	found := map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "testutil" || d.Name() == "untrusted") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || d.Name() == "generate.go" {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			pkg, ok := sel.X.(*ast.Ident)
+			if ok && pkg.Name == "os" && slices.Contains([]string{"Open", "OpenFile", "ReadFile", "ReadDir"}, sel.Sel.Name) {
+				rel, _ := filepath.Rel(root, path)
+				found[filepath.ToSlash(rel)] = true
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if plainOpens[name] == "" {
+			t.Errorf("%s opens files with package os: use package untrusted, or say in plainOpens whose files these are", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(plainOpens)) {
+		if !found[name] {
+			t.Errorf("%s is in plainOpens, and opens no files with package os", name)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package debuginfod
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// partial is a file that is being received. It has no name, so that nothing is left of it however gperf ends. Where the
+// file system does not have such files (O_TMPFILE), it has a name, and is locked: the next gperf removes those that
+// nobody locks.
+type partial struct {
+	*os.File
+	named bool
+}
+
+// partialSuffix is the end of the names of partial files, before a number.
+const partialSuffix = ".partial-"
+
+func newPartial(path string) (*partial, error) {
+	file, err := os.OpenFile(filepath.Dir(path), os.O_RDWR|unix.O_TMPFILE, 0o600)
+	if err == nil {
+		return &partial{File: file}, nil
+	}
+	if file, err = os.CreateTemp(filepath.Dir(path), filepath.Base(path)+partialSuffix); err != nil {
+		return nil, err
+	}
+	p := &partial{File: file, named: true}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		p.Close()
+		return nil, fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	return p, nil
+}
+
+// keep gives the file its name, in place of a file that has it.
+func (p *partial) keep(path string) error {
+	if p.named {
+		return os.Rename(p.Name(), path)
+	}
+	self := fmt.Sprintf("/proc/self/fd/%d", p.Fd())
+	err := unix.Linkat(unix.AT_FDCWD, self, unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+	if errors.Is(err, os.ErrExist) { // a damaged one, or one that another gperf has received meanwhile
+		if err = os.Remove(path); err == nil {
+			err = unix.Linkat(unix.AT_FDCWD, self, unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("link %s: %w", path, err)
+	}
+	return nil
+}
+
+// Close closes the file, which disappears unless it has been kept.
+func (p *partial) Close() error {
+	if p.named {
+		os.Remove(p.Name()) // which fails when the file has been kept
+	}
+	return p.File.Close()
+}
+
+// removePartials removes what gperfs have left in the cache that were killed.
+func removePartials(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, "*", "*"+partialSuffix+"*"))
+	for _, path := range left {
+		file, err := os.Open(path)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			os.Remove(path)
+		}
+		file.Close()
+	}
+}
+
+// free returns how many bytes may still be written to a directory's file system.
+func free(dir string) int64 {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0
+	}
+	return int64(st.Bavail) * st.Bsize
+}

@@ -1,0 +1,90 @@
+// Package untrusted opens files that other users may have made, or may replace at any moment: programs, debug
+// information and source files that recordings name, and files in shared directories.
+package untrusted
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+var (
+	// ErrNotRegular means that a path names a directory, a FIFO, a socket or a device.
+	ErrNotRegular = errors.New("not a regular file")
+	// ErrTooLarge means that a file is larger than the caller reads.
+	ErrTooLarge = errors.New("file too large")
+	// ErrOwner means that a file, or a link to it, belongs to a user who is not trusted.
+	ErrOwner = errors.New("not owned by the current user or root")
+)
+
+// Open opens a regular file for reading. It follows links; below /proc/PID/root, they stay in the root directory of the
+// process. It never waits for a FIFO's writer, and never opens a device. The error wraps ErrNotRegular, or that of
+// open(2).
+func Open(path string) (*os.File, error) {
+	file, err := open(path)
+	if err != nil {
+		return nil, pathError(path, err)
+	}
+	return file, nil
+}
+
+// ReadFile returns the contents of a file of at most max bytes, opened by Open. The error may also wrap ErrTooLarge.
+func ReadFile(path string, max int64) ([]byte, error) {
+	file, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	b, err := io.ReadAll(io.LimitReader(file, max+1))
+	if err == nil && int64(len(b)) > max {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	return b, nil
+}
+
+// OpenOwned is Open for a file of the current user or root, or of anybody if force is set. What a link leads to must
+// belong to the owner of the link, unless that is the current user or root: otherwise a link could make a privileged
+// reader show a file that its owner may not read. The error may also wrap ErrOwner.
+func OpenOwned(path string, force bool) (*os.File, error) {
+	file, err := openOwned(path, owners{euid: uint32(os.Geteuid()), all: force}, maxLinks)
+	if err != nil {
+		return nil, pathError(path, err)
+	}
+	return file, nil
+}
+
+// maxLinks is how many links may follow each other, as in the kernel (MAXSYMLINKS in linux/namei.h).
+const maxLinks = 40
+
+// owners is a set of trusted users.
+type owners struct {
+	euid uint32
+	all  bool
+	only *uint32 // the owner of a link that led here, if that is another user
+}
+
+func (o owners) trust(uid uint32) bool {
+	if o.only != nil && uid != *o.only {
+		return false
+	}
+	return o.all || uid == 0 || uid == o.euid
+}
+
+// after returns the users whose files a link of a user may lead to.
+func (o owners) after(uid uint32) owners {
+	if uid != 0 && uid != o.euid {
+		o.only = &uid
+	}
+	return o
+}
+
+func pathError(path string, err error) error {
+	if p := (*fs.PathError)(nil); errors.As(err, &p) {
+		err = p.Err
+	}
+	return &fs.PathError{Op: "open", Path: path, Err: err}
+}

@@ -1,0 +1,19 @@
+//go:build !linux
+
+package untrusted
+
+import "os"
+
+func open(path string) (*os.File, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, ErrNotRegular
+	}
+	return os.Open(path)
+}
+
+// openOwned does not look at owners: on other systems than Linux, no process is recorded.
+func openOwned(path string, _ owners, _ int) (*os.File, error) { return open(path) }
