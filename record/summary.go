@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"gperf/bpf"
+	"gperf/internal/dso"
 	"gperf/record/stacks"
 )
 
@@ -45,7 +46,7 @@ type Summary struct {
 	// Unwind counts how the walks of user stacks ended, nil if stacks were not walked.
 	Unwind *stacks.Summary
 	// Kept counts the copies of programs and libraries that readers may not find later.
-	Kept stacks.Kept
+	Kept dso.Kept
 	// Closing is the number of tracepoints that the kernel still has to close when Run has
 	// returned: a separate process waits for that.
 	Closing int

@@ -153,7 +153,8 @@ func TestGoARM64(t *testing.T) {
 		}
 		n := -(int32(push<<11) >> 23)
 		// x29 = sp - 8 with sp = CFA - n, where x30 is; the caller's x29 is below it.
-		frame := Rule{CFA: CFARBP, CFAOff: n + 8, RAOff: int16(-n), FP: FPAtCFA, FPOff: int16(-n - 8), Flags: FlagConvention}
+		frame := Rule{CFA: CFARBP, CFAOff: n + 8, RAOff: int16(-n), FP: FPAtCFA, FPOff: int16(-n - 8),
+			Flags: FlagConvention}
 		got := fmt.Sprint(before, "; ", pushed, "; ", saved, "; ", inside)
 		want := fmt.Sprint(ruleLeaf, "; ", Rule{CFA: CFARSP, CFAOff: n, RAOff: int16(-n)}, "; ",
 			Rule{CFA: CFARSP, CFAOff: n, RAOff: int16(-n), FP: FPAtSP, FPOff: -8}, "; ", frame)

@@ -42,6 +42,7 @@ var house = []struct{ question, packages string }{
 		cmd/gperf/hints
 	`},
 	{"Why are stacks incomplete?", `
+		cmd/gperf/nosamples
 		cmd/gperf/remedy
 	`},
 	{"How is a terminal used? Which recordings are read? When is garbage collected?", `

@@ -21,9 +21,11 @@ import (
 	"gperf/cmd/gperf/hints"
 	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/memory"
+	"gperf/cmd/gperf/nosamples"
 	"gperf/cmd/gperf/remedy"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
+	"gperf/internal/archive"
 	"gperf/record"
 	"gperf/record/doctor"
 	"gperf/record/tracefs"
@@ -131,10 +133,13 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	}
 	sum, err := record.Run(ctx, &f.opts)
 	p.End()
+	if sum != nil && sum.Samples > 0 && sum.Dumped == "" && !f.opts.NoBuildIDCache {
+		f.keep(sum)
+	}
 	if sum != nil && !f.quiet {
 		printSummary(sum, stderr)
 		if sum.Samples == 0 && sum.Lost == 0 && !f.opts.NoSamples && err == nil {
-			status(stderr, "0 samples: %s", whyNone(&f.opts, sum.Path))
+			status(stderr, "0 samples: %s", nosamples.Why(&f.opts, sum.Path))
 		}
 	}
 	switch {
@@ -168,6 +173,16 @@ func (f *recordFlags) report(stderr io.Writer, p *terminal.Progress) {
 		o.Verbose = say
 	}
 	o.List = func(attrs []format.Attr, flags string) { listEvents(attrs, flags, stderr) }
+}
+
+// keep keeps copies of the programs with samples that the recorder did not hold while it ran.
+func (f *recordFlags) keep(sum *record.Summary) {
+	kept, err := archive.KeepHits(sum.Path)
+	sum.Kept.Files += kept.Files
+	sum.Kept.Bytes += kept.Bytes
+	if err != nil {
+		f.opts.Notice(err)
+	}
 }
 
 // printVerifierLog prints the log of the kernel's verifier if err has one, with -v.

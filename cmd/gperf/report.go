@@ -15,6 +15,7 @@ import (
 
 	"gperf/cmd/gperf/browse"
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/nosamples"
 	"gperf/format"
 	"gperf/internal/inspect"
 	"gperf/internal/session"
@@ -202,7 +203,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	skipped, err := report.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
-		fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.Path, whyNoneIn(in.File))
+		fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.Path, nosamples.In(in.File))
 		err = nil
 	}
 	return cmp.Or(err, incomplete)

@@ -77,10 +77,12 @@ func TestScenarioKept(t *testing.T) {
 		flags        []string
 		kept         bool
 	}{
-		{"built again", `"$1" 300`, nil, true},
+		{"built again", `"$1" 300`, []string{"-g"}, true},
+		{"without stacks", `"$1" 300`, nil, true},
+		{"by frame pointers", `"$1" 300`, []string{"--call-graph", "fp"}, true},
 		{"in a container",
-			`exec unshare -m sh -ec 'mount -t tmpfs none "${1%/*}"; cp "$0" "$1"; "$1" 300' "$0" "$1"`, nil, true},
-		{"-N", `"$1" 300`, []string{"-N"}, false},
+			`exec unshare -m sh -ec 'mount -t tmpfs none "${1%/*}"; cp "$0" "$1"; "$1" 300' "$0" "$1"`, []string{"-g"}, true},
+		{"-N", `"$1" 300`, []string{"-g", "-N"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("HOME", t.TempDir())
@@ -90,7 +92,7 @@ func TestScenarioKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			copyFile(t, identifiedProgram.Path(t), path)
-			r := mustRecord(t, dir, append(append([]string{"-g", "-F", "199"}, c.flags...), "--", "sh", "-c", c.script,
+			r := mustRecord(t, dir, append(append([]string{"-F", "199"}, c.flags...), "--", "sh", "-c", c.script,
 				identifiedProgram.Path(t), path)...)
 			if strings.Contains(r.stderr, "Kept a copy of 1 file") != c.kept {
 				t.Errorf("record says:\n%s", r.stderr)

@@ -70,6 +70,26 @@ func (s *Session) Apply(rec format.Record) {
 // Callers have applied the records before the sample.
 func (s *Session) Locate(sample *format.Sample) (*Thread, *Map) { return s.machine.locate(sample) }
 
+// UserMaps calls use with the mappings of a sample's process that have its instruction and callers, some of them
+// several times. Callers have applied the records before the sample.
+func (s *Session) UserMaps(sample *format.Sample, use func(*Map)) {
+	th, leaf := s.machine.locate(sample)
+	if leaf != nil && sample.Misc&format.MiscCPUModeMask == format.MiscUser {
+		use(leaf)
+	}
+	last := leaf
+	for i := range sample.Callchain.Len() {
+		ip := sample.Callchain.At(i)
+		if ip >= format.ContextMax || last != nil && ip >= last.Start && ip < last.End {
+			continue
+		}
+		if m := th.space.find(ip); m != nil {
+			use(m)
+			last = m
+		}
+	}
+}
+
 // Resolve returns the frame of an address without cpumode, for example of a
 // branch: in the process if it had mapped the address, else in the kernel, else a
 // frame without a Map. It must be called during Walk's use.

@@ -375,7 +375,7 @@ func (r *Recorder) NewFile() {
 
 // Save stores the names and lines of the functions of interpreters, and copies of the programs and libraries that
 // may be gone later, so that readers find them. It returns which copies it has stored since the recording began.
-func (r *Recorder) Save() (kept Kept, err error) {
+func (r *Recorder) Save() (kept dso.Kept, err error) {
 	if r.tables.builder != nil {
 		kept, err = r.tables.builder.keeper.store()
 	}

@@ -1,4 +1,5 @@
-package main
+// Package nosamples answers "why has this recording no samples?".
+package nosamples
 
 import (
 	"fmt"
@@ -13,9 +14,9 @@ import (
 	"gperf/record/event"
 )
 
-// whyNone returns why the recording that was just made has no samples: the first reason that applies to all its
+// Why returns why the recording that was just made has no samples: the first reason that applies to all its
 // events.
-func whyNone(o *record.Options, path string) string {
+func Why(o *record.Options, path string) string {
 	f, done := openRegular(path)
 	defer done()
 	var filtered, unmapped []string
@@ -38,7 +39,7 @@ func whyNone(o *record.Options, path string) string {
 	case f == nil:
 		return neverHappened(nil, 0)
 	}
-	return whyNoneIn(f)
+	return In(f)
 }
 
 const filteredOut = " never happened, or the filter matched none of them"
@@ -119,8 +120,8 @@ func mappedFiles(f *format.File) map[string]bool {
 	}
 }
 
-// whyNoneIn returns why a recording that is read has no samples, as far as it says so.
-func whyNoneIn(f *format.File) string {
+// In returns why a recording that is read has no samples, as far as it says so.
+func In(f *format.File) string {
 	var names []string
 	period := uint64(0)
 	for i := range f.Attrs {
