@@ -55,12 +55,13 @@ static inline_always int at_edge(__u64 ip, __u32 *pushed)
 static inline_always int stale(struct walk *w, __u64 lr)
 {
 	struct rule *r;
+	__u16 last;
 
 	if (lr <= w->start || lr > w->end)
 		return 0;
 	if (w->kind >= TABLE_HOTSPOT)
 		return 1; /* no table */
-	r = find_rule(w, lr - 1 - w->bias);
+	r = find_rule(w, lr - 1 - w->bias, &last);
 	return !r || r->cfa == CFA_NONE;
 }
 

@@ -41,7 +41,7 @@ struct rule { /* unwind.Rule */
 	__u8 cfa, ra, fp, flags;
 	__s32 cfa_off;
 	__s16 cfa_off2, ra_off, fp_off;
-	__u16 zero;
+	__u16 last; /* in struct known: the address is the last one of its row; else 0 */
 };
 
 struct table {

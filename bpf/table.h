@@ -16,8 +16,8 @@ static inline_always __u32 row(__u32 index)
 	return p ? p->both >> (index & 1) * 32 : ~0;
 }
 
-/* find_rule finds the rule in force at vaddr. */
-static inline_always struct rule *find_rule(struct walk *w, __u64 vaddr)
+/* find_rule finds the rule in force at vaddr. *last is set if vaddr is the last byte of its row. */
+static inline_always struct rule *find_rule(struct walk *w, __u64 vaddr, __u16 *last)
 {
 	__u64 number = (vaddr >> 16) - w->table.base;
 	struct page *p;
@@ -40,6 +40,8 @@ static inline_always struct rule *find_rule(struct walk *w, __u64 vaddr)
 		else
 			hi = mid;
 	}
+	at = hi < p->first + p->n ? (__u16)row(hi) : 0; /* of the next row; 0: of the next page */
+	*last = (__u16)(vaddr + 1) == at;
 	at = w->table.rules + (row(lo) >> 16);
 	return bpf_map_lookup_elem(&rules, &at);
 }
@@ -50,13 +52,15 @@ static inline_always struct rule *known_rule(struct walk *w, __u64 vaddr)
 	__u64 key = vaddr << 16 | (__u16)w->table.serial;
 	struct known *k = &w->known[(vaddr ^ vaddr >> 12 ^ w->table.serial << 3) % KNOWN];
 	struct rule *r;
+	__u16 last;
 
 	if (k->key == key)
 		return &k->rule;
-	r = find_rule(w, vaddr);
+	r = find_rule(w, vaddr, &last);
 	if (!r)
 		return NULL;
 	k->rule = *r;
+	k->rule.last = last;
 	k->key = key;
 	return &k->rule;
 }

@@ -126,7 +126,7 @@ type unwindRule struct {
 	CfaOff2 int16
 	RaOff   int16
 	FpOff   int16
-	Zero    uint16
+	Last    uint16
 }
 
 type unwindRuntime struct {

@@ -181,6 +181,9 @@ __attribute__((noinline)) int step(__u32 slot)
 		return UNCOVERED;
 	default:
 		r = known_rule(w, addr - w->bias);
+		/* The call may be its function's last instruction: readers that look callers up at ip name another one. */
+		if (r && r->last && w->returned && called(w->ip) && w->n < MAX_FRAMES)
+			w->out.frames[w->n] = addr;
 		if (!r || r->cfa == CFA_NONE) {
 			w->framed = r && r->flags & FLAG_FRAMED ? FRAMED : 0;
 			return UNCOVERED;

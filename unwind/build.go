@@ -107,6 +107,7 @@ func (f *CFI) Table() *Table {
 				ok = b.addRow(max(m.start, e.start), m.end, r)
 			}
 		}
+		b.ended = true
 		if m.bad {
 			stats.Damaged++
 		} else if ok && i+1 < len(f.fdes) {

@@ -30,7 +30,7 @@ type Cache struct {
 const DefaultCacheLimit = 1 << 30
 
 const (
-	cacheMagic  = "gperfuw\x09" // the last byte is the version of this format and of Build: change it with either
+	cacheMagic  = "gperfuw\x0a" // the last byte is the version of this format and of Build: change it with either
 	tableHeader = 40
 	cacheSuffix = ".table"
 )

@@ -241,6 +241,9 @@ func (w *walk) callBefore(ip uint64) (target uint64, ok bool) {
 	return 0, false
 }
 
+// callBytes is the size of the code that EndsWithCall reads.
+const callBytes = 8
+
 // EndsWithCall reports whether 8 bytes of a machine's code end with a call. Unlike callBefore it knows the
 // instruction's length, because no word of a stack confirms that the bytes are a return address.
 func EndsWithCall(m elf.Machine, code []byte) bool {

@@ -93,6 +93,33 @@ func TestCode(t *testing.T) {
 	}
 }
 
+// TestLastCall: of two return addresses at the ends of rows, one has a call before it.
+func TestLastCall(t *testing.T) {
+	const called, notCalled = 0x2200, 0x2280
+	rules := []Rule{{}, sp(8), sp(16), {CFA: CFARSP, RA: RAUndefined}}
+	rows := []Row{{0, 1}, {called, 2}, {notCalled, 1}, {0x3000, 3}}
+	s := &tableSpace{codeSpace{file: true}, NewObject(&Table{Pages: []Page{{0, 4}}, Rows: rows, Rules: rules}, nil)}
+	last := ret(called)
+	last.Last = true
+	regs := NewRegs(elf.EM_X86_64, 0x2100, stackAt, 0)
+	wantWalk(t, regs, testStack(called, notCalled, 0, 0x2300, 0x3100), s, EndOfStack,
+		Frame{IP: 0x2100}, last, ret(notCalled), ret(0x2300), ret(0x3100))
+}
+
+// tableSpace is the code of a codeSpace with another table.
+type tableSpace struct {
+	codeSpace
+	object *Object
+}
+
+func (s *tableSpace) Mapping(ip uint64) *Mapping {
+	m := s.codeSpace.Mapping(ip)
+	if m != nil {
+		m.Object = s.object
+	}
+	return m
+}
+
 // TestFramed checks where code without FDEs has a frame, as V8's builtins.
 func TestFramed(t *testing.T) {
 	code := slices.Concat(

@@ -20,7 +20,8 @@
 //	Rules[k]      16 bytes, see Rule; Rules[0] is CFANone: no entry covers these addresses
 //
 // The first row of every page has Off 0, so a lookup never leaves its page: it finds the last row with an Off not above
-// the address. Adjacent rows of a page differ. In C, little-endian and with no padding except the last two bytes:
+// the address. Adjacent rows of a page differ, except where an FDE ends: a row begins there. In C, little-endian and
+// with no padding except the last two bytes:
 //
 //	struct row  { __u16 off, rule; };
 //	struct page { __u32 first, n; };

@@ -86,19 +86,19 @@ type call struct{ slot, ret uint64 }
 
 // chain returns the frames that a walk must find.
 func (s *shadow) chain(mem Memory) []Frame {
-	f := []Frame{{s.regs.Rip, false}}
+	f := []Frame{{IP: s.regs.Rip}}
 	for i := len(s.segs) - 1; i >= 0; i-- {
 		seg := &s.segs[i]
 		if i == len(s.segs)-1 && s.popped != nil {
-			f = append(f, Frame{s.popped.ret, true})
+			f = append(f, ret(s.popped.ret))
 		}
 		for j := len(seg.calls) - 1; j >= 0; j-- {
 			handler := j == 0 && seg.interrupted != 0 // it returns to where nothing was called
-			f = append(f, Frame{seg.calls[j].ret, !handler})
+			f = append(f, Frame{IP: seg.calls[j].ret, Return: !handler})
 		}
 		if seg.interrupted != 0 {
 			ip, _ := mem.Word(seg.interrupted)
-			f = append(f, Frame{ip, false})
+			f = append(f, Frame{IP: ip})
 		}
 	}
 	return append(f, s.bottom...)
@@ -419,6 +419,9 @@ func (s *stepper) check(h *shadow) {
 	want := h.chain(s)
 	for _, full := range []bool{false, true} {
 		got, why := s.walk(h, full)
+		for i := range got {
+			got[i].Last = false // the watched calls do not show where functions end
+		}
 		if len(h.bottom) == 0 && len(got) > len(want) && len(h.segs) == 1 {
 			got = got[:len(want)] // a new thread: see thread()
 		}

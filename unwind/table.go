@@ -44,9 +44,15 @@ type Stats struct {
 
 // Lookup returns the rule at vaddr. If there is none, its CFA is CFANone.
 func (t *Table) Lookup(vaddr uint64) Rule {
+	r, _ := t.find(vaddr)
+	return r
+}
+
+// find returns the rule at vaddr, and whether vaddr is the last byte of its row: where a function ends, a row ends.
+func (t *Table) find(vaddr uint64) (r Rule, last bool) {
 	p := vaddr>>pageBits - t.Base
 	if p >= uint64(len(t.Pages)) {
-		return Rule{}
+		return Rule{}, false
 	}
 	pg := t.Pages[p]
 	rows, off := t.Rows[pg.First:pg.First+pg.N], uint16(vaddr&pageMask)
@@ -58,7 +64,11 @@ func (t *Table) Lookup(vaddr uint64) Rule {
 			hi = mid
 		}
 	}
-	return t.Rules[rows[lo].Rule]
+	next := uint16(0) // of the next page
+	if hi < len(rows) {
+		next = rows[hi].Off
+	}
+	return t.Rules[rows[lo].Rule], off+1 == next
 }
 
 // Bytes returns the size of the table's contents, in bytes.
@@ -68,6 +78,7 @@ func (t *Table) Bytes() int { return len(t.Pages)*8 + len(t.Rows)*4 + len(t.Rule
 type tableBuilder struct {
 	t     *Table
 	begun bool
+	ended bool   // a function ends at pos: the next row begins there, even if its rule is the same
 	pos   uint64 // the end of the added ranges
 	index map[Rule]uint16
 	memo  [1024]struct {
@@ -146,7 +157,7 @@ func (b *tableBuilder) put(start, end uint64, n uint16) bool {
 func (b *tableBuilder) fill(start, end uint64, n uint16) {
 	t := b.t
 	if start&pageMask != 0 {
-		if t.Rows[len(t.Rows)-1].Rule != n {
+		if t.Rows[len(t.Rows)-1].Rule != n || b.ended {
 			t.Rows = append(t.Rows, Row{uint16(start & pageMask), n})
 		}
 		start = (start | pageMask) + 1
@@ -156,7 +167,7 @@ func (b *tableBuilder) fill(start, end uint64, n uint16) {
 		t.Pages = append(t.Pages, Page{First: uint32(len(t.Rows))})
 		t.Rows = append(t.Rows, Row{0, n})
 	}
-	b.pos = end
+	b.pos, b.ended = end, false
 }
 
 // closePage sets the number of rows of the last page.

@@ -2,6 +2,7 @@ package unwind
 
 import (
 	"bytes"
+	"debug/elf"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -107,6 +108,25 @@ func TestTableText(t *testing.T) {
 `
 	if s.String() != want {
 		t.Errorf("got\n%s", s.String())
+	}
+}
+
+// TestTableEnds: a row ends where an FDE ends, also if the next FDE has the same rule, is on the next page, or there is
+// none.
+func TestTableEnds(t *testing.T) {
+	table := fdes(elf.EM_X86_64,
+		[]any{0x2000, 0x2010},
+		[]any{0x2010, 0x10000, cfaAdvanceLoc | 8, cfaDefCFAOffset, 16},
+		[]any{0x10000, 0x10010, cfaDefCFAOffset, 16},
+		[]any{0x10020, 0x10030}).Table()
+	if !table.valid() {
+		t.Error("not valid")
+	}
+	for vaddr, want := range map[uint64]bool{0x2000: false, 0x200e: false, 0x200f: true, 0x2010: false, 0x2017: true,
+		0x2018: false, 0xffff: true, 0x10000: false, 0x1000f: true, 0x1001f: true, 0x1002f: true, 0x10030: false} {
+		if _, last := table.find(vaddr); last != want {
+			t.Errorf("%#x is the last byte of a row: %v, want %v", vaddr, last, want)
+		}
 	}
 }
 

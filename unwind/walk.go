@@ -1,6 +1,7 @@
 package unwind
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"sync"
 )
@@ -35,6 +36,7 @@ func (r Reason) String() string {
 type Frame struct {
 	IP     uint64
 	Return bool // IP is a return address: the call is before it
+	Last   bool // the call is the last instruction of its row: IP may be in another function than the call
 }
 
 // Memory is the source of the stack's contents.
@@ -156,12 +158,14 @@ func (w *walk) run(frames []Frame) (_ []Frame, why Reason, again bool) {
 	}
 	for depth += len(frames); len(frames) < depth; {
 		ip, sp := w.regs.IP(), w.regs.SP()
-		frames = append(frames, Frame{ip, !w.allRegs})
+		frames = append(frames, Frame{IP: ip, Return: !w.allRegs})
 		if w.m == nil || ip < w.m.Start || ip >= w.m.End {
 			if w.m = w.space.Mapping(ip); w.m == nil {
 				return frames, NoMapping, false
 			}
 		}
+		f := &frames[len(frames)-1]
+		f.Last = f.Return && w.isLast(ip)
 		next, why := w.step(ip)
 		switch {
 		case next == stop:
@@ -174,7 +178,7 @@ func (w *walk) run(frames []Frame) (_ []Frame, why Reason, again bool) {
 			return frames, NoProgress, false
 		}
 		if w.allRegs = next == interrupted; w.allRegs { // the interrupted code has called nothing
-			frames[len(frames)-1].Return = false
+			f.Return, f.Last = false, false
 		}
 	}
 	return frames, Depth, false
@@ -226,6 +230,24 @@ func (w *walk) vaddr(ip uint64) uint64 {
 		ip--
 	}
 	return ip - w.m.Bias
+}
+
+// isLast reports whether a row of the table ends with the call before a return address. A call that never returns may
+// be the last instruction of its function. The BPF programs do the same (bpf/walk.h).
+func (w *walk) isLast(ip uint64) bool {
+	o := w.m.Object
+	if o == nil || o.table == nil {
+		return false
+	}
+	if _, last := o.table.find(w.vaddr(ip)); !last {
+		return false
+	}
+	machine := elf.EM_X86_64
+	if w.regs.abi == &arm64ABI {
+		machine = elf.EM_AARCH64
+	}
+	code := w.code(ip-callBytes, callBytes)
+	return code != nil && EndsWithCall(machine, code)
 }
 
 // tracked returns the set of registers that rules cover.

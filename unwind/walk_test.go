@@ -54,7 +54,7 @@ func wantWalk(t *testing.T, regs Regs, mem Memory, space Space, why Reason, want
 }
 
 // ret is a frame found by its return address.
-func ret(ip uint64) Frame { return Frame{ip, true} }
+func ret(ip uint64) Frame { return Frame{IP: ip, Return: true} }
 
 func TestWalk(t *testing.T) {
 	f := fdes(elf.EM_X86_64,

@@ -27,10 +27,10 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 	{"`record --off-cpu-thresh`: default", "1 ms", "500 ms", "TestScenarioOffCPU"},
 	{"names with control characters, on a terminal", "escaped: `^[`", "as they are", "TestTerminalGetsNoControls"},
 	{"callers of functions that do not return", "their names; in the text of `script` and `report` for recordings " +
-		"that perf made, as perf", "the function at the return address, which may be the next one",
-		"TestScenarioCallerThatDies"},
+		"that perf made, as perf", "their names in recordings of `gperf record -g`; else the function at the return " +
+		"address, which may be the next one", "TestScenarioNoReturn"},
 	{"C functions whose names are mangled types, such as `f` and `i`", "their names, as perf 6.1",
-		"`float`, `int`", "TestScenarioCallerThatDies"},
+		"`float`, `int`", "TestScenarioFunctionNamedF"},
 	{"source lines of callers", "the line of the call", "the line of the next instruction", "TestRecordSrcline"},
 	{"probe arguments: floating-point numbers in memory", "numbers", "their bits", "TestScenarioValuesOfCXX"},
 	{"probe arguments: strings of C++, Rust and Go", "up to their length", "not supported", "TestScenarioValuesOfGo"},

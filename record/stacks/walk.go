@@ -111,6 +111,9 @@ func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 	}
 	r.words = r.words[:0]
 	for _, f := range r.frames {
+		if f.Last {
+			f.IP-- // readers that look callers up at their ip find the function of the call
+		}
 		r.words = le.AppendUint64(r.words, f.IP)
 	}
 	r.copied[d.head.End]++
