@@ -42,7 +42,7 @@ const (
 )
 
 // foldedOnly lists the flags that only --format folded has.
-var foldedOnly = []string{barePID, bareTID, "kernel", "jit", "all", "addrs", "inline", "by-event"}
+var foldedOnly = []string{barePID, bareTID, "kernel", "jit", "all", "addrs", "inline", "by-event", "tidy"}
 
 // byFlags lists the flags of the formats that count stacks. --sort means --by.
 var byFlags = []string{"by", "sort", "time-quantum"}
@@ -69,6 +69,7 @@ func (o *formatFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&o.all, "all", false, "folded: same as --kernel --jit")
 	s.BoolVar(&o.folded.Addrs, "addrs", false, "folded: print addresses without a symbol")
 	s.BoolVar(&o.folded.Inline, "inline", false, "folded: print inline frames")
+	s.BoolVar(&o.folded.Tidy, "tidy", false, "folded: short names, as stackcollapse-perf.pl")
 	s.BoolVar(&o.folded.Event, "by-event", false, "folded: print all events, their names as roots")
 	s.StringVar(&o.by, "by", "", "show these `keys` and fields as roots, pprof: as labels")
 	s.BoolVar(&o.noInline, "no-inline", false, "do not print inline frames")

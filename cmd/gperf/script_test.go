@@ -343,7 +343,7 @@ func TestFoldedEqualsStackcollapseAlone(t *testing.T) {
 				if chains := slices.Contains(r.args, "-g"); chains == (want == "") {
 					t.Errorf("%d bytes from a recording with callchains: %v", len(want), chains)
 				}
-				got, _ := gperf(t, append([]string{"script", "--format", "folded", "-i", file},
+				got, _ := gperf(t, append([]string{"script", "--format", "folded", "--tidy", "-i", file},
 					strings.Fields(c.flags)...)...)
 				sameText(t, r.name, withoutStarts(t, got), withoutStarts(t, want))
 			})
@@ -380,7 +380,7 @@ func withoutStarts(t *testing.T, folded string) string {
 var withPIDs = []string{"script", "--no-inline", "-F", "sw:comm,pid,tid,time,period,event,ip,sym,dso", "-F",
 	"trace:comm,pid,tid,time,event,trace,ip,sym,dso"}
 
-// foldedFlags are gperf's flags and the options of stackcollapse-perf.pl.
+// foldedFlags are gperf's flags, after --tidy, and the options of stackcollapse-perf.pl.
 var foldedFlags = []struct {
 	flags   string
 	options stackcollapse.Options
@@ -402,7 +402,7 @@ func TestFoldedFlags(t *testing.T) {
 		text, _ := gperf(t, slices.Concat(withPIDs, args)...)
 		for _, c := range foldedFlags {
 			for _, command := range []string{"script", "report"} {
-				got, _ := gperf(t, slices.Concat([]string{command, "--format", "folded"}, args,
+				got, _ := gperf(t, slices.Concat([]string{command, "--format", "folded", "--tidy"}, args,
 					strings.Fields(c.flags))...)
 				sameText(t, command+" "+name+" "+c.flags, got, stackcollapsed(t, text, c.options))
 			}

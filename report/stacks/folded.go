@@ -14,8 +14,12 @@ import (
 	"gperf/internal/session"
 )
 
-// FoldedOptions are those of stackcollapse-perf.pl. The zero value is its default.
+// FoldedOptions are those of stackcollapse-perf.pl, and Tidy.
 type FoldedOptions struct {
+	// Tidy writes names as stackcollapse-perf.pl does: without the parameters of functions, without functions whose
+	// name begins with "(", without threads that have no name or one that begins with a blank, and with numbers in the
+	// names of threads read as IDs.
+	Tidy   bool
 	PID    bool // the command is comm-pid; for Set.Processes
 	TID    bool // the command is comm-pid/tid; for Set.Processes and Threads
 	Kernel bool // functions of the kernel and of its modules end with _[k]
@@ -28,8 +32,9 @@ type FoldedOptions struct {
 
 // Folded writes a line for each distinct stack, sorted: the
 // values of Set.By as "key=value", the command, the functions from the outermost to the innermost, joined by ";",
-// and the sum of the periods. The lines equal the
-// output of stackcollapse-perf.pl for perf's text:
+// and the sum of the periods. Names are whole, except with FoldedOptions.Tidy; blanks in the names of threads are "_",
+// semicolons are ":", and a thread without a name is "[unnamed]". With Tidy, the lines equal the output of
+// stackcollapse-perf.pl for perf's text. In any case:
 //
 //   - only samples with a callchain count;
 //   - a sample of a tracepoint counts as 1, whatever its period;
@@ -43,7 +48,7 @@ type FoldedOptions struct {
 //
 // Differences: functions without names have their DSO and the vaddr of their start (openssl+0x1a2b0),
 // except with FoldedOptions.Addrs; a DSO name with " (" ("prog (deleted)") is parsed correctly, inlined
-// functions are tidied like the others, and line breaks in names are escaped (\n).
+// functions are written like the others, and line breaks in names are escaped (\n).
 func (c *Set) Folded(w io.Writer, opts FoldedOptions) error {
 	if opts.Inline {
 		c.lookAhead()
@@ -210,7 +215,7 @@ func (c *Set) weight(t *tally) uint64 {
 }
 
 // make makes the current line the stack's. It returns false for a command that the Perl
-// script does not match.
+// script does not match, with Tidy.
 func (c *folder) make(t *tally) bool {
 	comm := c.thread(t)
 	if comm == "" {
@@ -246,8 +251,8 @@ func (c *folder) append(text string) {
 
 // appendFrame appends the names of a frame's functions.
 func (c *folder) appendFrame(f *session.Frame, comm string) {
-	if comm == "java" || f.ID < 0 { // java's names have a form of their own
-		c.append(c.text(f, comm == "java"))
+	if java := c.Tidy && comm == "java"; java || f.ID < 0 { // java's names have a form of their own
+		c.append(c.text(f, java))
 		return
 	}
 	if f.ID >= len(c.known) {
@@ -263,24 +268,35 @@ func (c *folder) appendFrame(f *session.Frame, comm string) {
 	c.line = append(c.line, k.numbers...)
 }
 
-// thread returns the text of the stack's thread. The Perl script ignores the
-// thread id 0: it reads "swapper 0/0" as one number.
+// thread returns the text of the stack's thread, "" for one that is left out.
 func (c *folder) thread(t *tally) string {
-	comm, number := foldedComm(t.comm)
-	if comm == "" || !c.PID && !c.TID {
-		return comm
+	comm, pid, tid := wholeComm(t.comm), strconv.Itoa(int(t.pid)), strconv.Itoa(int(t.tid))
+	if c.Tidy {
+		var number string
+		if comm, number = tidyComm(t.comm); comm == "" {
+			return ""
+		}
+		pid, tid = tidyIDs(pid, tid, number)
 	}
-	pid, tid := strconv.Itoa(int(t.pid)), strconv.Itoa(int(t.tid))
+	switch {
+	case c.TID:
+		return comm + "-" + pid + "/" + tid
+	case c.PID:
+		return comm + "-" + pid
+	}
+	return comm
+}
+
+// tidyIDs returns IDs as the Perl script does: it takes a number in the command for them, and ignores the thread ID 0,
+// because it reads "swapper 0/0" as one number.
+func tidyIDs(pid, tid, number string) (string, string) {
 	if number != "" {
 		pid, tid, _ = strings.Cut(number, "/")
 	}
 	if tid = strings.TrimLeft(tid, "/"); tid == "" || tid == "0" {
-		pid, tid = "?", pid
+		return "?", pid
 	}
-	if c.TID {
-		return comm + "-" + pid + "/" + tid
-	}
-	return comm + "-" + pid
+	return pid, tid
 }
 
 // text returns the names of the frame's functions, joined by semicolons.
@@ -302,14 +318,14 @@ func (c *folder) text(f *session.Frame, java bool) string {
 	if symbol == "[unknown]" && !c.Addrs {
 		symbol = cmp.Or(f.StartName(), symbol)
 	}
-	own := foldedFrame(symbol, f.DSO(), unnamed, mark, java)
+	own := c.frame(symbol, f.DSO(), unnamed, mark, java)
 	if !c.Inline {
 		return own
 	}
 	names := []string{own}
 	for _, fn := range slices.Backward(f.Functions(true)) {
 		if fn.Inlined {
-			names = append(names, foldedFrame(fn.Name, f.DSO(), unnamed, mark, java))
+			names = append(names, c.frame(fn.Name, f.DSO(), unnamed, mark, java))
 		}
 	}
 	return strings.Join(slices.DeleteFunc(names, func(s string) bool { return s == "" }), ";")
@@ -330,11 +346,16 @@ func isKernelModule(name string) bool {
 
 var perfMap = regexp.MustCompile(`/tmp/perf-[0-9]+\.map`)
 
-// foldedComm returns the command as a flame graph shows it, and a number within
+// wholeComm returns the command as a root of a flame graph.
+func wholeComm(comm string) string {
+	return cmp.Or(strings.ReplaceAll(lineBreaks.Replace(strings.ReplaceAll(comm, ";", ":")), " ", "_"), "[unnamed]")
+}
+
+// tidyComm returns the command as a flame graph shows it, and a number within
 // the command that is read as the thread's. The Perl script matches two
 // characters or more, blanks, and a number: "kworker 1 x" becomes "kworker", and
 // a name of one character includes the blank after it.
-func foldedComm(comm string) (name, number string) {
+func tidyComm(comm string) (name, number string) {
 	if comm == "" || isBlank(comm[0]) {
 		return "", ""
 	}
@@ -355,15 +376,18 @@ func foldedComm(comm string) (name, number string) {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// foldedFrame returns the frame's functions, joined by ";": more than one where
-// the name holds "->", which means inlining in perf's maps of JITs. It is "" for
+// frame returns the frame's functions, joined by ";": more than one where
+// the name of a JIT's function holds "->", which means inlining in perf's maps. It is "" for
 // names that are left out. unnamed follows the DSO of frames without a name, mark
 // follows functions.
-func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
-	if strings.HasPrefix(symbol, "(") {
+func (o *FoldedOptions) frame(symbol, dsoName, unnamed, mark string, java bool) string {
+	if o.Tidy && strings.HasPrefix(symbol, "(") {
 		return ""
 	}
-	names := strings.Split(symbol, "->")
+	names := []string{symbol}
+	if o.Tidy || perfMap.MatchString(dsoName) {
+		names = strings.Split(symbol, "->")
+	}
 	for len(names) > 0 && names[len(names)-1] == "" {
 		names = names[:len(names)-1]
 	}
@@ -371,10 +395,10 @@ func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
 		switch {
 		case name == "[unknown]":
 			name = "[" + foldedDSO(dsoName) + unnamed + "]"
-		case !dso.IsFunctions(dsoName): // a name of Ruby's: block (2 levels) in run
+		case o.Tidy && !dso.IsFunctions(dsoName): // a name of Ruby's: block (2 levels) in run
 			name = tidyCall(name)
 		}
-		name = separators.Replace(name)
+		name = o.escape(name)
 		if java && strings.Contains(name, "/") {
 			name = strings.TrimPrefix(name, "L")
 		}
@@ -387,6 +411,14 @@ func foldedFrame(symbol, dsoName, unnamed, mark string, java bool) string {
 		names[i] = name
 	}
 	return strings.Join(names, ";")
+}
+
+// escape replaces what has a meaning in folded stacks, and with Tidy what has one in programs that read them.
+func (o *FoldedOptions) escape(name string) string {
+	if o.Tidy {
+		return separators.Replace(name)
+	}
+	return strings.ReplaceAll(lineBreaks.Replace(name), ";", ":")
 }
 
 // foldedDSO names the functions of a file that have no names.

@@ -9,8 +9,35 @@ import (
 // Parentheses are part of the names of Ruby's functions; in those of machine code, they are around parameters.
 func TestFoldedFrame(t *testing.T) {
 	for dsoName, want := range map[string]string{dso.RubyName: "block (2 levels) in run", "/usr/bin/run": "block "} {
-		if got := foldedFrame("block (2 levels) in run", dsoName, "", "", false); got != want {
+		tidy := FoldedOptions{Tidy: true}
+		if got := tidy.frame("block (2 levels) in run", dsoName, "", "", false); got != want {
 			t.Errorf("of %s: %q, want %q", dsoName, got, want)
+		}
+	}
+}
+
+// Without Tidy, names are whole, and none makes another frame.
+func TestFoldedWhole(t *testing.T) {
+	for name, want := range map[string]string{
+		"(anonymous namespace)::f(int)":                      "(anonymous namespace)::f(int)",
+		"run(int)::{lambda(char)#1}::operator()(char) const": "run(int)::{lambda(char)#1}::operator()(char) const",
+		"Ptr<int>::operator->() const":                       "Ptr<int>::operator->() const",
+		"<impl core::ops::FnOnce<(A,)> for [u8; 4]>::call":   "<impl core::ops::FnOnce<(A,)> for [u8: 4]>::call",
+		"operator\"\" _s(char const*)":                       "operator\"\" _s(char const*)",
+	} {
+		if got := new(FoldedOptions).frame(name, "/usr/bin/run", "", "", false); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	got := new(FoldedOptions).frame("La/B;::c->La/D;::e", "/tmp/perf-1.map", "", "", false)
+	if got != "La/B:::c;La/D:::e_[i]" {
+		t.Errorf("of a perf map: %q", got)
+	}
+	for comm, want := range map[string]string{"worker 1": "worker_1", " lead": "_lead", "": "[unnamed]",
+		"IO;net": "IO:net", "DB 10/2 x": "DB_10/2_x", "a": "a"} {
+		f := folder{}
+		if got := f.thread(&tally{tallyKey: tallyKey{comm: comm}}); got != want {
+			t.Errorf("thread %q: %q, want %q", comm, got, want)
 		}
 	}
 }
