@@ -29,9 +29,10 @@ func TestRecordInlined(t *testing.T) {
 	mustRecord(t, dir, "-g", "-e", "cpu-clock:u", "-F", "2000", "--", inlinedProgram.Path(t))
 	file := filepath.Join(dir, "perf.data")
 	for _, row := range []struct{ flags, want string }{
-		{"", `(?m);main;deep::outer \d+$`},
-		{"--inline", `(?m);main;deep::outer;deep::middle;deep::inner \d+$`},
-		{"--inline --addrs", `(?m);main;deep::outer;deep::middle;deep::inner \d+$`},
+		{"", `(?m);main;deep::outer\(unsigned long\) \d+$`},
+		{"--tidy", `(?m);main;deep::outer \d+$`},
+		{"--inline", `(?m);main;deep::outer\([^;]*\);deep::middle\([^;]*\);deep::inner\(unsigned long\) \d+$`},
+		{"--inline --addrs --tidy", `(?m);main;deep::outer;deep::middle;deep::inner \d+$`},
 	} {
 		t.Run(row.flags, func(t *testing.T) {
 			folded, _ := gperf(t, append([]string{"script", "--format", "folded", "-i", file},
@@ -101,7 +102,7 @@ func TestPprofTool(t *testing.T) {
 		filepath.Join(dir, "kallsyms"),
 		"--symfs", t.TempDir(), "--format", "pprof", "-o", profile)
 	for _, test := range []struct{ flags, want string }{
-		{"-top", `(?s)File: drops\n.*cmdline: gperf record .*hostname: .*Type: cpu-clock\n.*Total samples = 11500us.* finish_task_switch`},
+		{"-top", `(?s)File: drops\n.*cmdline: gperf record .*hostname: .*Type: cpu\n.*Total samples = 11500us.* finish_task_switch`},
 		{"-top -sample_index=skb:kfree_skb", `(?m)^ +5 +100% +100% +5 +100% +sk_skb_reason_drop$`},
 		{"-top -sample_index=sched:sched_switch -tagfocus=tid=15247", `(?m)__schedule$`},
 		{"-tree", `__udp4_lib_rcv`},

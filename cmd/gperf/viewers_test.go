@@ -178,6 +178,14 @@ func TestViewersTotals(t *testing.T) {
 	}
 }
 
+// sampleType returns pprof's type of an event.
+func sampleType(event string) string {
+	if strings.HasPrefix(event, "cpu-clock") {
+		return "cpu"
+	}
+	return event
+}
+
 // pprofTotals returns what go tool pprof prints of an event.
 func pprofTotals(t *testing.T, v viewed) *totals {
 	t.Helper()
@@ -185,7 +193,7 @@ func pprofTotals(t *testing.T, v viewed) *totals {
 	mustGperf(t, append([]string{"report", "--format", "pprof", "--no-inline", "-o", path}, v.args...)...)
 	s := newTotals()
 	top := goToolPprof(t, "-top", "-nodecount=1000000", "-nodefraction=0", "-edgefraction=0", "-unit=ns",
-		"-sample_index="+v.event, path)
+		"-sample_index="+sampleType(v.event), path)
 	for line := range strings.Lines(top) {
 		words := strings.Fields(line)
 		if len(words) < 6 || !strings.HasSuffix(words[1], "%") {

@@ -170,8 +170,8 @@ func encodePyroscope(e *encoder) error {
 		return exceptNone(err)
 	}
 	config := map[string]sampleType{}
-	for _, t := range set.Types() {
-		config[t[0]] = sampleType{t[1], displayName(t[0]), "sum", false, true}
+	for _, t := range set.Types()[1:] { // without the number of samples: one series per event
+		config[t.Type] = sampleType{t.Unit, displayName(t.Type), "sum", false, true}
 	}
 	types, err := json.Marshal(config)
 	if err != nil {
@@ -214,13 +214,13 @@ type sampleType struct {
 	Sampled     bool   `json:"sampled"`
 }
 
-// displayName returns Pyroscope's name of the events that measure time on the CPU, cpu, and else the event's.
-func displayName(event string) string {
-	name, _, _ := strings.Cut(event, ":")
-	if slices.Contains([]string{"cpu-clock", "task-clock", "cycles", "cpu-cycles"}, name) {
+// displayName returns Pyroscope's name of a sample type: cpu for cycles, as for clocks.
+func displayName(sampleType string) string {
+	name, _, _ := strings.Cut(sampleType, ":")
+	if name == "cycles" || name == "cpu-cycles" {
 		return "cpu"
 	}
-	return event
+	return sampleType
 }
 
 // series returns the name of Pyroscope's series: the service, and the other attributes as labels.

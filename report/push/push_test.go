@@ -297,7 +297,7 @@ func TestPyroscope(t *testing.T) {
 		t.Fatal(err)
 	}
 	config, _ := io.ReadAll(fd)
-	const want = `{"cpu-clock:u":{"units":"nanoseconds","display-name":"cpu","aggregation":"sum","cumulative":false,` +
+	const want = `{"cpu":{"units":"nanoseconds","display-name":"cpu","aggregation":"sum","cumulative":false,` +
 		`"sampled":true}}`
 	if string(config) != want {
 		t.Errorf("config %s", config)

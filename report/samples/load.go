@@ -102,7 +102,7 @@ func (l *Loader) event(f *format.File, i int) uint16 {
 		id = uint16(len(l.table.Events))
 		l.events[name] = id
 		e := Event{Name: name, Unit: session.EventUnit(f, i), Kind: kindOf(f, i)}
-		if l.Weight != "" {
+		if e.Clock = f.Attrs[i].IsClock() && l.Weight == ""; l.Weight != "" {
 			e.Unit = session.Unit(l.Weight)
 		}
 		l.table.Events = append(l.table.Events, e)

@@ -75,6 +75,8 @@ type Event struct {
 	Name string
 	Unit string // of the weights: "nanoseconds", or "count"
 	Kind Kind
+	// Clock: the weights are CPU time.
+	Clock bool
 }
 
 // Kind is what the samples of an event are.

@@ -75,14 +75,18 @@ func sumOTLP(t *testing.T, r *collector.ExportProfilesServiceRequest, sums map[s
 	}
 }
 
-// sumPprof adds the values of a profile's samples in the same way.
-func sumPprof(p *profile.Profile, sums map[string]int64) {
+// sumPprof adds the values of a profile's samples in the same way, under the event's name also those of a clock.
+func sumPprof(p *profile.Profile, clock string, sums map[string]int64) {
 	for _, s := range p.Sample {
 		for i, v := range s.Value {
-			if v == 0 {
+			typ := p.SampleType[i].Type
+			if v == 0 || typ == "samples" {
 				continue
 			}
-			b := fmt.Sprintf("%s %s %s %d %d", p.SampleType[i].Type, p.SampleType[i].Unit, s.Label["comm"][0],
+			if typ == "cpu" {
+				typ = clock
+			}
+			b := fmt.Sprintf("%s %s %s %d %d", typ, p.SampleType[i].Unit, s.Label["comm"][0],
 				s.NumLabel["pid"][0], s.NumLabel["tid"][0])
 			for _, l := range s.Location {
 				b += fmt.Sprintf(" %x", l.Address)
@@ -124,7 +128,8 @@ func TestOTLPSamples(t *testing.T) {
 					}
 				}
 				c := set()
-				sumPprof(pprofOf(t, c), want)
+				clock := slices.IndexFunc(c.events, func(e stackEvent) bool { return e.clock })
+				sumPprof(pprofOf(t, c), c.events[clock].name, want)
 				if len(want) == 0 || !maps.Equal(got, want) {
 					t.Errorf("stacks\n%v\nof pprof\n%v", got, want)
 				}

@@ -15,12 +15,11 @@ import (
 	"gperf/report/by"
 )
 
-// Pprof writes a compressed profile in pprof's format. Each event is a sample
-// type, whose values are the sums of periods that Text shows; the first event is
-// the default. A sample has the labels comm, pid, tid and cpu if Set distinguishes
-// them, and those of Set.By and Fields. Functions have their demangled names, and the names of the
-// symbol table as system names; those without names have their DSO and the vaddr of their start
-// (openssl+0x1a2b0). Processes that run the same program share its
+// Pprof writes a compressed profile in pprof's format. Its sample types are SampleTypes of the events with samples:
+// their values are the sums of periods that Text shows, and the first event is the default. A sample has the labels
+// comm, pid, tid and cpu if Set distinguishes them, and those of Set.By and Fields. Functions have their demangled
+// names, and the names of the symbol table as system names; those without names have their DSO and the vaddr of their
+// start (openssl+0x1a2b0). Processes that run the same program share its
 // mapping, at the addresses of the first of them. The values of a baseline, scaled, are
 // subtracted, as pprof -base does. Without samples it returns ErrNoSamples.
 func (c *Set) Pprof(w io.Writer) error {
@@ -60,16 +59,14 @@ type functionKey struct {
 
 // describe sets the sample types and the period type.
 func (p *profiler) describe() {
+	p.SampleType = SampleTypes(p.measures())
 	for i := range p.events {
-		e := &p.events[i]
-		if e.samples+e.base.samples == 0 {
-			continue
+		if e := &p.events[i]; e.samples+e.base.samples > 0 {
+			p.index[int32(i)] = len(p.index) + 1
 		}
-		p.index[int32(i)] = len(p.SampleType)
-		p.SampleType = append(p.SampleType, &profile.ValueType{Type: e.name, Unit: e.unit})
 	}
 	first := &p.events[slices.IndexFunc(p.events, func(e stackEvent) bool { return e.samples+e.base.samples > 0 })]
-	p.DefaultSampleType, p.PeriodType, p.Period = first.name, p.SampleType[0], int64(first.period)
+	p.DefaultSampleType, p.PeriodType, p.Period = p.SampleType[1].Type, p.SampleType[1], int64(first.period)
 	if p.Period == 0 {
 		p.Period = int64((first.total + first.base.total) / (first.samples + first.base.samples))
 	}
@@ -78,6 +75,30 @@ func (p *profiler) describe() {
 	}
 	p.DurationNanos = int64(p.lasted / time.Nanosecond)
 	p.Comments = append(p.Comments, comments(slices.Concat(p.bases, p.files))...)
+}
+
+// Measure is what an event measures.
+type Measure struct {
+	Event, Unit string
+	Clock       bool // CPU time, in nanoseconds
+}
+
+// SampleTypes returns pprof's sample types for events: first samples/count, then a type per event. That of the first
+// clock is cpu/nanoseconds, as in Go's profiles, because programs such as go build -pgo look for these names; others
+// have the event's name.
+func SampleTypes(events []Measure) []*profile.ValueType {
+	types := []*profile.ValueType{{Type: "samples", Unit: "count"}}
+	clocks := 0
+	for _, e := range events {
+		name := e.Event
+		if e.Clock {
+			if clocks++; clocks == 1 {
+				name = "cpu"
+			}
+		}
+		types = append(types, &profile.ValueType{Type: name, Unit: e.Unit})
+	}
+	return types
 }
 
 // facts describe a recording.
@@ -112,8 +133,9 @@ func comments(recordings []facts) (l []string) {
 func (p *profiler) add(t *tally) {
 	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.comm}},
 		NumLabel: map[string][]int64{}, NumUnit: map[string][]string{}}
-	s.Value[p.index[t.event]] = int64(t.period)
+	s.Value[0], s.Value[p.index[t.event]] = int64(t.samples), int64(t.period)
 	if e := &p.events[t.event]; t.base {
+		s.Value[0] = -int64(scaled(t.samples, e.base.samples, e.samples))
 		s.Value[p.index[t.event]] = -int64(scaled(t.period, e.base.total, e.total))
 		s.Label["pprof::base"] = []string{"true"}
 	}

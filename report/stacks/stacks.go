@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/google/pprof/profile"
+
 	"gperf/format"
 	"gperf/internal/intern"
 	"gperf/internal/session"
@@ -70,6 +72,7 @@ type stackEvent struct {
 	typ        format.EventType
 	config     uint64
 	tracepoint bool
+	clock      bool   // its periods are CPU time
 	waker      bool   // its stacks are also part of those of the waits
 	field      string // Set.Weight
 	unit       string // of its periods
@@ -165,7 +168,7 @@ func (c *Set) event(f *format.File, i int) int32 {
 	name, a := f.EventName(i), &f.Attrs[i]
 	e := stackEvent{name: name, field: c.Weight, typ: a.Type, config: a.Config,
 		tracepoint: a.Type == format.TypeTracepoint, waker: session.IsWaker(a),
-		unit: session.EventUnit(f, i)}
+		clock: a.IsClock() && c.Weight == "", unit: session.EventUnit(f, i)}
 	if c.Weight != "" {
 		e.unit = session.Unit(c.Weight)
 	}
@@ -401,11 +404,14 @@ func (c *Set) begin(at time.Time) {
 	}
 }
 
-// Types returns the names and units of the events with samples, which are the sample types of Pprof.
-func (c *Set) Types() (l [][2]string) {
+// Types returns the sample types of Pprof.
+func (c *Set) Types() []*profile.ValueType { return SampleTypes(c.measures()) }
+
+// measures returns what the events with samples measure.
+func (c *Set) measures() (l []Measure) {
 	for i := range c.events {
 		if e := &c.events[i]; e.samples+e.base.samples > 0 {
-			l = append(l, [2]string{e.name, e.unit})
+			l = append(l, Measure{e.name, e.unit, e.clock})
 		}
 	}
 	return l

@@ -43,7 +43,7 @@ func craft(t *testing.T, baseline bool) *samples.Table {
 	c.Nodes = []samples.Node{{Parent: -1, Frame: -1}}
 	c.DSOs = []samples.DSO{{Name: "/usr/bin/app", Short: "app"},
 		{Name: "[kernel.kallsyms]", Short: "[kernel.kallsyms]"}}
-	c.Events = []samples.Event{{Name: "cpu-clock", Unit: "nanoseconds"},
+	c.Events = []samples.Event{{Name: "cpu-clock", Unit: "nanoseconds", Clock: true},
 		{Name: "skb:kfree_skb", Unit: "count", Kind: samples.Drop},
 		{Name: "offcpu-time", Unit: "nanoseconds", Kind: samples.Wait},
 		{Name: "span:syscalls", Unit: "nanoseconds", Kind: samples.Span}}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"gperf/report/samples"
+	"gperf/report/stacks"
 )
 
 // pprofPolicy is the Content-Security-Policy of pprof's pages, which have their scripts and styles in the page.
@@ -73,17 +74,17 @@ func pprofHandler(t *samples.Table) (http.Handler, error) {
 	return pages, err
 }
 
-// profileOf converts a table to pprof's form: a sample per node, with a value for each event.
+// profileOf converts a table to pprof's form: a sample per node, with the number of samples and a value for each event.
 func profileOf(t *samples.Table) *profile.Profile {
-	p := &profile.Profile{TimeNanos: time.Now().UnixNano()}
+	var measures []stacks.Measure
 	for _, e := range t.Events {
-		p.SampleType = append(p.SampleType, &profile.ValueType{Type: e.Name, Unit: e.Unit})
+		measures = append(measures, stacks.Measure{Event: e.Name, Unit: e.Unit, Clock: e.Clock})
 	}
+	p := &profile.Profile{TimeNanos: time.Now().UnixNano(), SampleType: stacks.SampleTypes(measures)}
 	if len(t.Events) == 0 {
 		return p
 	}
-	p.DefaultSampleType = t.Events[0].Name
-	p.PeriodType = &profile.ValueType{Type: t.Events[0].Name, Unit: t.Events[0].Unit}
+	p.DefaultSampleType, p.PeriodType = p.SampleType[1].Type, p.SampleType[1]
 	mappings := make([]*profile.Mapping, len(t.DSOs))
 	for i, d := range t.DSOs {
 		mappings[i] = &profile.Mapping{ID: uint64(i + 1), File: d.Name, HasFunctions: true, HasFilenames: true,
@@ -133,10 +134,11 @@ func pprofSamples(t *samples.Table, locations []*profile.Location) (list []*prof
 				if sum.Samples == 0 {
 					continue
 				}
-				s := &profile.Sample{Value: make([]int64, len(t.Events)), Label: map[string][]string{}}
-				s.Value[event] = int64(sum.Weight)
+				s := &profile.Sample{Value: make([]int64, 1+len(t.Events)), Label: map[string][]string{}}
+				s.Value[0], s.Value[1+event] = int64(sum.Samples), int64(sum.Weight)
 				if baseline {
-					s.Value[event], s.Label["pprof::base"] = -s.Value[event], []string{"true"}
+					s.Value[0], s.Value[1+event] = -s.Value[0], -s.Value[1+event]
+					s.Label["pprof::base"] = []string{"true"}
 				}
 				for at := int32(node); at > 0; at = t.Nodes[at].Parent {
 					s.Location = append(s.Location, locations[t.Nodes[at].Frame])

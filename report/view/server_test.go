@@ -163,9 +163,12 @@ func TestPprof(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%d: %v", answer.StatusCode, err)
 	}
+	if got := p.SampleType[0].Type + " " + p.SampleType[1].Type; got != "samples cpu" {
+		t.Errorf("sample types %s", got)
+	}
 	sums := map[string]int64{}
 	for _, s := range p.Sample {
-		sums[s.Location[0].Line[0].Function.Name] += s.Value[0]
+		sums[s.Location[0].Line[0].Function.Name] += s.Value[1]
 	}
 	// The worker pushes for 5 s in both recordings. The baseline has 7,500 samples of fib, the other 2,500.
 	if sums[pushBack] != 0 || sums[fib] != -5_000_000_000 {
