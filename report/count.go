@@ -284,10 +284,7 @@ func level(m format.Misc) byte {
 // filtered reports whether the sample counts only in the totals.
 func (c *counter) filtered(s *session.Sample) bool {
 	f := &c.opts.Filter
-	return f.NoGuests && s.Guest() ||
-		f.Comms != nil && !slices.Contains(f.Comms, s.Comm) ||
-		f.PIDs != nil && !slices.Contains(f.PIDs, s.PID) ||
-		f.TIDs != nil && !slices.Contains(f.TIDs, s.TID) ||
+	return !f.Match(s) ||
 		f.Parallelism != nil && !slices.Contains(f.Parallelism, s.Parallelism) ||
 		!f.Where.Matches(s.Leaf)
 }

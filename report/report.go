@@ -21,6 +21,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 
 	"gperf/format"
 	"gperf/internal/look"
@@ -102,10 +103,8 @@ const (
 // Filter drops samples from the entries. They still count in the totals, so that
 // percentages refer to the complete recording. A nil list matches all.
 type Filter struct {
-	Comms      []string
-	PIDs, TIDs []int32
-	Where      session.Where
-	NoGuests   bool
+	session.Filter
+	Where session.Where
 	// Parallelism is how many threads ran.
 	Parallelism []int
 }
@@ -178,6 +177,7 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 	if err != nil {
 		return skipped, err
 	}
+	s.Misses = slices.Concat(c.opts.Filter.Misses(), c.opts.Filter.Where.Misses())
 	c.nameThreads()
 	if c.opts.Inline {
 		session.LookUpCalls(c.shownFrames())

@@ -219,7 +219,8 @@ func TestText(t *testing.T) {
 
 
 `},
-		{"elided", Options{NoChildren: true, Sort: "comm,dso", Filter: Filter{Comms: []string{"prog"}}},
+		{"elided", Options{NoChildren: true, Sort: "comm,dso",
+			Filter: Filter{Filter: session.Filter{Comms: []string{"prog"}}}},
 			strings.Replace(head, "#\n#\n", "#\n# comm: prog\n#\n", 1) + `# Overhead  Shared Object    
 # ........  .................
 #
@@ -257,7 +258,8 @@ func TestText(t *testing.T) {
 func TestFiltered(t *testing.T) {
 	stacks := program()[:2]
 	stacks[0].filtered = true
-	got := text(t, Options{NoChildren: true, Sort: "sym", Filter: Filter{TIDs: []int32{1}}}, stacks...)
+	one := Filter{Filter: session.Filter{TIDs: []int32{1}}}
+	got := text(t, Options{NoChildren: true, Sort: "sym", Filter: one}, stacks...)
 	if !strings.Contains(got, "# Samples: 90  of") || !strings.Contains(got, "    33.33%  [k] read\n") ||
 		strings.Contains(got, "leaf") {
 		t.Errorf("got:\n%s", got)

@@ -46,6 +46,7 @@ func Print(w io.Writer, s *session.Session, opts Options) (format.Skipped, error
 	if werr := o.finish(); werr != nil {
 		err = werr
 	}
+	s.Misses = opts.Where.Misses()
 	return skipped, err
 }
 

@@ -34,6 +34,17 @@ func (f *fileFlags) add(s *pflag.FlagSet) {
 	s.Var(&f.maxFetched, "debuginfod-max", "fetch no larger files than this `size` (default 2G)")
 }
 
+// check returns an error for values that name nothing.
+func (f *fileFlags) check() error {
+	if f.debuginfod == "no" {
+		return nil
+	}
+	if err := debuginfod.Check(f.debuginfod); err != nil {
+		return cli.WrongUse("--debuginfod: %v, or no", err)
+	}
+	return nil
+}
+
 // files locates ELF files, on this machine and on debuginfod servers.
 type files struct {
 	dso.Locator

@@ -105,6 +105,7 @@ type input struct {
 	session *session.Session
 	shared  bool            // the session's symbols belong to many
 	weight  *session.Weight // nil without --weight
+	filter  *session.Filter
 	files   *files
 	bar     *terminal.Progress
 	lines   bool // the user asked for source lines
@@ -115,6 +116,9 @@ const defaultFile = "perf.data"
 
 // inputs returns the recordings' paths, those in directories included; "" means the default one.
 func (in *inputFlags) inputs() ([]string, error) {
+	if err := in.files.check(); err != nil {
+		return nil, err
+	}
 	if len(in.paths) == 0 {
 		return []string{""}, nil
 	}
@@ -166,6 +170,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	r.filter = filter
 	keep := filter.Match
 	if in.weight != "" {
 		if r.weight, err = session.NewWeight(f, in.weight); err != nil {
@@ -213,6 +218,9 @@ func (in *inputFlags) symbolizer(r *input) *symbolize.Symbolizer {
 // weightError adds the known fields to an error of --weight.
 func weightError(err error) error {
 	if none := (*session.NoFieldError)(nil); errors.As(err, &none) {
+		if len(none.Fields) == 0 {
+			return cli.WrongUse("--weight: %v: only tracepoints have fields, and the recording has none", err)
+		}
 		return cli.WrongUse("--weight: %v%s", err, suggestion(none.Field, none.Fields, "the fields are"))
 	}
 	return err
@@ -298,7 +306,7 @@ func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
 
 func (in *input) finding(skipped format.Skipped) findings.Recording {
 	return findings.Recording{Path: in.Path, Packed: in.Packed != nil, Session: in.session, Weight: in.weight,
-		Skipped: skipped}
+		Skipped: skipped, Filter: in.filter}
 }
 
 // filter returns the filter of the samples.

@@ -132,6 +132,11 @@ func keyHint(e *report.KeyError) string {
 }
 
 func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
+	for _, name := range []string{"sort", "fields"} {
+		if s.Changed(name) && s.Lookup(name).Value.String() == "" {
+			return cli.WrongUse("--%s '': name one key or more, such as comm,symbol (gperf help sort)", name)
+		}
+	}
 	if err := o.formats.check(s, reportNames); err != nil {
 		return err
 	}
@@ -202,7 +207,9 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	}
 	skipped, err := report.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
-	if errors.Is(err, report.ErrNoSamples) {
+	if errors.Is(err, report.ErrNoSamples) && in.filter.Misses() != nil { // in.warn printed why
+		err = nil
+	} else if errors.Is(err, report.ErrNoSamples) {
 		fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.Path, nosamples.In(in.File))
 		err = nil
 	}
@@ -258,8 +265,7 @@ var tableFlags = []string{"sort", "fields", "call-graph", "no-call-graph", "inve
 
 // keep reports whether --comms, --pid and --tid select a sample.
 func (o *reportFlags) keep(s *session.Sample) bool {
-	f := session.Filter{Comms: o.Filter.Comms, PIDs: o.Filter.PIDs, TIDs: o.Filter.TIDs, NoGuests: o.Filter.NoGuests}
-	return f.Match(s)
+	return o.Filter.Match(s)
 }
 
 // dump prints all records. For input that can be read twice, it also counts them.

@@ -69,7 +69,47 @@ func TestWrongFlagValues(t *testing.T) {
 		bad("script --addr-range=-1 -i two.data", "--addr-range -1: use a number from 0 on"),
 		bad("record -a -G x -e cs true", "-G: must define events before cgroups"),
 		bad("record --itrace true", "unknown flag: --itrace"),
+		bad("report --debuginfod=abc -i two.data", `--debuginfod: "abc" is not a URL`, "https://HOST"),
+		bad("report --time 10 -i two.data", "--time 10: a range has a comma"),
+		bad("script --time 10 -i two.data", "--time 10: a range has a comma"),
+		bad("report --sort= -i two.data", "--sort '': name one key or more"),
+		bad("report --weight nosuch -i two.data", `numeric field "nosuch"`, "the fields are prev_pid"),
+		bad("report --weight nosuch -i threads.data", `numeric field "nosuch"`, "only tracepoints have fields"),
+		bad("version foo", `unexpected argument "foo"`),
 		bad("script --insn-trace -i two.data", "--insn-trace: gperf does not decode instruction traces"),
+	})
+}
+
+// TestMissingCommands: the way that gperf has to do what a missing command of perf does comes first.
+func TestMissingCommands(t *testing.T) {
+	missing := func(command, way string) wrongLine {
+		return wrongLine{command, exitUsage, []string{"there is no command " + command + ": `gperf record " + way}}
+	}
+	checkLines(t, []wrongLine{
+		missing("trace", "-e span:syscalls COMMAND`"),
+		missing("lock", "--off-cpu --waker -g -p PID`"),
+		missing("kmem", "-a -g -e kmem:kmalloc`, then `gperf report --weight bytes_alloc`"),
+		missing("ftrace", "-e span:FUNCTION COMMAND`"),
+		missing("stat", "--count -e EVENTS COMMAND`"),
+	})
+}
+
+// TestFiltersWithoutMatch: filters that select nothing are reported with what there is; the exit code is perf's, 0.
+func TestFiltersWithoutMatch(t *testing.T) {
+	good := func(line string, want ...string) wrongLine { return wrongLine{line, exitOK, want} }
+	checkLines(t, []wrongLine{
+		good("report --stdio --comm nosuch -i two.data", "no sample matches --comms nosuch: the samples have ",
+			"drops"),
+		good("report --stdio --comm drosp -i two.data", "no sample matches --comms drosp: did you mean drops?"),
+		good("report --stdio --dso nosuch -i two.data", "no sample matches --dsos nosuch: the samples have ",
+			"[kernel.kallsyms]"),
+		good("report --stdio -S nosuch -i two.data", "no sample matches --symbols nosuch"),
+		good("report --stdio --tid 3 -i two.data", "no sample matches --tid 3: the samples have "),
+		good("report --stdio --time 1,2 -i two.data", "no sample matches --time: the samples are at 3490."),
+		good("report --format folded --comm nosuch -i two.data", "no sample matches --comms nosuch"),
+		good("script --comm nosuch -i two.data", "no sample matches --comms nosuch"),
+		good("script --dso nosuch -i two.data", "no sample matches --dsos nosuch"),
+		good("report --stdio --comm nosuch -i two.data -i threads.data", "no sample matches --comms nosuch"),
 	})
 }
 
@@ -111,6 +151,8 @@ func TestScenarioErrorsOfTargets(t *testing.T) {
 		{[]string{"-p", filepath.Base(os.Args[0])}, exitUsage, []string{"it is not an ID: use -p "}},
 		{[]string{"-p", "no-such-process"}, exitUsage, []string{"no running process has this name"}},
 		{[]string{"-t", "-7"}, exitUsage, []string{"invalid process or thread ID"}},
+		{[]string{"-a", "-G", "no-such-group", "true"}, exitError, []string{`cgroup "no-such-group": `,
+			"no such file"}},
 	})
 }
 
@@ -118,7 +160,7 @@ func TestScenarioErrorsOfTargets(t *testing.T) {
 func TestScenarioErrorsOfSystemCalls(t *testing.T) {
 	needTracepoints(t)
 	for _, word := range []string{"openat", "syscalls:openat", "syscall:openat", "raw_syscalls:openat",
-		"span:syscalls:openat",
+		"span:syscalls:openat", "span:openat",
 		"sys_openat", "__x64_sys_openat"} {
 		checkWrong(t, word, []wrong{{[]string{"-e", word}, exitUsage,
 			[]string{"openat is a system call", "-e span:syscalls --filter 'id == openat'", "-e syscalls:sys_enter_openat"}}})

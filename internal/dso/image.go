@@ -58,6 +58,10 @@ func Open(path string) (*Image, error) {
 // NewImage reads the headers of the ELF file of size bytes in r. Errors name the file path. r must allow concurrent
 // reads.
 func NewImage(r io.ReaderAt, size int64, path string) (*Image, error) {
+	var magic [len(elf.ELFMAG)]byte
+	if n, _ := r.ReadAt(magic[:], 0); string(magic[:n]) != elf.ELFMAG {
+		return nil, fmt.Errorf("read %s: %w", path, ErrNotELF)
+	}
 	f, err := readHeaders(io.NewSectionReader(r, 0, size))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w: %w", path, ErrNotELF, err)

@@ -13,11 +13,23 @@ type Filter struct {
 	Comms      []string
 	Times      Times
 	NoGuests   bool // no samples of virtual machines
+
+	matched bool
+	missed  rejected // while no sample matched
 }
 
 // Match reports whether the filter selects the sample. Its frames need not be
 // resolved: use it as Options.Keep.
 func (f *Filter) Match(s *Sample) bool {
+	is := f.selects(s)
+	if !is && !f.matched && !(f.NoGuests && s.Guest()) {
+		f.missed.add(f, s)
+	}
+	f.matched = f.matched || is
+	return is
+}
+
+func (f *Filter) selects(s *Sample) bool {
 	return !(f.NoGuests && s.Guest()) &&
 		(f.CPUs == nil || slices.Contains(f.CPUs, int(s.CPU))) &&
 		(f.PIDs == nil || slices.Contains(f.PIDs, s.PID)) &&

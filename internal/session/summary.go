@@ -17,6 +17,8 @@ type Summary struct {
 	Unknown format.Skipped
 	// Traced counts processor traces, which gperf does not decode.
 	Traced Traced
+	// Misses says why the filters of a report or of script selected no sample.
+	Misses []Miss
 }
 
 // Lost is the sum of LOST records, which count records of any type, and of

@@ -52,7 +52,7 @@ func ParseTimes(arg string, bounds []uint64) (Times, error) {
 	}
 	l := Times{}
 	for word := range strings.FieldsSeq(arg) {
-		from, to, _ := strings.Cut(word, ",")
+		from, to, comma := strings.Cut(word, ",")
 		start, err := parseSeconds(from)
 		if err != nil {
 			return nil, err
@@ -63,6 +63,9 @@ func ParseTimes(arg string, bounds []uint64) (Times, error) {
 		}
 		if end != 0 && end < start {
 			return nil, fmt.Errorf("%s ends before it starts", word)
+		}
+		if !comma {
+			return nil, fmt.Errorf("a range has a comma: %s, begins and ,%[1]s ends at this time", word)
 		}
 		l = append(l, timeRange{start: start, end: end})
 	}

@@ -20,6 +20,7 @@ func TestParseTimes(t *testing.T) {
 		{"10%-20%", Times{{start: 1100, end: 1200, open: true}}, ""},
 		{"50%/2", Times{{start: 1500, end: 2000}}, ""},
 		{"10%/1,10%/3", Times{{start: 1000, end: 1100, open: true}, {start: 1200, end: 1300, open: true}}, ""},
+		{"10", nil, "a range has a comma: 10, begins and ,10 ends at this time"},
 		{"2,1", nil, "ends before it starts"},
 		{"x,1", nil, `"x" is not a time in seconds`},
 		{"1.0000000001,", nil, "is not a time in seconds"},

@@ -22,6 +22,7 @@ func VersionCommand() *cobra.Command {
 		s.BoolVar(&verbose, "build-options", false, "") // perf's name
 		cli.Hide(s, "build-options")
 	})
+	c.Args = cli.NoOperands
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		info := buildInfo()
 		text := describeBuild(info)

@@ -24,6 +24,7 @@ type List struct {
 	field      string
 	omitted    uint64 // samples without field
 	noIdle     bool
+	missed     int // recordings in which filters selected no sample
 	skipped    []damage
 	incomplete bool    // a recording is truncated, or no part of it was usable
 	kernel     []error // why kernels have no symbols, each once
@@ -45,6 +46,7 @@ type Recording struct {
 	Packed  bool // in an archive
 	Session *session.Session
 	Weight  *session.Weight // nil for none
+	Filter  *session.Filter
 	Skipped format.Skipped
 }
 
@@ -61,6 +63,7 @@ func (l *List) Add(r Recording) {
 		l.omitted += w.Omitted
 	}
 	l.noIdle = s.NoIdle
+	l.addMisses(slices.Concat(r.Filter.Misses(), s.Misses))
 	if r.Skipped.Count > 0 {
 		l.skipped = append(l.skipped, damage{r.Path, r.Skipped})
 	}
@@ -144,6 +147,7 @@ func (l *List) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool
 	if l.omitted > 0 {
 		fmt.Fprintf(stderr, "gperf: omitted %d samples, which have no field %s\n", l.omitted, l.field)
 	}
+	l.warnMisses(stderr)
 	if l.noIdle && l.Unnamed > 0 {
 		fmt.Fprintf(stderr, "gperf: --no-idle: %d samples of idle tasks remain, whose functions have no names: "+
 			"name the kernel's symbols with --kallsyms or -k\n", l.Unnamed)

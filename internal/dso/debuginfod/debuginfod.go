@@ -121,6 +121,18 @@ func New(urls string) *Client {
 	return c
 }
 
+// Check returns an error for the first of the servers that is no URL of a debuginfod server or a directory.
+func Check(urls string) error {
+	for url := range strings.FieldsSeq(urls) {
+		scheme, rest, ok := strings.Cut(url, "://")
+		if known := scheme == "http" || scheme == "https" || scheme == "file"; !strings.HasPrefix(url, "ima:") &&
+			(!ok || !known || rest == "") {
+			return fmt.Errorf("%q is not a URL: use https://HOST, http://HOST or file:///DIRECTORY", url)
+		}
+	}
+	return nil
+}
+
 // cacheDir returns the directory of elfutils' cache.
 func cacheDir() string {
 	if dir := os.Getenv("DEBUGINFOD_CACHE_PATH"); dir != "" {

@@ -395,3 +395,13 @@ func TestRemovePartials(t *testing.T) {
 		}
 	}
 }
+
+func TestCheck(t *testing.T) {
+	for urls, ok := range map[string]bool{"": true, "https://a.example http://localhost:8002/": true,
+		"file:///srv/ids": true, "ima:enforcing https://a.example": true, "abc": false, "https://": false,
+		"ftp://a.example": false, "https://a.example b": false} {
+		if err := Check(urls); (err == nil) != ok {
+			t.Errorf("%q: %v", urls, err)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package findings
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"gperf/internal/session"
+	"gperf/internal/suggest"
+)
+
+// addMisses adds the conditions that no sample of a recording meets.
+func (l *List) addMisses(misses []session.Miss) {
+	if len(misses) > 0 {
+		l.missed++
+	}
+	for _, m := range misses {
+		i := slices.IndexFunc(l.Misses, func(known session.Miss) bool { return known.Flag == m.Flag })
+		if i < 0 {
+			l.Misses = append(l.Misses, m)
+			continue
+		}
+		for _, value := range m.Have {
+			if !slices.Contains(l.Misses[i].Have, value) {
+				l.Misses[i].Have = append(l.Misses[i].Have, value)
+			}
+		}
+	}
+}
+
+// maxHave is how many values are listed of what samples have.
+const maxHave = 8
+
+// warnMisses says why the filters selected no sample of any recording.
+func (l *List) warnMisses(stderr io.Writer) {
+	if l.missed < l.Recordings {
+		return
+	}
+	for _, m := range l.Misses {
+		if m.Flag == "" {
+			fmt.Fprintf(stderr, "gperf: no sample meets all conditions\n")
+			continue
+		}
+		flag, words, _ := strings.Cut(m.Flag, " ")
+		var near []string
+		for word := range strings.SplitSeq(words, ",") {
+			near = append(near, suggest.Names(word, m.Have)...)
+		}
+		have := "the samples have " + strings.Join(m.Have[:min(len(m.Have), maxHave)], ", ")
+		switch {
+		case flag == "--time":
+			have = "the samples are at " + m.Have[0]
+		case words != "" && len(near) > 0:
+			have = "did you mean " + strings.Join(near, ", ") + "?"
+		case len(m.Have) > maxHave:
+			have += fmt.Sprintf(" and %d more", len(m.Have)-maxHave)
+		}
+		fmt.Fprintf(stderr, "gperf: no sample matches %s: %s\n", m.Flag, have)
+	}
+}
