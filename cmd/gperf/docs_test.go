@@ -58,6 +58,19 @@ func TestDocsLinks(t *testing.T) {
 	}
 }
 
+// TestDocsHeadings checks that the headings of a document differ: links lead to the first of equal ones.
+func TestDocsHeadings(t *testing.T) {
+	for _, name := range docs(t) {
+		seen := map[string]bool{}
+		for _, h := range headings(withoutCode(readDoc(t, name))) {
+			if h != "" && seen[h] {
+				t.Errorf("%s has two headings %s", name, h)
+			}
+			seen[h] = true
+		}
+	}
+}
+
 // TestDocsIndex checks that docs/README.md links each document.
 func TestDocsIndex(t *testing.T) {
 	index := readDoc(t, "docs/README.md")

@@ -159,7 +159,7 @@ func checkDebuginfod(m *Machine) Check {
 		return ok("DEBUGINFOD_URLS is " + urls)
 	}
 	return part("DEBUGINFOD_URLS is not set",
-		"export DEBUGINFOD_URLS="+debuginfodServer(m)+" for perf and gdb; gperf does not fetch debug information yet")
+		"export DEBUGINFOD_URLS="+debuginfodServer(m)+": gperf, perf and gdb fetch symbols and source lines from it")
 }
 
 // debuginfodServer returns the distribution's server.

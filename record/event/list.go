@@ -42,6 +42,8 @@ const (
 	KindProbe         ListKind = "probe"
 	KindRawTracepoint ListKind = "raw_tracepoint"
 	KindNetfilter     ListKind = "nf"
+	KindPacket        ListKind = "packet"
+	KindSpan          ListKind = "span"
 	KindKprobe        ListKind = "kprobe"
 	KindUprobe        ListKind = "uprobe"
 	KindUSDT          ListKind = "usdt"
@@ -49,7 +51,7 @@ const (
 
 // Kinds are all kinds, in the order of listing.
 var Kinds = []ListKind{KindHardware, KindSoftware, KindCache, KindPMU, KindRaw, KindMemory, KindTracepoint, KindProbe,
-	KindRawTracepoint, KindNetfilter, KindKprobe, KindUprobe, KindUSDT}
+	KindRawTracepoint, KindNetfilter, KindPacket, KindSpan, KindKprobe, KindUprobe, KindUSDT}
 
 var kindNames = map[ListKind]string{
 	KindHardware: "Hardware event", KindSoftware: "Software event", KindCache: "Hardware cache event",
@@ -57,6 +59,7 @@ var kindNames = map[ListKind]string{
 	KindRaw: "Raw hardware event descriptor", KindMemory: "Hardware breakpoint", KindTracepoint: "Tracepoint event",
 	KindProbe: "Probe event", KindRawTracepoint: "Raw tracepoint event", KindKprobe: "Kernel function",
 	KindUprobe: "Function", KindUSDT: "USDT probe", KindNetfilter: "Netfilter event",
+	KindPacket: "Packet event", KindSpan: "Durations",
 }
 
 // String returns the kind's name in listings; perf's if perf has the kind.
@@ -126,10 +129,17 @@ func (l *Lister) List(kind ListKind, glob string) ([]Listed, error) {
 		all, err = l.rawTracepoints()
 	case KindNetfilter:
 		all = []Listed{{Names: []string{NetfilterDrop}, Kind: kind, Desc: netfilterDesc}}
+	case KindPacket:
+		all = packetEvents(kind)
+	case KindSpan:
+		all = spanEvents(kind)
 	case KindKprobe:
 		word, _, _ := strings.Cut(glob, ":")
 		all, err = l.kprobes(word)
 	case KindUprobe, KindUSDT:
+		if glob == "*" {
+			return l.inAnyFile(kind), nil
+		}
 		return l.inFile(kind, glob)
 	}
 	return slices.DeleteFunc(all, func(e Listed) bool { return !slices.ContainsFunc(e.Names, match) }), err
@@ -298,6 +308,63 @@ func (l *Lister) kprobes(word string) ([]Listed, error) {
 		all = append(all, e)
 	}
 	return all, err
+}
+
+// packetEvents lists the events of packets that are no single tracepoint.
+func packetEvents(kind ListKind) []Listed {
+	return []Listed{
+		{Names: []string{PacketDrops}, Kind: kind, Desc: "Lost packets: drops, resets, retransmits"},
+		{Names: []string{TCDrop}, Kind: kind, Desc: "Packets that BPF programs of tc drop"},
+		{Names: []string{XDPDrop}, Kind: kind, Desc: "Packets that XDP programs drop"},
+	}
+}
+
+// spanEvents lists the forms of spans.
+func spanEvents(kind ListKind) []Listed {
+	return []Listed{
+		{Names: []string{SpanPrefix + spanSyscalls}, Kind: kind, Desc: "Durations of system calls"},
+		{Names: []string{SpanPrefix + "FUNCTION"}, Kind: kind, Desc: "Of calls of a kernel function, or a glob: ip_*"},
+		{Names: []string{SpanPrefix + "FILE:FUNCTION"}, Kind: kind,
+			Desc: "Of calls of a function, such as span:libc:malloc"},
+		{Names: []string{SpanPrefix + "SYSTEM:NAME..SYSTEM:NAME[/key=FIELDS/]"}, Kind: kind,
+			Desc: "From one tracepoint to another; gperf list -v 'block:*' has fields"},
+	}
+}
+
+// commonUSDT is a file with USDT probes that each machine has.
+const commonUSDT = "libc"
+
+// inAnyFile lists the form of probes in files, and the USDT probes of libc.
+func (l *Lister) inAnyFile(kind ListKind) []Listed {
+	if kind == KindUprobe {
+		return []Listed{{Names: []string{"uprobe:FILE:FUNCTION"}, Kind: kind,
+			Desc: "gperf list 'uprobe:FILE:*' lists the functions of a file"}}
+	}
+	form := Listed{Names: []string{"usdt:FILE:PROVIDER:NAME"}, Kind: kind,
+		Desc: "gperf list 'usdt:FILE:*' lists the probes of a file"}
+	found, _ := l.inFile(kind, "usdt:"+commonUSDT+":*")
+	return append([]Listed{form}, found...)
+}
+
+// WithPacket returns which of the listed events can have a packet in their samples: -e 'skb:kfree_skb flow dev'.
+func (l *Lister) WithPacket(all []Listed) map[string]bool {
+	has := map[string]bool{}
+	var names []string
+	for _, e := range all {
+		switch {
+		case e.Kind == KindPacket, e.Kind == KindNetfilter:
+			has[e.Names[0]] = true
+		case e.Kind == KindTracepoint:
+			names = append(names, e.Names[0])
+		}
+	}
+	events, _ := existing(names, l.Tracefs)
+	for _, e := range WithPackets(events, l.Tracefs) {
+		if e.HasPacket() {
+			has[e.Name] = true
+		}
+	}
+	return has
 }
 
 // inFile lists the possible probes in the file of FILE:GLOB.

@@ -2,6 +2,7 @@
 package events
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/hints"
 	"gperf/format/tracepoint"
+	"gperf/internal/packet"
 	"gperf/record/event"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
@@ -104,19 +106,27 @@ func want(arg string) wanted {
 	case isKind && (kind == event.KindKprobe || kind == event.KindRawTracepoint || inFile):
 		return wanted{[]event.ListKind{kind}, arg}
 	case colon: // SYSTEM:NAME, of a tracepoint or a probe
-		return wanted{[]event.ListKind{event.KindTracepoint, event.KindProbe, event.KindNetfilter}, arg}
+		return wanted{[]event.ListKind{event.KindTracepoint, event.KindProbe, event.KindNetfilter, event.KindPacket,
+			event.KindSpan}, arg}
 	}
 	return wanted{listedAlways, "*" + arg + "*"}
 }
 
 // noMatchError reports that no event matches an argument.
-type noMatchError struct{ arg string }
+type noMatchError struct{ arg, unit string }
 
-func (e *noMatchError) Error() string { return fmt.Sprintf("no event matches %q", e.arg) }
+func (e *noMatchError) Error() string {
+	if e.unit != "" {
+		return fmt.Sprintf("no event of the PMU %s matches %s", e.unit, cmp.Or(e.arg, "*"))
+	}
+	return fmt.Sprintf("no event matches %q", e.arg)
+}
 
 // Hint says where else to look.
 func (e *noMatchError) Hint() string {
 	switch {
+	case e.unit != "":
+		return "The PMUs are software, tracepoint, and the directories of /sys/bus/event_source/devices.\n"
 	case strings.HasPrefix(e.arg, "usdt:"):
 		return "`readelf -n` shows a file's USDT probes as stapsdt; most files have none.\n"
 	case strings.HasPrefix(e.arg, "uprobe:"), strings.HasPrefix(e.arg, "uretprobe:"):
@@ -146,16 +156,11 @@ func (o *listFlags) run(args []string, w io.Writer, stderr io.Writer) error {
 		return errors.Join(o.printJSON(w, all), failed)
 	}
 	o.print(w, all)
-	if len(args) > 0 && args[0] == "" && !o.rawDump {
+	if len(args) > 0 && args[0] == "" && !o.rawDump && o.unit == "" {
 		fmt.Fprint(w, "\n  kprobe:FUNCTION[+OFFSET]                           [gperf list 'kprobe:tcp_*']\n"+
 			"  uprobe:FILE:FUNCTION                               [gperf list 'uprobe:./program:*']\n"+
 			"  usdt:FILE:PROVIDER:NAME                            "+
-			"[gperf list 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*']\n"+
-			"  span:syscalls                                      [durations: gperf help events]\n"+
-			"  span:FUNCTION, span:FILE:FUNCTION                  [also globs: 'span:ip_*', span:libc:malloc]\n"+
-			"  span:SYSTEM:NAME..SYSTEM:NAME[/key=FIELDS/]        [gperf list -v 'block:*']\n"+
-			"  packet:drops                                       [lost packets: drops, resets, retransmits]\n"+
-			"  xdp:drop, tc:drop                                  [packets that BPF programs drop]\n")
+			"[gperf list 'usdt:/lib/x86_64-linux-gnu/libc.so.6:*']\n")
 	}
 	return failed
 }
@@ -186,7 +191,7 @@ func (o *listFlags) find(arg string, stderr io.Writer) (all []event.Listed, err 
 		fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hints.Of(err))
 	}
 	if _, isKind := event.ListKindOf(arg); len(all) == 0 && !isKind {
-		return nil, &noMatchError{arg}
+		return nil, &noMatchError{arg, o.unit}
 	}
 	return all, nil
 }
@@ -194,6 +199,7 @@ func (o *listFlags) find(arg string, stderr io.Writer) (all []event.Listed, err 
 // print writes the list as perf list does.
 func (o *listFlags) print(w io.Writer, all []event.Listed) {
 	var kind event.ListKind
+	packets := o.packets(all)
 	for i, e := range all {
 		if o.rawDump {
 			fmt.Fprintln(w, e.Names[0])
@@ -217,7 +223,18 @@ func (o *listFlags) print(w io.Writer, all []event.Listed) {
 		if o.long && e.Tracepoint != "" {
 			o.printFields(w, e.Tracepoint)
 		}
+		if packets[e.Names[0]] {
+			fmt.Fprintf(w, "       packet: %s\n", strings.Join(packet.Names(), " "))
+		}
 	}
+}
+
+// packets returns the names of the events that can have packets, if their fields are printed.
+func (o *listFlags) packets(all []event.Listed) map[string]bool {
+	if !o.long || o.rawDump {
+		return nil
+	}
+	return o.lister.WithPacket(all)
 }
 
 // printFields writes the fields of a tracepoint, and the names that --filter takes.
@@ -277,11 +294,12 @@ func (o *listFlags) printJSON(w io.Writer, all []event.Listed) error {
 		EventAlias       []string `json:",omitempty"`
 		EventType        string
 		Kind             event.ListKind
-		BriefDescription string  `json:",omitempty"`
-		Encoding         string  `json:",omitempty"`
-		Fields           []field `json:",omitempty"`
+		BriefDescription string   `json:",omitempty"`
+		Encoding         string   `json:",omitempty"`
+		Fields           []field  `json:",omitempty"`
+		Packet           []string `json:",omitempty"`
 	}
-	objects := []object{}
+	objects, packets := []object{}, o.packets(all)
 	for _, e := range all {
 		x := object{EventName: e.Names[0], EventAlias: e.Names[1:], EventType: e.Kind.String(), Kind: e.Kind,
 			Unit: unit(&e), Encoding: o.encoding(&e)}
@@ -290,6 +308,9 @@ func (o *listFlags) printJSON(w io.Writer, all []event.Listed) error {
 		}
 		if o.long && e.Tracepoint != "" {
 			x.Fields, _ = o.fields(e.Tracepoint)
+		}
+		if packets[e.Names[0]] {
+			x.Packet = packet.Names()
 		}
 		objects = append(objects, x)
 	}

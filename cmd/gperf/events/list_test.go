@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gperf/format"
+	"gperf/internal/packet"
 	"gperf/record/event"
 	"gperf/record/tracefs"
 )
@@ -73,13 +74,22 @@ func TestList(t *testing.T) {
 
   raw_tracepoint:kfree_skb                           [Raw tracepoint event]
 `},
-		{[]string{"s*:*"}, func(o *listFlags) { o.rawDump = true }, "sched:sched_switch\nskb:kfree_skb\n"},
+		{[]string{"s*:*s*"}, func(o *listFlags) { o.rawDump = true },
+			"sched:sched_switch\nskb:kfree_skb\nspan:syscalls\nspan:SYSTEM:NAME..SYSTEM:NAME[/key=FIELDS/]\n"},
 		{[]string{"probe:*"}, nil, "  probe:ip_rcv                                       [Probe event]\n       [p:probe/ip_rcv ip_rcv]\n"},
 		{[]string{"kprobe:*conntrack*"}, nil, "  kprobe:nf_conntrack_in                             [Kernel function]\n"},
 		{[]string{"kretprobe:nf_conntrack:*"}, nil, "  kretprobe:nf_conntrack_in                          [Kernel function]\n"},
 		{[]string{"raw_tracepoint"}, nil, "  raw_tracepoint:kfree_skb                           [Raw tracepoint event]\n"},
 		{[]string{"nf:d*"}, nil, `  nf:drop                                            [Netfilter event]
        [Packets that a rule of the firewall drops, with the table, chain and rule]
+`},
+		{[]string{"packet:*"}, func(o *listFlags) { o.long = true }, `  packet:drops                                       [Packet event]
+       [Lost packets: drops, resets, retransmits]
+       packet: ` + strings.Join(packet.Names(), " ") + "\n"},
+		{[]string{"span"}, func(o *listFlags) { o.noDesc = true }, `  span:syscalls                                      [Durations]
+  span:FUNCTION                                      [Durations]
+  span:FILE:FUNCTION                                 [Durations]
+  span:SYSTEM:NAME..SYSTEM:NAME[/key=FIELDS/]        [Durations]
 `},
 		{[]string{"sdt:"}, nil, ""},
 		{[]string{"task-clock", "sched:*", "msr"}, func(o *listFlags) { o.details, o.noDesc = true, true }, `  task-clock                                         [Software event]
@@ -164,7 +174,6 @@ func TestListRefusals(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"nosuchthing", `no event matches "nosuchthing"`},
 		{"kprobe:nosuch*", "no event matches"},
-		{"uprobe", "'uprobe:FILE:*'"},
 		{"usdt:/nosuch:*", "no such file"},
 		{"skb:[", "bracket"},
 	} {
@@ -181,6 +190,20 @@ func TestListRefusals(t *testing.T) {
 	}
 	var out, errs strings.Builder
 	o := fakeList(t)
+	o.unit = "nosuch"
+	if err := o.run(nil, &out, &errs); err == nil || !strings.Contains(err.Error(), "no event of the PMU nosuch") ||
+		out.Len() > 0 {
+		t.Errorf("of an unknown PMU: %v\n%s", err, &out)
+	}
+	for _, kind := range []string{"uprobe", "sdt"} {
+		out.Reset()
+		err := fakeList(t).run([]string{kind}, &out, &errs)
+		if err != nil || !strings.Contains(out.String(), ":FILE:") {
+			t.Errorf("%s: %v\n%s", kind, err, &out)
+		}
+	}
+	out.Reset()
+	o = fakeList(t)
 	o.lister.Tracefs.Root = t.TempDir()
 	if err := o.run([]string{"cpu-clock"}, &out, &errs); err != nil ||
 		!strings.Contains(errs.String(), "no tracepoint: ") || !strings.Contains(out.String(), "cpu-clock") {

@@ -416,6 +416,9 @@ func (r *reader) root(w *argSpec, p *operand) (*value, error) {
 	}
 	found := r.known.Lookup(p.root)
 	if found == nil {
+		found = r.known.Socket(p.root)
+	}
+	if found == nil {
 		return nil, r.badArg(w, "%s", r.noSuch(p.root))
 	}
 	if found.Err != nil {

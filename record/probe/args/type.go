@@ -188,6 +188,23 @@ func (s *Scope) Lookup(name string) *Var {
 	return nil
 }
 
+// Socket returns the parameter that is a struct sock * for the names sk and sock, by which the kernel's developers call
+// it, whatever its own name is (rx_sk of skb:kfree_skb); nil for other names, and if there is no or more than one.
+func (s *Scope) Socket(name string) (found *Var) {
+	if name != "sk" && name != "sock" {
+		return nil
+	}
+	for i := range s.Vars {
+		if v := &s.Vars[i]; v.Param && v.Type != nil && v.Type.String() == "struct sock*" {
+			if found != nil {
+				return nil
+			}
+			found = v
+		}
+	}
+	return found
+}
+
 // Names returns the names of the variables.
 func (s *Scope) Names() (l []string) {
 	for _, v := range s.Vars {
