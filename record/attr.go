@@ -141,6 +141,10 @@ type Options struct {
 	Notice func(what error)
 	// Progress, if set, receives the progress of a step that can take long: n of so many.
 	Progress func(step string, n, of int)
+	// Step, if set, is called when a step begins that can take long, and its result when the step ends.
+	Step func(name string) (done func())
+	// Status, if set, receives the state of the recording, about once a second.
+	Status func(Status)
 	// Hurry, when it is closed, ends all waiting: for unwind tables, for the command to exit,
 	// for probes to be removed. All data recorded so far is written.
 	Hurry <-chan struct{}

@@ -103,6 +103,14 @@ func (o *Options) step(ctx context.Context, name string, n, of int) error {
 	return nil
 }
 
+// beginStep begins a step that may take long, until the caller calls done.
+func beginStep(o *Options, name string) (done func()) {
+	if o.Step == nil {
+		return func() {}
+	}
+	return o.Step(name)
+}
+
 func (o *Options) progress(step string, n, of int) {
 	if f := o.Progress; f != nil {
 		f(step, n, of)

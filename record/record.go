@@ -51,7 +51,9 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	}
 	defer restore()
 	if o.Kcore {
-		if err := makeDir(o.Output); err != nil {
+		done := beginStep(&o, "copying the kernel's code")
+		err := makeDir(o.Output)
+		if done(); err != nil {
 			return nil, err
 		}
 		o.Output = filepath.Join(o.Output, format.DirData)
@@ -118,6 +120,7 @@ type recorder struct {
 	successor successor
 	copies    copies
 	governor  governor
+	reporter  reporter
 	trigger   trigger
 	poller    *poller
 	command   *command  // nil without one
@@ -144,7 +147,9 @@ func newRecorder(o *Options) *recorder {
 func (r *recorder) open(ctx context.Context) error {
 	r.newSet()
 	if slices.ContainsFunc(r.set.Attrs, func(a format.Attr) bool { return perfevent.Walked(&a) }) {
-		if err := r.programs.loadWalker(r.opts, r.set); err != nil {
+		done := beginStep(r.opts, "loading BPF programs")
+		err := r.programs.loadWalker(r.opts, r.set)
+		if done(); err != nil {
 			if r.opts.Count {
 				return err
 			}
@@ -337,6 +342,8 @@ func (r *recorder) begin() error {
 // stop.
 func (r *recorder) record(ctx context.Context) error {
 	defer context.AfterFunc(ctx, r.poller.signal)()
+	r.reporter = reporter{opts: r.opts, file: &r.file, command: r.command}
+	r.reporter.begin() // before the command may write
 	if err := r.start(); err != nil {
 		return err
 	}
@@ -380,6 +387,7 @@ func (r *recorder) record(ctx context.Context) error {
 		if err := r.governor.check(); err != nil {
 			return err
 		}
+		r.reporter.check()
 		if n > r.busy() {
 			continue // the rings fill as fast as they are drained
 		}
@@ -513,6 +521,7 @@ func (r *recorder) wait() (exited bool, err error) {
 // finished as far as possible.
 func (r *recorder) end(cause error) error {
 	err := cause
+	defer beginStep(r.opts, "finishing the recording")()
 	r.leaveToCloser()
 	if r.file.out.IsOpen() {
 		if cause == nil {

@@ -138,6 +138,9 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	}
 	if sum != nil && !f.quiet {
 		printSummary(sum, stderr)
+		if f.output.implied {
+			status(stderr, "The recording went into the pipe of standard output: -o FILE names a file")
+		}
 		if sum.Samples == 0 && sum.Lost == 0 && !f.opts.NoSamples && err == nil {
 			status(stderr, "0 samples: %s", nosamples.Why(&f.opts, sum.Path))
 		}
@@ -157,7 +160,10 @@ func (f *recordFlags) report(stderr io.Writer, p *terminal.Progress) {
 	o := &f.opts
 	say := func(msg string) { fmt.Fprintln(stderr, msg) }
 	o.Notice, o.Say = func(error) {}, func(string) {}
-	o.Progress = p.Report
+	o.Progress, o.Step = p.Report, p.Step
+	if _, shown := stderr.(*terminal.Terminal); shown {
+		o.Status = func(s record.Status) { showStatus(p, &s) }
+	}
 	if !f.quiet {
 		o.Notice = func(what error) {
 			fmt.Fprint(stderr, notice("record", what))
@@ -241,6 +247,20 @@ func interruptsBy(which ...os.Signal) (ctx context.Context, hurry <-chan struct{
 // status writes a status line in perf's format.
 func status(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, "[ %s record: %s ]\n", self, fmt.Sprintf(format, args...))
+}
+
+// showStatus shows the state of a recording in the line of progress, which output of the recorded command would tear.
+func showStatus(p *terminal.Progress, s *record.Status) {
+	if !s.Quiet {
+		p.End()
+		return
+	}
+	lost := ""
+	if s.Lost > 0 {
+		lost = fmt.Sprintf(", %d lost", s.Lost)
+	}
+	p.Line(fmt.Sprintf("%d s, %d samples, %.1f MB%s, %s", s.Elapsed/time.Second, s.Samples,
+		float64(s.Bytes)/(1<<20), lost, s.Path))
 }
 
 // printSummary writes perf's summary, and further lines about user stacks and lost samples.

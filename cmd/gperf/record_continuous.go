@@ -164,6 +164,12 @@ func (f *recordFlags) runContinuous(ctx context.Context, hurry <-chan struct{}, 
 		},
 		Reload: reload,
 		Stderr: stderr,
+		Started: func(s *continuous.Settings) {
+			if !f.quiet {
+				status(stderr, "Recording into %s: a file each %v, at most %.0f MB", s.Dir, s.FileTime,
+					float64(s.MaxTotal)/(1<<20))
+			}
+		},
 		Notice: func(err error) { io.WriteString(stderr, notice("record", err)) },
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"strconv"
@@ -20,6 +21,7 @@ type outputFlags struct {
 	switchTo     string
 	switchEvents []string
 	maxSize      string
+	implied      bool // standard output is a pipe, and -o names no file
 }
 
 func (f *outputFlags) add(s *pflag.FlagSet, o *record.Options) {
@@ -38,7 +40,7 @@ func (f *outputFlags) add(s *pflag.FlagSet, o *record.Options) {
 const maxCompressionLevel = 22
 
 func (f *outputFlags) apply(s *pflag.FlagSet, o *record.Options) error {
-	if !s.Changed("output") && isPipe(os.Stdout) {
+	if f.implied = !s.Changed("output") && isPipe(os.Stdout); f.implied {
 		o.Output = "-"
 	}
 	if o.Output == "-" && terminal.Is(os.Stdout) {
@@ -47,6 +49,9 @@ func (f *outputFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 	level, err := strconv.ParseUint(f.compress, 10, 31)
 	if err != nil {
 		return cli.WrongUse("-z%s: invalid compression level, use 1 to %d", f.compress, maxCompressionLevel)
+	}
+	if level > maxCompressionLevel {
+		o.Notice(fmt.Errorf("-z%d: using %d, the highest compression level", level, maxCompressionLevel))
 	}
 	o.Compress = int(min(level, maxCompressionLevel))
 	o.Compressed2 = self == perfName

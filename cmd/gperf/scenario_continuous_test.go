@@ -174,6 +174,9 @@ func TestScenarioContinuous(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	stderr, _ := s.end(syscall.SIGKILL)
+	if where := "Recording into " + out + ": a file each 1s, at most "; !strings.Contains(stderr, where) {
+		t.Errorf("no %q in\n%s", where, stderr)
+	}
 	if !strings.Contains(stderr, "recording with the previous flags: "+config+": ") ||
 		!strings.Contains(stderr, "no-such-flag") {
 		t.Errorf("after a wrong file of flags:\n%s", stderr)

@@ -96,6 +96,9 @@ func (o *Output) IsPipe() bool { return o.opts.Path == Pipe }
 // IsOpen reports whether there is an open file.
 func (o *Output) IsOpen() bool { return o.w != nil }
 
+// Path returns the path of the open file, "" for a pipe.
+func (o *Output) Path() string { return o.path }
+
 // Files returns the number of finished files.
 func (o *Output) Files() int { return o.files }
 

@@ -36,7 +36,9 @@ type Options struct {
 	Parse  func(flags []string) (*Settings, error)
 	Reload <-chan os.Signal // makes Run read Config again
 	Stderr io.Writer        // of gperf push
-	Notice func(error)
+	// Started is called before the first recording.
+	Started func(*Settings)
+	Notice  func(error)
 }
 
 // partsOfTotal is how many files MaxTotal has room for at least.
@@ -59,6 +61,9 @@ func Run(ctx context.Context, o *Options) error {
 		s, err := c.load()
 		if err != nil {
 			return err
+		}
+		if first {
+			o.Started(s)
 		}
 		start := time.Now()
 		err = o.record(ctx, s)

@@ -113,6 +113,42 @@ func (p *Progress) Reading(name string) (done func()) {
 	}
 }
 
+// Step shows on a terminal that a step goes on, until the caller calls done.
+func (p *Progress) Step(name string) (done func()) {
+	if p.terminal == nil {
+		return func() {}
+	}
+	text := func(since time.Duration) string { return fmt.Sprintf("%s: %d s", name, since/time.Second) }
+	p.show(name, text)
+	ticker, ended := time.NewTicker(quietFor), make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticker.C:
+				p.show(name, text)
+			}
+		}
+	}()
+	return func() {
+		ticker.Stop()
+		close(ended)
+		p.Done(name)
+	}
+}
+
+// Line shows text on a terminal, in place of the progress of steps, until End.
+func (p *Progress) Line(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.terminal == nil || p.quiet {
+		return
+	}
+	p.step("").shown = true
+	p.terminal.Overwrite(fmt.Sprintf("%s: %s", p.prefix, text))
+}
+
 // Stop removes the line, and shows none from now on: something else fills the terminal.
 func (p *Progress) Stop() {
 	p.End()
