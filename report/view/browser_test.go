@@ -270,6 +270,49 @@ func TestBrowserKeys(t *testing.T) {
 	b.until(`page.state.merge && page.tree.fn.filter(f => page.table.functions.name[f] === "fib").length === 1`)
 	b.keys("?")
 	b.until(`document.getElementById("about").open`)
+	about := b.text(`document.getElementById("about").textContent`)
+	if !strings.Contains(about, "samples in ") || strings.Contains(about, "[object") ||
+		strings.Contains(about, "false") {
+		t.Errorf("the help: %s", about)
+	}
+}
+
+// TestBrowserNames: labels show the name itself, also those of lambdas and operators.
+func TestBrowserNames(t *testing.T) {
+	_, url := serve(t, craft(t, false))
+	b := open(t, url, 1400, 900)
+	for name, want := range map[string]string{
+		"void std::vector<int>::push_back(int&&)":                      "std::vector<…> push_back",
+		"sort<int*, Cmp>::<lambda(int, int)>":                          " sort<…>::<lambda…>",
+		"void sort<int>(int*)::<lambda(int)>::operator()(int) const":   " sort<…>::<lambda…>",
+		"std::sort<A>(A)::{lambda(B const&)#2}::operator()(B) const":   "std sort<…>::{lambda…#2}",
+		"sort<v<int>::iterator, bench(int)::<lambda(int)->bool> >":     " sort<…>",
+		"main()::'lambda'(int)::operator()(int) const [clone .isra.0]": " main::'lambda'",
+		"foo::{closure#0}::{closure#1}":                                " foo::{closure#0}::{closure#1}",
+		"long a::operator-<S*, std::vector<S> >(S*)":                   "a operator-<…>",
+		"std::operator<< <char>(std::ostream&, char const*)":           "std operator<< <…>",
+		"A::operator->() const":                                        "A operator->",
+		"(anonymous namespace)::f(int)":                                "(anonymous namespace) f",
+		"decltype(auto) a::b<int>(int)":                                "a b<…>",
+		"<T as core::convert::Into<U>>::into":                          "<T as core::convert::Into<…>> into",
+		"net/http.(*conn).serve":                                       "net http.(*conn).serve",
+		"operator new(unsigned long)":                                  " operator new",
+		"[libc.so.6]":                                                  " [libc.so.6]",
+	} {
+		if got := b.text(fmt.Sprintf(`(p => p.scope + " " + p.base)(nameParts(%q))`, name)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestBrowserNearestCallers: the nearest callers of a function are in sight, however many there are.
+func TestBrowserNearestCallers(t *testing.T) {
+	_, url := serve(t, craft(t, false))
+	b := open(t, url, 1400, 60)
+	b.text(`page.open(page.table.functions.name.indexOf("fib"))`)
+	b.until(`functionView?.callers.boxes.length > 1`)
+	b.until(`(s => s.scrollHeight > s.clientHeight && s.scrollTop + s.clientHeight >= s.scrollHeight - 1)` +
+		`(functionView.callers.canvas.parentElement)`)
 }
 
 // A page with a baseline shows what has changed.

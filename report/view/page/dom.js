@@ -9,7 +9,12 @@ function el(tag, attributes, ...children) {
 		else if (value === true) e.setAttribute(name, "");
 		else if (value !== false && value !== null && value !== undefined) e.setAttribute(name, String(value));
 	}
-	e.append(...children.flat().filter(c => c !== null && c !== undefined && c !== false));
+	return fill(e, ...children);
+}
+
+// fill gives an element other content: elements, texts and lists of them; null, undefined and false are nothing.
+function fill(e, ...children) {
+	e.replaceChildren(...children.flat(Infinity).filter(c => c !== null && c !== undefined && c !== false));
 	return e;
 }
 
@@ -53,7 +58,7 @@ function changeText(change, all) {
 
 function showTip(x, y, ...content) {
 	const tip = byID("tip");
-	tip.replaceChildren(...content);
+	fill(tip, content);
 	tip.hidden = false;
 	const box = tip.getBoundingClientRect(),
 		space = 12;

@@ -65,7 +65,7 @@ class FieldView {
 				}),
 			);
 		const all = [...fields, ...common];
-		this.element.replaceChildren(...(all.length ? all : [el("p", {class: "empty"}, page.emptyText())]));
+		fill(this.element, ...(all.length ? all : [el("p", {class: "empty"}, page.emptyText())]));
 	}
 
 	// card shows the weights of values. A button for each makes it a filter.

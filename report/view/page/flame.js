@@ -50,6 +50,8 @@ class FlameChart {
 		this.notice = notice;
 		this.resize();
 		this.showDetails();
+		// The nearest callers are at the bottom.
+		if (up && !this.selected) this.canvas.parentElement.scrollTop = this.canvas.parentElement.scrollHeight;
 	}
 
 	resize() {
@@ -202,7 +204,7 @@ class FlameChart {
 	showDetails() {
 		const box = this.selected;
 		if (!box || (box.fn < 0 && !box.label)) {
-			this.details.replaceChildren(el("span", {class: "hint"}, this.notice || ""));
+			fill(this.details, el("span", {class: "hint"}, this.notice || ""));
 			return;
 		}
 		const buttons = [el("button", {onclick: () => this.act.zoom(box)}, "Zoom")];
@@ -214,7 +216,8 @@ class FlameChart {
 				el("button", {onclick: () => navigator.clipboard?.writeText(this.nameOf(box))}, "Copy name"),
 			);
 		}
-		this.details.replaceChildren(
+		fill(
+			this.details,
 			nameElement(this.nameOf(box)),
 			el("span", {class: "amount"}, formatShare(box.total, this.all) + ", " + formatWeight(box.total, this.unit)),
 			el("span", {class: "buttons"}, buttons),

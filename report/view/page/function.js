@@ -27,9 +27,10 @@ class FunctionView {
 			rows.find(r => names[r.fn] === state.fn) || (state.fn ? null : rows.sort((a, b) => b.self - a.self)[0]);
 		if (row) fn = row.fn;
 		if (fn < 0) {
-			this.head.replaceChildren();
-			this.tools.replaceChildren();
-			this.body.replaceChildren(
+			fill(this.head);
+			fill(this.tools);
+			fill(
+				this.body,
 				el("p", {class: "empty"}, state.fn ? "No function of this name: " + state.fn : page.emptyText()),
 			);
 			return;
@@ -38,7 +39,8 @@ class FunctionView {
 		const all = counted.all.self,
 			full = names[fn],
 			sums = row || {self: 0, total: 0, count: 0, base: 0};
-		this.head.replaceChildren(
+		fill(
+			this.head,
 			el("h2", {}, nameElement(full)),
 			el(
 				"details",
@@ -58,7 +60,8 @@ class FunctionView {
 				table.hasBaseline ? ", self before " + formatShare(sums.base, all) : "",
 			),
 		);
-		this.tools.replaceChildren(
+		fill(
+			this.tools,
 			choice(
 				"Part",
 				state.part,
@@ -78,7 +81,8 @@ class FunctionView {
 	showSandwich(fn) {
 		const {tree, counted} = page;
 		if (this.body.dataset.part !== "callers") {
-			this.body.replaceChildren(
+			fill(
+				this.body,
 				el("h3", {}, "Callers"),
 				this.callers.element,
 				el("h3", {}, "Callees"),
@@ -132,7 +136,8 @@ class FunctionView {
 		this.body.dataset.part = "source";
 		const files = this.linesOf(fn).filter(f => f.file > 0);
 		if (!files.length) {
-			this.body.replaceChildren(
+			fill(
+				this.body,
 				el(
 					"p",
 					{class: "empty"},
@@ -142,7 +147,8 @@ class FunctionView {
 			);
 			return;
 		}
-		this.body.replaceChildren(
+		fill(
+			this.body,
 			...files.map(f => {
 				const box = el(
 					"section",
@@ -239,13 +245,14 @@ class FunctionView {
 				return row;
 			});
 			if (this.body.dataset.part === "code" && this.fn === fn) {
-				this.body.replaceChildren(
+				fill(
+					this.body,
 					el("pre", {"class": "assembly", "tabindex": 0, "aria-label": "Instructions"}, lines),
 				);
 			}
 		};
 		if (!this.codes.has(fn)) {
-			this.body.replaceChildren(el("p", {class: "empty"}, "Reading the recording again…"));
+			fill(this.body, el("p", {class: "empty"}, "Reading the recording again…"));
 			this.codes.set(
 				fn,
 				fetch("annotate?function=" + fn)

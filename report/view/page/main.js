@@ -186,7 +186,8 @@ class FlameView {
 		const {state, table, tree, counted} = page,
 			timed = state.order === "time";
 		const zoomed = timed ? this.span[0] > 0 || this.span[1] < 1 : state.zoom > 0;
-		this.tools.replaceChildren(
+		fill(
+			this.tools,
 			choice(
 				"Order",
 				state.order,
@@ -272,7 +273,7 @@ function showView() {
 	const panel = byID("panel"),
 		name = viewOf[page.state.view] ? page.state.view : "flame",
 		view = viewOf[name]();
-	if (panel.firstChild !== view.element) panel.replaceChildren(view.element);
+	if (panel.firstChild !== view.element) fill(panel, view.element);
 	panel.setAttribute("aria-labelledby", "tab-" + name);
 	view.show();
 }
@@ -299,7 +300,7 @@ function showControls() {
 		);
 	});
 	const focused = document.activeElement?.role === "tab";
-	byID("tabs").replaceChildren(...tabs, el("span", {class: "grow", role: "presentation"}));
+	fill(byID("tabs"), ...tabs, el("span", {class: "grow", role: "presentation"}));
 	if (focused) byID("tab-" + state.view)?.focus();
 	byID("event").value = state.event;
 	byID("metric").value = state.metric;
@@ -332,7 +333,8 @@ function showFilters() {
 	for (const p of state.hide) chip("hide", bare(p), without("hide", p));
 	for (const f of state.fields) chip(f.key, f.value, () => page.toggleField(f.key, f.value));
 	const focused = document.activeElement?.id;
-	byID("filters").replaceChildren(
+	fill(
+		byID("filters"),
 		addList("add-process", "Process…", processList(table), p =>
 			page.set({processes: [...new Set([...state.processes, p])]}),
 		),
@@ -567,7 +569,8 @@ function switchTheme() {
 function showAbout() {
 	const {table} = page,
 		dialog = byID("about");
-	dialog.replaceChildren(
+	fill(
+		dialog,
 		el("h2", {id: "about-title"}, "Help"),
 		el("h3", {}, "Keys"),
 		el("dl", {class: "keys"}, keys.map(([k, what]) => [el("dt", {}, k), el("dd", {}, what)]).flat()),
@@ -607,7 +610,8 @@ function useTable(table) {
 	const times =
 		table.events.some(e => e.kind === "wait") &&
 		table.events.some(e => e.kind === "cpu" && e.unit === "nanoseconds");
-	byID("event").replaceChildren(
+	fill(
+		byID("event"),
 		...names.concat(times ? [bothTimes] : []).map(name => el("option", {value: name}, name)),
 	);
 	byID("live").hidden = !table.live;
@@ -692,7 +696,7 @@ async function start() {
 	try {
 		useTable(decodeBlock(await fetchBlock()));
 	} catch (error) {
-		byID("panel").replaceChildren(el("p", {class: "empty"}, "The samples cannot be read: " + error.message));
+		fill(byID("panel"), el("p", {class: "empty"}, "The samples cannot be read: " + error.message));
 		return;
 	}
 	page.state = withEvent(fromHash(location.hash));

@@ -17,11 +17,16 @@ function nameParts(full) {
 function splitName(full) {
 	if (full[0] === "[" || !/[:(<[/]/.test(full)) return {base: full, scope: ""};
 	if (!full.includes("::") && /^[\w.\-~%]+(\/[\w.\-~%]+)*\./.test(full) && full.includes("/")) return splitGo(full);
-	const {start, colons, end} = placesOf(full);
-	const base = crop(full.slice(colons < 0 ? start : colons + 2, end));
-	if (base === "") return {base: full, scope: ""};
-	return {base, scope: colons < 0 ? "" : crop(full.slice(start, colons))};
+	const parts = componentsOf(full).map(crop);
+	// The function of a lambda is named by the lambda, and this by the function around it.
+	if (parts.length > 1 && parts.at(-1).startsWith("operator()") && isLambda(parts.at(-2))) parts.pop();
+	let n = 1;
+	while (n < parts.length && isLambda(parts.at(-n))) n++;
+	const base = parts.slice(-n).join("::");
+	return /\w/.test(base) ? {base, scope: parts.slice(0, -n).join("::")} : {base: full, scope: ""};
 }
+
+const isLambda = part => /^(<lambda|\{lambda|'lambda|\{\{?closure|\(lambda)/.test(part);
 
 // splitGo splits a name of Go: "net/http.(*conn).serve" has the base "http.(*conn).serve".
 function splitGo(full) {
@@ -36,56 +41,73 @@ function splitGo(full) {
 const operatorName =
 	/^operator(\(\)|\[\]|->\*?|<=>|<<=?|>>=?|&&|\|\||\+\+|--|[-+*/%^&|~!=<>,]=?|""\s?\w+|\s(new|delete)\b(\[\])?|\s[^(]+)\s*/;
 
-// placesOf returns where a name of C++ or Rust begins, its last "::", and where its parameters begin.
-function placesOf(full) {
-	let depth = 0,
-		start = 0,
-		colons = -1,
-		end = full.length;
+// afterParameters is what may follow the parameters of a function that has no return type after it.
+const afterParameters = /^\s*(const|volatile|noexcept|&&?|\[|@|\.|$)/;
+
+// componentsOf returns the parts of a name of C++ or Rust between "::", without return type and parameters:
+// "int a::f(int) const::{lambda()#1}::operator()() const" has a, f, {lambda()#1} and operator().
+function componentsOf(full) {
+	let parts = [],
+		depth = 0,
+		start = 0, // of the part
+		end = -1; // of the part, where its parameters begin
 	for (let i = 0; i < full.length; i++) {
 		const c = full[i];
-		if (depth === 0 && c === "o" && !/\w/.test(full[i - 1] || "")) {
-			const symbol = operatorName.exec(full.slice(i, i + 60));
-			if (symbol) {
-				i += symbol[0].length - 1;
-				continue;
-			}
-		}
-		if (c === "<" || c === "[" || c === "{") depth++;
-		else if ((c === ">" && full[i - 1] !== "-") || c === "]" || c === "}") depth = Math.max(0, depth - 1);
-		else if (c === ")") depth = Math.max(0, depth - 1);
-		else if (c === "(") {
-			if (depth === 0 && i > start && full[i - 1] !== ":") {
-				end = i;
-				break;
-			}
+		const symbol = depth === 0 && end < 0 ? operatorAt(full, i) : 0;
+		if (symbol) {
+			i += symbol - 1;
+		} else if (c === "(" && depth === 0 && end < 0 && i > start) {
+			end = i;
 			depth++;
+		} else if (/[<([{]/.test(c)) {
+			depth++;
+		} else if (/[>)\]}]/.test(c)) {
+			if (c !== ">" || full[i - 1] !== "-") depth = Math.max(0, depth - 1);
 		} else if (depth === 0 && c === ":" && full[i + 1] === ":") {
-			colons = i++;
-		} else if (depth === 0 && c === " " && full[i + 1] !== "[") {
-			// the end of a return type
-			start = i + 1;
-			colons = -1;
+			parts.push(full.slice(start, end < 0 ? i : end));
+			start = ++i + 1;
+			end = -1;
 		} else if (depth === 0 && c === " ") {
-			break; // " [clone .cold]"
+			if (end < 0 && full[i + 1] === "[") end = i; // " [clone .cold]"
+			if (afterParameters.test(full.slice(i, i + 12)) && end >= 0) continue;
+			// the end of a return type
+			parts = [];
+			start = i + 1;
+			end = -1;
 		}
 	}
-	return {start, colons, end};
+	parts.push(full.slice(start, end < 0 ? full.length : end));
+	return parts;
 }
 
-// crop replaces the arguments of templates with an ellipsis.
+// operatorAt returns the length of the name of an operator at a place of a name, 0 if there is none.
+function operatorAt(s, i) {
+	if (s[i] !== "o" || /\w/.test(s[i - 1] || "")) return 0;
+	return operatorName.exec(s.slice(i, i + 60))?.[0].length || 0;
+}
+
+// crop replaces the arguments of templates and lambdas with an ellipsis.
 function crop(s) {
 	let out = "",
 		depth = 0;
 	for (let i = 0; i < s.length; i++) {
-		const c = s[i];
-		const operator = /operator[<>=-]*$/.test(s.slice(Math.max(0, i - 12), i));
-		if (c === "<" && !operator && (depth > 0 || i > 0)) {
-			if (depth++ === 0) out += "<…>";
-		} else if (c === ">" && depth > 0 && !operator && s[i - 1] !== "-") {
-			depth--;
+		const c = s[i],
+			symbol = depth === 0 ? operatorAt(s, i) : 0;
+		if (symbol) {
+			out += s.slice(i, i + symbol);
+			i += symbol - 1;
+		} else if (depth === 0 && c === "<" && i > 0) {
+			out += "<…>";
+			depth++;
+		} else if (depth === 0 && c === "(" && isLambda(s)) {
+			out += "…";
+			depth++;
 		} else if (depth === 0) {
 			out += c;
+		} else if (/[<([{]/.test(c)) {
+			depth++;
+		} else if (/[>)\]}]/.test(c) && (c !== ">" || s[i - 1] !== "-")) {
+			depth--;
 		}
 	}
 	return out;

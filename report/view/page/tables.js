@@ -103,7 +103,8 @@ class FunctionTable {
 				),
 			);
 		const left = rows.length - this.limit;
-		this.element.replaceChildren(
+		fill(
+			this.element,
 			el(
 				"table",
 				{class: "functions"},
@@ -163,7 +164,8 @@ class CallTree {
 
 	show() {
 		const {state, counted, tree} = page;
-		this.tools.replaceChildren(
+		fill(
+			this.tools,
 			choice(
 				"Direction",
 				String(state.down),
@@ -289,7 +291,8 @@ class CallTree {
 					),
 			);
 		});
-		this.scroll.replaceChildren(
+		fill(
+			this.scroll,
 			el(
 				"table",
 				{"class": "tree", "role": "treegrid", "aria-label": state.down ? "Callees" : "Callers"},

@@ -266,7 +266,8 @@ class Timeline {
 
 	show() {
 		const {state} = page;
-		this.tools.replaceChildren(
+		fill(
+			this.tools,
 			choice(
 				"Rows",
 				state.row,
@@ -369,12 +370,14 @@ class Timeline {
 				: i => this.rowOfThread[table.thread[i]].index;
 		this.buckets = bucketSamples(table, passes(table, this.masks), rowOf, this.rows.length, from, to, this.width);
 		this.most = largest(this.buckets);
-		this.legend.replaceChildren(
+		fill(
+			this.legend,
 			...layers
 				.filter((_, i) => this.buckets.seen.has(i))
 				.map(name => el("span", {class: "key"}, el("i", {class: "swatch " + name}), layerNames[name])),
 		);
-		this.labels.replaceChildren(
+		fill(
+			this.labels,
 			...this.rows.map(row =>
 				el(
 					"li",
@@ -393,7 +396,8 @@ class Timeline {
 				),
 			),
 		);
-		this.more.replaceChildren(
+		fill(
+			this.more,
 			this.rest > 0
 				? el(
 						"button",
