@@ -19,11 +19,11 @@ import (
 const keepFor = 5 * time.Second
 
 // ErrPart means that a recording is so large that only a part of it was read.
-var ErrPart = errors.New("the recording is large: only the programs of its first part are kept; run gperf archive before " +
-	"others change")
+var ErrPart = errors.New("the recording is large: only the programs of its first part are kept; run gperf archive " +
+	"before others change")
 
-// KeepHits stores copies of programs and libraries in perf's build-ID cache in which the recording at path has samples, if
-// a reader may not find them later (dso.Stays). It looks at files with build IDs. It does nothing unless path is a
+// KeepHits stores copies of programs and libraries in perf's build-ID cache in which the recording at path has samples,
+// if a reader may not find them later (dso.Stays). It looks at files with build IDs. It does nothing unless path is a
 // regular file. The error may be ErrPart.
 func KeepHits(path string) (kept dso.Kept, err error) {
 	fd, err := os.Open(path)
