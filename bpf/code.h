@@ -18,13 +18,13 @@
  */
 static inline_always int by_frame_pointer(struct walk *w, __u32 slot)
 {
-	/* Programs without CFI, such as Go's, end their stacks with a 0. No stack begins in code made at run time. */
-	int none = w->kind == TABLE_MADE ? END_FP : END_ENTRY;
+	/* No stack begins in code made at run time. */
+	int none = w->kind == TABLE_MADE ? END_FP : END_ZERO;
 	__u64 pair[2];
 	int end, far = w->fp + BELOW_SP - w->sp > NEAR;
 
-	if (w->fp == 0)
-		return none;
+	if (w->fp == 0) /* arm64's procedure call standard ends the list of frames so; rbp may have any value */
+		return LR >= 0 && none == END_ZERO ? END_ENTRY : none;
 	if (w->fp & 7 || (far && w->kind != TABLE_FP && w->framed != FRAMED_ANYWHERE))
 		return END_FP;
 	if (read_stack(w, pair, w->fp, 2))
@@ -104,7 +104,7 @@ __attribute__((noinline)) int uncovered(__u32 slot)
 	end = by_frame_pointer(w, slot);
 	if (!end || !by_guess(w, slot, LEAF_WORDS))
 		return END_NONE;
-	if (!file || end == END_NO_MAPPING || (end == END_ENTRY && w->returned))
+	if (!file || end == END_NO_MAPPING || ((end == END_ENTRY || end == END_ZERO) && w->returned))
 		return end;
 	return END_NO_RULE;
 }

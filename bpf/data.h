@@ -11,7 +11,7 @@
 /* Why a walk ended: package bpf's End. */
 enum end {
 	END_NONE,        /* still walking */
-	END_ENTRY,       /* at the outermost frame */
+	END_ENTRY,       /* at an entry point: the stack is complete */
 	END_NO_USER,     /* no user stack: a kernel thread, a process that is exiting */
 	END_COMPAT,      /* a 32-bit task */
 	END_NO_PROCESS,  /* the process is unknown */
@@ -21,6 +21,7 @@ enum end {
 	END_UNSUPPORTED, /* a row does, but no rule can express it */
 	END_UNREADABLE,  /* stack memory cannot be read */
 	END_FP,          /* frame pointers, without CFI, lead nowhere */
+	END_ZERO,        /* a return address or frame pointer is 0, but not at a known entry point */
 	END_DEPTH,       /* too many frames */
 	END_INTERNAL,
 };

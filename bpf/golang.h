@@ -31,7 +31,7 @@ static inline_always int find_goroutine(struct walk *w, __u32 curg)
 	if (!m)
 		return END_UNREADABLE;
 	w->goroutine = read_user(m + curg);
-	return w->goroutine ? END_NONE : END_ENTRY; /* without one it runs Go's scheduler */
+	return w->goroutine ? END_NONE : END_NO_RULE; /* without one it runs Go's scheduler */
 }
 
 #endif

@@ -11,7 +11,7 @@ type End uint32
 
 const (
 	EndNone        = End(unwindEndEND_NONE)
-	EndEntry       = End(unwindEndEND_ENTRY)       // at the outermost frame
+	EndEntry       = End(unwindEndEND_ENTRY)       // at an entry point: the stack is complete
 	EndNoUser      = End(unwindEndEND_NO_USER)     // no user stack: a kernel thread, a process that is exiting
 	EndCompat      = End(unwindEndEND_COMPAT)      // a 32-bit task
 	EndNoProcess   = End(unwindEndEND_NO_PROCESS)  // the process was unknown
@@ -21,6 +21,7 @@ const (
 	EndUnsupported = End(unwindEndEND_UNSUPPORTED) // a row did, but the programs cannot follow its rule
 	EndUnreadable  = End(unwindEndEND_UNREADABLE)  // stack memory could not be read
 	EndFP          = End(unwindEndEND_FP)          // frame pointers, without CFI, led nowhere
+	EndZero        = End(unwindEndEND_ZERO)        // a return address or frame pointer was 0, not at an entry point
 	EndDepth       = End(unwindEndEND_DEPTH)       // after MaxFrames
 	EndInternal    = End(unwindEndEND_INTERNAL)
 	NumEnds        = int(EndInternal) + 1
@@ -28,7 +29,7 @@ const (
 
 var endNames = [NumEnds]string{"nothing", "entry", "no user stack", "32-bit", "unknown process",
 	"no mapping", "no table",
-	"no rule", "unsupported rule", "unreadable stack", "frame pointers", "too deep", "internal"}
+	"no rule", "unsupported rule", "unreadable stack", "frame pointers", "return address 0", "too deep", "internal"}
 
 func (e End) String() string {
 	if int(e) < len(endNames) {

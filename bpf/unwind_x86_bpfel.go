@@ -71,8 +71,9 @@ const (
 	unwindEndEND_UNSUPPORTED unwindEnd = 8
 	unwindEndEND_UNREADABLE  unwindEnd = 9
 	unwindEndEND_FP          unwindEnd = 10
-	unwindEndEND_DEPTH       unwindEnd = 11
-	unwindEndEND_INTERNAL    unwindEnd = 12
+	unwindEndEND_ZERO        unwindEnd = 11
+	unwindEndEND_DEPTH       unwindEnd = 12
+	unwindEndEND_INTERNAL    unwindEnd = 13
 )
 
 type unwindHead struct {

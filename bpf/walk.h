@@ -83,7 +83,7 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 	if (r->ra == RA_UNDEFINED && r->cfa != CFA_NONE && r->cfa != CFA_UNSUPPORTED)
 		return END_ENTRY;
 	if (r->flags & FLAG_CONVENTION && r->cfa == CFA_RBP && w->fp == 0)
-		return END_ENTRY;
+		return END_ZERO;
 	int end = find_cfa(w, r, &cfa);
 	if (end)
 		return end;
@@ -194,7 +194,7 @@ __attribute__((noinline)) int step(__u32 slot)
 		return end;
 	w->ip &= w->code_mask;
 	if (w->ip == 0)
-		return END_ENTRY;
+		return END_ZERO;
 	w->n++;
 keep:
 	if (w->n >= MAX_FRAMES)

@@ -16,6 +16,8 @@ func Build(im *dso.Image) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.known = append(f.known, f.fibers(im)...)
+	slices.SortStableFunc(f.known, compareKnown)
 	if f.Machine == elf.EM_X86_64 {
 		if !f.goFP || f.hasGoCFI() {
 			if f.isHaskell(im) {
@@ -26,8 +28,6 @@ func Build(im *dso.Image) (*Table, error) {
 			slices.SortStableFunc(f.known, compareKnown)
 			f.known = append(f.known, outside(f.framed(im), f.known)...)
 		}
-		f.known = append(f.known, f.startContext(im)...)
-		slices.SortStableFunc(f.known, compareKnown)
 	} else if f.goFP {
 		f.goFrames = goFramesOf(im)
 	}
@@ -210,9 +210,9 @@ func (m *machine) rule() Rule {
 	ra, fp := m.regs[m.cie.ra], m.regs[a.fp]
 	cfa := m.cfaRule()
 	switch {
-	case cfa.Kind == Unspecified:
+	case cfa.Kind == Unspecified, ra.Kind == Unspecified && a.lr < 0:
 		return ruleUnsupported
-	case ra.Kind == Undefined || ra.Kind == Unspecified && a.lr < 0:
+	case ra.Kind == Undefined:
 		return ruleEnd
 	case int(m.cie.ra) != a.ra && a.lr < 0:
 		return ruleUnsupported

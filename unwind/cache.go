@@ -30,7 +30,7 @@ type Cache struct {
 const DefaultCacheLimit = 1 << 30
 
 const (
-	cacheMagic  = "gperfuw\x0a" // the last byte is the version of this format and of Build: change it with either
+	cacheMagic  = "gperfuw\x0b" // the last byte is the version of this format and of Build: change it with either
 	tableHeader = 40
 	cacheSuffix = ".table"
 )
@@ -66,8 +66,11 @@ func (c *Cache) Get(im *dso.Image) (t *Table, unsaved bool, err error) {
 	if t, err = Build(im); err != nil {
 		return nil, false, err
 	}
-	return t, t.Bytes() >= minCached, nil
+	return t, Cacheable(t), nil
 }
+
+// Cacheable reports whether the cache stores a table: one that takes long to build, of a file with a build ID.
+func Cacheable(t *Table) bool { return t.Bytes() >= minCached && !t.BuildID.IsZero() }
 
 // Save stores a table. An error affects only later runs: see Err.
 func (c *Cache) Save(t *Table) {

@@ -43,7 +43,7 @@ func (w *walk) uncovered(framed bool, why Reason) (outcome, Reason) {
 		return next, 0
 	case w.byGuess(3):
 		return switched, 0
-	case inFile && (end != EndOfStack || w.allRegs):
+	case inFile && (end != ZeroReturn || w.allRegs):
 		return stop, why
 	}
 	return stop, end

@@ -15,8 +15,6 @@ type known struct {
 	over       bool // replaces FDEs
 }
 
-var ruleEntry = Rule{CFA: CFARSP, RA: RAUndefined, Flags: FlagConvention}
-
 // conventions returns, by address, the rules of code that may have no FDE:
 //
 //   - The code at the entry point has no caller, and often no FDE. In files that infer cannot read, its size is
@@ -29,7 +27,7 @@ func conventions(im *dso.Image) []known {
 	const entryMax = 64 // size of ld.so's _start and similar code, in bytes
 	var k []known
 	inferred := im.Machine == elf.EM_X86_64 && len(im.Sections()) > 0 && im.GoTable() == nil
-	if e := entryPoint(im); e != 0 && !inferred {
+	if e := im.Entry(); e != 0 && !inferred {
 		k = append(k, known{e, e + entryMax, ruleEntry, false})
 	}
 	for _, s := range im.Sections() {
@@ -60,37 +58,6 @@ func x86PLT(im *dso.Image, s *elf.Section) (k []known) {
 		}
 	}
 	return k
-}
-
-// startContextCode is the beginning of glibc's __start_context, to which the functions of makecontext return. rbx is
-// the sp at which makecontext has stored the next context.
-var startContextCode = []byte{
-	0x48, 0x89, 0xdc, // mov %rbx, %rsp
-	0x48, 0x8b, 0x3c, 0x24, // mov (%rsp), %rdi
-	0x48, 0x85, 0xff, // test %rdi, %rdi
-}
-
-// startContext finds this function in files that define makecontext. It has no caller. Its CFI does not say so, and
-// does not cover the byte before it, at which the return address is looked up.
-func (f *CFI) startContext(im *dso.Image) []known {
-	defined := false
-	functions(im, func(s *symbol) { defined = defined || string(s.name) == "makecontext" })
-	s := im.Section(".text")
-	if !defined || s == nil {
-		return nil
-	}
-	b, err := sectionBytes(im, s)
-	if err != nil {
-		return nil
-	}
-	i := bytes.Index(b, startContextCode)
-	if i < 0 {
-		return nil
-	}
-	if e := f.find(s.Addr + uint64(i)); e != nil {
-		return []known{{e.start - 1, e.end, ruleEntry, true}}
-	}
-	return nil
 }
 
 // symbol is a symbol of an ELF file.
@@ -156,14 +123,4 @@ func pltRule(im *dso.Image, s *elf.Section) Rule {
 		r.CFAOff2 = 9
 	}
 	return r
-}
-
-// entryPoint returns the vaddr of the program's first instruction, or 0 if there is none.
-func entryPoint(im *dso.Image) uint64 {
-	h, err := im.Bytes(0, 64) // Elf64_Ehdr
-	if err != nil {
-		return 0
-	}
-	c := dwarf.Cursor{B: h, Pos: 24}
-	return c.U64()
 }

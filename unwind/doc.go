@@ -54,9 +54,9 @@
 //
 //	CFAGoroutine     cfa = sched.sp + CFAOff, of the goroutine of Go's thread: the register of Go's g has a g, its
 //	                 g.m the thread, and the word at CFAOff2 of that the goroutine. If there is none, the thread
-//	                 runs Go's scheduler, and this is the end of the stack
+//	                 runs Go's scheduler, and the walk ends
 //
-//	RAUndefined      the end of the stack: this is the outermost frame; CFA is unused
+//	RAUndefined      an entry point: this is the outermost frame, and the stack is complete; CFA is unused
 //	RAAtCFA          ip = *(cfa + RAOff), nearly always -8
 //	RAReg            ip = register RAOff, such as the link register; known as with CFAReg
 //	RAAtSP           ip = *(sp + RAOff), the callee's sp
@@ -75,9 +75,12 @@
 //
 // On arm64, ip may be signed: the walk masks the signature off.
 //
-// A rule with FlagConvention is not from CFI. With CFARBP and an fp of 0 it is the end of the stack, and its CFA may be
-// on another stack, for example where Go calls C. With RAReg and an unknown register, the step is by frame pointer. For
-// other rules the CFA is above sp, except across a signal frame.
+// A rule with FlagConvention is not from CFI. Its CFA may be on another stack, for example where Go calls C. With RAReg
+// and an unknown register, the step is by frame pointer. For other rules the CFA is above sp, except across a signal
+// frame.
+//
+// A return address of 0 ends the walk, and so does a frame pointer of 0 where one is needed: neither is an entry point,
+// except a frame pointer of 0 in arm64 code without CFI, as AAPCS64 says.
 //
 // A rule with FlagInferred is not from CFI either, but from the code's instructions. The walk in the kernel requires
 // that a call instruction precedes the return address.

@@ -37,5 +37,5 @@ func Example() {
 	// 0x401300 return address: false
 	// 0x401200 return address: true
 	// 0x401100 return address: true
-	// end of stack
+	// return address 0
 }

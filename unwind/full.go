@@ -92,9 +92,15 @@ func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 			next.Set(r.n, v)
 		}
 	}
+	if s.ra.Kind == Undefined {
+		return stop, EndOfStack
+	}
 	ra, why := w.returnAddress(s, cfa)
-	if why != EndOfStack || ra == 0 {
+	switch {
+	case why != EndOfStack:
 		return stop, why
+	case ra == 0:
+		return stop, ZeroReturn
 	}
 	if scratch && (cfa <= w.regs.SP() || w.space.Mapping(ra) == nil) {
 		return stop, NoRule
@@ -117,14 +123,12 @@ func (w *walk) isScratch(r RegRule) bool {
 		(w.regs.saved|1<<x86RSP)>>r.Reg&1 == 0
 }
 
-// returnAddress returns the caller's ip. If ra is 0 and why is EndOfStack, there is no caller.
+// returnAddress returns the caller's ip. The reason is EndOfStack if there is no error.
 func (w *walk) returnAddress(s *step, cfa uint64) (ra uint64, why Reason) {
 	switch s.ra.Kind {
-	case Undefined:
-		return 0, EndOfStack
 	case Unspecified, SameValue:
 		if w.regs.lr < 0 {
-			return 0, EndOfStack
+			return 0, NoRule
 		}
 		// In a leaf function it is in the link register.
 		lr, ok := w.regs.Get(s.raCol)

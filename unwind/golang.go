@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"gperf/internal/dso"
 	"gperf/internal/gotable"
@@ -121,7 +122,7 @@ func findGoCode(im *dso.Image, t *gotable.Table) (c goCode) {
 		switch {
 		case name == "runtime.asyncPreempt" || name == "runtime.sigpanic":
 			c.injected = append(c.injected, at)
-		case f.Flags&gotable.TopFrame != 0 && name != "runtime.sigtramp":
+		case f.Flags&gotable.TopFrame != 0 && name != "runtime.sigtramp", strings.HasPrefix(name, "_rt0_"):
 			c.known = append(c.known, known{at.start, at.end, ruleEntry, true})
 		case f.Flags&gotable.SPWrite != 0:
 			c.switches = append(c.switches, at)

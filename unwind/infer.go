@@ -58,7 +58,7 @@ func infer(im *dso.Image, covered []codeSeg, longest uint64) []known {
 	if len(n.gaps) == 0 {
 		return nil
 	}
-	start := entryPoint(im)
+	start := im.Entry()
 	n.fixed[start] = true
 	var labels []uint64
 	functions(im, func(s *symbol) {

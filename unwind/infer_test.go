@@ -3,6 +3,7 @@ package unwind
 import (
 	"debug/elf"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"gperf/internal/dso"
@@ -70,7 +71,7 @@ func TestStartContext(t *testing.T) {
 		t.Skip("this C library has another __start_context")
 	}
 	for at := k[0].start; at < k[0].end; at++ {
-		if r := table.Lookup(at); r != ruleEntry {
+		if r := table.Lookup(at); r != ruleFiber {
 			t.Errorf("%#x: %v", at, r)
 		}
 	}
@@ -147,5 +148,27 @@ func TestInferEqualsCFI(t *testing.T) {
 				t.Errorf("%d wrong, %d right", wrong, same+sameCFA)
 			}
 		})
+	}
+}
+
+// TestRubyFiber: stripped libraries of Ruby have no name of the function that begins fibers.
+func TestRubyFiber(t *testing.T) {
+	files, _ := filepath.Glob("/usr/lib/x86_64-linux-gnu/libruby-3.*.so.3.?")
+	for _, file := range files {
+		im, err := dso.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer im.Close()
+		f, err := NewCFI(im)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seg := f.rubyFiber(im); seg.end <= seg.start || f.find(seg.start).start != seg.start {
+			t.Errorf("%s: fiber_entry is at %#x-%#x", file, seg.start, seg.end)
+		}
+	}
+	if len(files) == 0 {
+		t.Skip("no libruby (Debian's ruby)")
 	}
 }

@@ -60,6 +60,8 @@ const (
 	FlagFramed
 	// FlagInferred means that the rule is not from CFI, but from the instructions of the code: see infer.
 	FlagInferred
+	// FlagFiber, with RAUndefined, means that a fiber begins there, on a stack of its own: other code resumed it.
+	FlagFiber
 )
 
 // Rule says how a row finds CFA, RA and FP. Its 16 bytes have the same layout in C.

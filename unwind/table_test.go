@@ -188,7 +188,7 @@ func TestEntryPoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := table.Lookup(entryPoint(ld)); r.RA != RAUndefined {
+	if r := table.Lookup(ld.Entry()); r.RA != RAUndefined {
 		t.Errorf("entry point of ld.so: %v", r)
 	}
 }

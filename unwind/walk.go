@@ -10,18 +10,20 @@ import (
 type Reason uint8
 
 const (
-	EndOfStack Reason = iota // the walk reached the outermost frame
+	EndOfStack Reason = iota // the walk reached an entry point: the stack is complete
 	NoMapping                // no mapping contains the ip
 	NoTable                  // the code has no CFI and no frame pointer
 	NoRule                   // the CFI has no rule for the address, or an invalid one
 	Unreadable               // a needed word is outside the stack copy
 	Depth                    // the limit of frames
 	NoProgress               // the caller's sp would not be above the frame's
+	ZeroReturn               // a return address or frame pointer is 0, not at an entry point
 	NumReasons
 )
 
 var reasons = [NumReasons]string{
 	"end of stack", "no mapping", "no table", "no rule", "unreadable memory", "depth", "no progress",
+	"return address 0",
 }
 
 // String returns the reason in words: "unreadable memory".
@@ -173,7 +175,7 @@ func (w *walk) run(frames []Frame) (_ []Frame, why Reason, again bool) {
 		case next == retry:
 			return frames, NoRule, true
 		case w.regs.IP() == 0:
-			return frames, EndOfStack, false
+			return frames, ZeroReturn, false
 		case next == called && (w.regs.SP() < sp || w.regs.SP() == sp && w.regs.IP() == ip):
 			return frames, NoProgress, false
 		}
@@ -269,8 +271,8 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 		if _, known := w.regs.Get(w.regs.fp); !known && r.Flags&FlagConvention != 0 {
 			return w.withoutFP(ip)
 		}
-		if fp == 0 && r.Flags&FlagConvention != 0 { // a thread's or goroutine's first frame
-			return stop, EndOfStack
+		if fp == 0 && r.Flags&FlagConvention != 0 {
+			return stop, ZeroReturn
 		}
 		cfa = fp + uint64(r.CFAOff)
 	case CFADerefRSP:
@@ -389,7 +391,7 @@ func (w *walk) goroutine(curg uint64) (g uint64, why Reason) {
 	case m == 0 || again != m:
 		return 0, NoRule
 	}
-	return g, EndOfStack // if it is 0, the thread runs Go's scheduler
+	return g, NoRule // if it is 0, the thread runs Go's scheduler
 }
 
 // kept returns a register that rules do not track.
@@ -409,7 +411,7 @@ func (w *walk) bySignal(sp uint64) (outcome, Reason) {
 }
 
 // byFramePointer steps by frame pointer: the frame pointer is the address of the caller's, and the return address
-// follows. A frame pointer of 0 is the end of the stack. If the frame pointer is invalid, the walk ends with why.
+// follows. If the frame pointer is invalid, the walk ends with why.
 // anywhere means that it may point to another stack, as where Go switches stacks.
 func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
 	fp, ok := w.regs.Get(w.regs.fp)
@@ -418,8 +420,10 @@ func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
 		return stop, why
 	case fp == 0 && w.m.Made:
 		return stop, why
-	case fp == 0:
+	case fp == 0 && w.regs.lr >= 0: // arm64's procedure call standard ends the list of frames so
 		return stop, EndOfStack
+	case fp == 0:
+		return stop, ZeroReturn
 	}
 	next, ok1 := w.mem.Word(fp)
 	ra, ok2 := w.mem.Word(fp + 8)

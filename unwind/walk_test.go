@@ -92,7 +92,7 @@ func TestWalk(t *testing.T) {
 		wantWalk(t, x86(0x2000, 7), testStack(0x3000), s, NoRule, Frame{IP: 0x2000}, ret(0x3000))
 	})
 	t.Run("return address 0", func(t *testing.T) {
-		wantWalk(t, x86(0x2000, 0), testStack(0), s, EndOfStack, Frame{IP: 0x2000})
+		wantWalk(t, x86(0x2000, 0), testStack(0), s, ZeroReturn, Frame{IP: 0x2000})
 	})
 	t.Run("rbp leads down", func(t *testing.T) {
 		wantWalk(t, x86(0x2011, stackAt+8), testStack(0, 0x2021, 0x2021, 0), s, NoProgress,
@@ -144,7 +144,7 @@ func TestWalk(t *testing.T) {
 func TestWalkFramePointers(t *testing.T) {
 	s := testSpace(nil)
 	regs := NewRegs(elf.EM_X86_64, 0x2000, stackAt, stackAt+16)
-	wantWalk(t, regs, testStack(1, 2, stackAt+32, 0x3000, 0, 0x4000), s, EndOfStack, Frame{IP: 0x2000},
+	wantWalk(t, regs, testStack(1, 2, stackAt+32, 0x3000, 0, 0x4000), s, ZeroReturn, Frame{IP: 0x2000},
 		ret(0x3000), ret(0x4000))
 	regs = NewRegs(elf.EM_X86_64, 0x2000, stackAt, 0x1234)
 	wantWalk(t, regs, testStack(1), s, NoTable, Frame{IP: 0x2000})

@@ -104,6 +104,49 @@ func (im *Image) BuildID() BuildID { return im.id }
 // Loads returns the PT_LOAD segments in file order. The caller must not change them.
 func (im *Image) Loads() []elf.ProgHeader { return im.loads }
 
+// Entry returns the vaddr of the first instruction of a program or of the dynamic loader, 0 if there is none. The
+// headers of other libraries may have any address there, often that of the first function.
+func (im *Image) Entry() uint64 {
+	if im.Type == elf.ET_EXEC || im.Type == elf.ET_DYN && !isLibrary(im) {
+		return im.f.Entry
+	}
+	return 0
+}
+
+// isLibrary reports whether a shared object is a library: it names no loader, as programs do, and needs other files,
+// as the loader does not, without saying that it is a program.
+func isLibrary(im *Image) bool {
+	library := false
+	for _, p := range im.f.Progs {
+		switch p.Type {
+		case elf.PT_INTERP:
+			return false
+		case elf.PT_DYNAMIC:
+			library = needs(im, p)
+		}
+	}
+	return library
+}
+
+// maxDynamic limits the dynamic section, in bytes.
+const maxDynamic = 1 << 16
+
+// needs reports whether the dynamic section of a file that is no program names files to load.
+func needs(im *Image, p *elf.Prog) (needs bool) {
+	b, err := im.Bytes(p.Off, min(p.Filesz, maxDynamic))
+	for ; err == nil && len(b) >= 16; b = b[16:] { // Elf64_Dyn
+		switch value := im.f.ByteOrder.Uint64(b[8:]); elf.DynTag(im.f.ByteOrder.Uint64(b)) {
+		case elf.DT_NEEDED:
+			needs = true
+		case elf.DT_FLAGS_1:
+			if elf.DynFlag1(value)&elf.DF_1_PIE != 0 {
+				return false
+			}
+		}
+	}
+	return needs
+}
+
 // Sections returns the section headers by index; the first is the null section. The caller must not change them.
 func (im *Image) Sections() []*elf.Section { return im.f.Sections }
 

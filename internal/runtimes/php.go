@@ -136,7 +136,13 @@ func (p *php) Walk(bias uint64) Walk {
 }
 
 // In implements Runtime.
-func (p *php) In(bias uint64) Process { return located{p, bias} }
+func (p *php) In(bias uint64) Process { return phpProcess{located{p, bias}} }
+
+// phpProcess is PHP in a process.
+type phpProcess struct{ located }
+
+// Resumes implements Resumed.
+func (phpProcess) Resumes() bool { return true }
 
 func (p *php) runs(vaddr uint64) bool { return p.eval.Contains(vaddr) }
 

@@ -59,6 +59,13 @@ type Switched interface {
 	Entering(ip uint64) bool
 }
 
+// Resumed is a List that goes on, in a fiber, with the functions that have resumed it: they run on other stacks.
+type Resumed interface {
+	List
+	// Resumes reports that the list is such a one.
+	Resumes() bool
+}
+
 // located is a runtime that has a list, and of which only the place differs between processes.
 type located struct {
 	file interface {

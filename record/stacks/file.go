@@ -1,7 +1,6 @@
 package stacks
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,6 +55,7 @@ type mappedFile struct {
 	entry     uint64 // vaddr
 	inBPF     bpf.Table
 	loaded    bool             // BPF has the table, as inBPF
+	cached    bool             // the cache has the table for the next recording, or gets it
 	runtime   runtimes.Runtime // the interpreter in the file; nil if there is none
 	noRuntime error            // why there is none, although the file has one
 	vm        *vm              // the virtual machine whose generated code this is; nil for other code
@@ -202,11 +202,9 @@ func (f *mappedFile) build(cache *unwind.Cache, lean bool) (unsaved bool, err er
 	if err != nil {
 		return false, err
 	}
-	f.im, f.table = im, table
+	f.im, f.table, f.cached = im, table, unwind.Cacheable(table)
 	f.runtime, f.noRuntime = runtimes.Find(im, f.name)
-	if h, err := im.Bytes(entryOff, 8); err == nil {
-		f.entry = binary.LittleEndian.Uint64(h)
-	}
+	f.entry = im.Entry()
 	if lean {
 		f.object = unwind.NewObject(table, nil)
 		return unsaved, nil
@@ -232,6 +230,3 @@ func (f *mappedFile) code(off uint64, b []byte) bool {
 	n, _ := im.ReadAt(b, int64(off))
 	return n == len(b)
 }
-
-// entryOff is the position of e_entry in an ELF header.
-const entryOff = 24

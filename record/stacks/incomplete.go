@@ -17,18 +17,27 @@ type Incomplete struct {
 	Program string // the process's main program; "" if the process is unknown
 	N       uint64
 	Copied  bool // a copy of the stack was walked
+	// Again means that a table came too late, which the cache has now: the next recording has it in time.
+	Again bool
 }
 
 // placeCounts counts incomplete stacks by cause and place.
-type placeCounts map[Incomplete]uint64 // by Incomplete without N
+type placeCounts map[endPlace]uint64
+
+// endPlace is where stacks end.
+type endPlace struct {
+	Incomplete             // without N and Again
+	late       *mappedFile // whose table BPF did not have in time; nil if it had all
+}
 
 // maxPlaces limits the number of distinct places; further ones are counted without a DSO.
 const maxPlaces = 1000
 
 // add counts a stack that ended at ip in a process with these mappings; space is nil if the
-// process is unknown. copied means that a copy of the stack was walked.
-func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64, copied bool) {
-	k := Incomplete{Cause: end, Copied: copied}
+// process is unknown. copied means that a copy of the stack was walked. late is the file whose table BPF did not have
+// in time, nil if it had all.
+func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64, copied bool, late *mappedFile) {
+	k := endPlace{Incomplete{Cause: end, Copied: copied}, late}
 	if space != nil {
 		k.Program = space.program()
 		if m := space.find(ip); m != nil {
@@ -36,7 +45,7 @@ func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64, copied bool) 
 		}
 	}
 	if _, known := c[k]; !known && len(c) >= maxPlaces {
-		k = Incomplete{Cause: end, Copied: copied}
+		k = endPlace{Incomplete: Incomplete{Cause: end, Copied: copied}}
 	}
 	c[k]++
 }
@@ -44,8 +53,8 @@ func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64, copied bool) 
 // list returns the counts, the highest first.
 func (c placeCounts) list() (l []Incomplete) {
 	for k, n := range c {
-		k.N = n
-		l = append(l, k)
+		k.N, k.Again = n, k.late != nil && k.late.cached
+		l = append(l, k.Incomplete)
 	}
 	slices.SortFunc(l, func(a, b Incomplete) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Cause, b.Cause), cmp.Compare(a.DSO, b.DSO),
@@ -72,6 +81,17 @@ func (e *earlyEnd) cause(s *addrSpace) bpf.End {
 	return e.head.End
 }
 
+// late returns the file whose table BPF did not have when a walk needed it at ip; nil if the walk ended otherwise.
+func (s *addrSpace) late(end bpf.End, ip uint64) *mappedFile {
+	if s == nil || end != bpf.EndNoTable {
+		return nil
+	}
+	if m := s.find(ip); m != nil {
+		return m.file
+	}
+	return nil
+}
+
 // countEarly counts the stacks of up to a time that ended early.
 func (r *resolver) countEarly(time uint64) {
 	early := r.merged.early
@@ -88,7 +108,8 @@ func (r *resolver) countEarly(time uint64) {
 				r.tables.request(s, e.ip)
 			}
 		}
-		r.incomplete.add(e.cause(s), s, e.ip, false)
+		end := e.cause(s)
+		r.incomplete.add(end, s, e.ip, false, s.late(end, e.ip))
 	}
 	r.merged.early = slices.Delete(early, 0, n)
 }

@@ -18,6 +18,7 @@ import (
 	"gperf/internal/runtimes"
 	"gperf/record/functions"
 	"gperf/record/synth"
+	"gperf/unwind"
 )
 
 // interpreter is the runtime of an address space whose functions are named.
@@ -161,7 +162,7 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 	if native, ok := in.process.(runtimes.Native); ok {
 		return n.bind(p, native, frames, head.Generation, time)
 	}
-	skip := in.skipped(frames, len(n.groups), head.End)
+	skip := in.skipped(p.space, frames, len(n.groups), head.End)
 	n.words = n.words[:0]
 	next := 0
 	add := func(until int) {
@@ -246,20 +247,37 @@ func (n *interpreted) decode(b []byte) {
 // frame has none. The outermost group belongs to the outermost native frame: the first native frame may be missing, if
 // it is in the part of the function that no symbol names, or its group, if it is not known yet. The innermost group
 // belongs to the innermost native frame if there may be native frames of functions that are not in the list, or if the
-// walk has ended early.
-func (in *interpreter) skipped(frames []byte, groups int, end bpf.End) int {
+// walk has ended early, or the list has functions that run on other native stacks.
+func (in *interpreter) skipped(s *addrSpace, frames []byte, groups int, end bpf.End) int {
 	skip := groups - in.calls(frames)
 	if end != bpf.EndEntry {
 		return 0
 	}
-	s, ok := in.process.(runtimes.Switched)
+	if r, ok := in.process.(runtimes.Resumed); ok && r.Resumes() && skip > 0 && s.endsInFiber(frames) {
+		return 0
+	}
+	sw, ok := in.process.(runtimes.Switched)
 	switch {
 	case !ok || skip >= 0:
 		return skip
-	case s.Entering(binary.LittleEndian.Uint64(frames)):
+	case sw.Entering(binary.LittleEndian.Uint64(frames)):
 		return -1
 	}
 	return 0
+}
+
+// endsInFiber reports whether the last frame of a complete stack is where fibers begin.
+func (s *addrSpace) endsInFiber(frames []byte) bool {
+	if len(frames) < 16 {
+		return false
+	}
+	at := binary.LittleEndian.Uint64(frames[len(frames)-8:]) - 1 // a return address
+	m := s.find(at)
+	if m == nil || m.file.state != fileReady || m.file.table == nil {
+		return false
+	}
+	bias, ok := m.bias()
+	return ok && m.file.table.Lookup(at-bias).Flags&unwind.FlagFiber != 0
 }
 
 // calls returns the number of native frames that run functions of the interpreter.

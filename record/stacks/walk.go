@@ -123,7 +123,7 @@ func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 		end = bpf.EndNoProcess
 	}
 	if r.merged.ends[end]++; end != bpf.EndEntry {
-		r.incomplete.add(end, d.space, r.lastAddr(), true)
+		r.incomplete.add(end, d.space, r.lastAddr(), true, d.space.late(d.head.End, le.Uint64(d.data[8*bpf.NumRegs:])))
 	}
 	r.merged.addNamed(d.sample, d.chain, d.max, r.words, r.merged.names.walked(&d.unresolvedSample, r.words))
 	return nil
@@ -157,6 +157,8 @@ func endOf(why unwind.Reason, missing bool) bpf.End {
 		return bpf.EndUnreadable
 	case unwind.Depth:
 		return bpf.EndDepth
+	case unwind.ZeroReturn:
+		return bpf.EndZero
 	}
 	return bpf.EndNoRule
 }

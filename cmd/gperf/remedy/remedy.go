@@ -93,6 +93,7 @@ func byCause(l []stacks.Incomplete) []stacks.Incomplete {
 		if isFile(c.DSO) {
 			c.Program = "" // the DSO is sufficient
 		}
+		c.Copied = c.Copied && c.Cause == bpf.EndUnreadable // else it makes no difference
 		i := slices.IndexFunc(merged, func(m stacks.Incomplete) bool {
 			m.N = c.N
 			return m == c
@@ -113,22 +114,24 @@ func isFile(dso string) bool {
 		!strings.HasPrefix(dso, "/memfd:")
 }
 
-// recordAgain helps if a table was missing: the cache has it after the first recording.
+// recordAgain helps if a table was not ready in time, and the cache has it now.
 const recordAgain = "record again: the table is cached now"
 
 // withFrames helps if the compiler wrote neither unwind information nor frame pointers.
-const withFrames = "compile it with -fasynchronous-unwind-tables or -fno-omit-frame-pointer"
+const withFrames = "compile it with -fasynchronous-unwind-tables or -fno-omit-frame-pointer; " +
+	"assembly needs .cfi directives"
 
 // causes describes why stacks end early, and the remedy, if there is one.
 var causes = map[bpf.End]struct{ why, remedy string }{
 	bpf.EndCompat:      {"32-bit code is not unwound", "try --call-graph fp"},
 	bpf.EndNoProcess:   {"mappings of the process were not known in time", "try larger rings (-m)"},
 	bpf.EndNoMapping:   {"code in no known mapping, such as JIT code", ""},
-	bpf.EndNoTable:     {"the unwind table was not ready", recordAgain},
+	bpf.EndNoTable:     {"the unwind table was not ready", ""},
 	bpf.EndNoRule:      {"no unwind information", withFrames},
 	bpf.EndUnsupported: {"unwind information that BPF cannot follow", "try --call-graph dwarf,copy"},
 	bpf.EndUnreadable:  {"stack memory could not be read", ""},
 	bpf.EndFP:          {"neither unwind information nor frame pointers", withFrames},
+	bpf.EndZero:        {"the return address is 0, in a function that is no known entry point", ""},
 	bpf.EndDepth:       {fmt.Sprintf("deeper than %d frames", bpf.MaxFrames), ""},
 	bpf.EndInternal:    {"an error of the BPF program", "please report it"},
 }
@@ -139,6 +142,7 @@ var jitRemedies = []struct{ program, remedy string }{
 	{"java", "java -XX:+PreserveFramePointer"},
 	{"php", "php -d opcache.jit=off"},
 	{"luajit", "luajit -joff"},
+	{"beam", "erl +JPperf true"},
 }
 
 // causeText formats a cause: "2475 of /usr/bin/prog: no unwind information (…)".
@@ -155,9 +159,12 @@ func causeText(c stacks.Incomplete) string {
 	why, remedy := causes[c.Cause].why, causes[c.Cause].remedy
 	switch {
 	case c.Cause == bpf.EndUnreadable && c.Copied:
-		why, remedy = "the stack is larger than the copy that was walked", recordAgain
+		why = "the stack goes on outside the copy that was walked"
 	case jit:
 		remedy = jitRemedy(c, remedy)
+	}
+	if c.Again {
+		remedy = recordAgain
 	}
 	s := fmt.Sprintf("%d of %s: %s", c.N, of, why)
 	if remedy != "" {
