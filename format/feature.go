@@ -55,6 +55,8 @@ const (
 
 	// FeatureHiperfFiles is the section with symbols of OpenHarmony's hiperf.
 	FeatureHiperfFiles Feature = 192
+	// FeatureHiperfStacks is its section with the stacks that samples refer to.
+	FeatureHiperfStacks Feature = 197
 )
 
 // LastFeature is the highest feature of perf 7.3.

@@ -169,5 +169,6 @@ var featureChecks = map[Feature]func(*File) error{
 	FeatureMetaInfo:     func(f *File) error { return try(f, FeatureMetaInfo, parseMetaInfo) },
 	FeatureDebugUnwind:  func(f *File) error { return try(f, FeatureDebugUnwind, parseUnwindFiles) },
 	FeatureHiperfFiles:  func(f *File) error { return try(f, FeatureHiperfFiles, parseHiperfFiles) },
+	FeatureHiperfStacks: func(f *File) error { return try(f, FeatureHiperfStacks, parseHiperfStacks) },
 	FeatureFile2:        func(f *File) error { return try(f, FeatureFile2, parseSymbolFiles2) },
 }

@@ -42,6 +42,8 @@ type File struct {
 	// layouts are the attrs' sample layouts. All have the id in the same place.
 	layouts []SampleLayout
 	repair  listeners.Repair
+	// stacks are those that samples of hiperf refer to, nil without.
+	stacks hiperfStacks
 }
 
 // data is a range of records: in the file itself, or in another file of the same directory.
@@ -257,6 +259,7 @@ func (f *File) readFeatures() {
 		f.warn(errorf(-1, missing.First, "%d of %d feature sections cannot be read, the first",
 			missing.Count, len(features)))
 	}
+	f.stacks, _ = decoded(f, FeatureHiperfStacks, parseHiperfStacks)
 	if !f.Has(FeatureSampleTime) && f.OfGperf() { // after a Checkpoint
 		f.Complete = false
 	}

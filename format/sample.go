@@ -161,6 +161,9 @@ func (f *File) Sample(r Raw, s *Sample) error {
 	if part := s.decode(c, a); c.short {
 		return r.tooShort(c.lacking(part))
 	}
+	if f.stacks != nil && a.SampleType&SampleCallchain != 0 && s.Callchain.Len() == 0 && len(c.b) == 8 {
+		s.Callchain = f.stacks.chain(uint32(s.PID), c)
+	}
 	return nil
 }
 
