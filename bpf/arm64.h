@@ -54,11 +54,11 @@ static inline_always void get_regs(__u64 *regs, struct pt_regs *r)
 static inline_always __u64 read_user_ip(struct pt_regs *r) { return read_field(r, pc); }
 
 /* get_syscall_args stores the arguments of a system call, at its entry. */
-static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r)
+static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r, int compat)
 {
 #pragma unroll
 	for (int i = 0; i < 6; i++)
-		args[i] = r->regs[i];
+		args[i] = compat ? (__u32)r->regs[i] : r->regs[i];
 }
 
 /*
@@ -154,5 +154,20 @@ static inline_always void get_call_args(__u64 *args, struct pt_regs *r, int go)
 
 /* current_goroutine returns the address of Go's struct g. */
 static inline_always __u64 current_goroutine(struct pt_regs *r) { return r->regs[28]; }
+
+/* With CONFIG_THREAD_INFO_IN_TASK, which arm64 always has. */
+struct task_struct___info {
+	struct {
+		unsigned long flags;
+	} thread_info;
+} __attribute__((preserve_access_index));
+
+#define TIF_32BIT (1UL << 22) /* arch/arm64/include/asm/thread_info.h */
+
+/* in_compat_syscall reports whether a task's system call has a 32-bit program's number. */
+static inline_always int in_compat_syscall(void *task)
+{
+	return (read_field((struct task_struct___info *)task, thread_info.flags) & TIF_32BIT) != 0;
+}
 
 #endif

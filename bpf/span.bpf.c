@@ -14,7 +14,9 @@ char _license[] SEC("license") = "GPL";
 
 /* Set when the programs are loaded. */
 const volatile __u64 min_duration = 0; /* ns: shorter spans are not sampled */
-const volatile __s64 no_return[2] = {-1, -1}; /* system calls that never return */
+const volatile __s64 no_return[4] = {-1, -1, -1, -1}; /* system calls that never return */
+
+#define COMPAT (1LL << 32) /* of numbers: package syscalls' Compat */
 
 struct syscall {
 	struct span span;
@@ -88,9 +90,11 @@ int syscall_begins(__u64 *args)
 	struct control_value *c = controls();
 	struct task_calls *t;
 	struct pt_regs regs;
+	int compat;
 
 	if (!c || !c->on || is_recorder(c))
 		return 0;
+	compat = in_compat_syscall((void *)task);
 	t = bpf_map_lookup_elem(&syscalls, &task);
 	if (!t)
 		t = add_task(task);
@@ -99,9 +103,11 @@ int syscall_begins(__u64 *args)
 	if (!histograms || filtered) {
 		if (bpf_probe_read_kernel(&regs, sizeof(regs), (void *)args[0]))
 			return 0;
-		get_syscall_args(t->last.args, &regs);
+		get_syscall_args(t->last.args, &regs, compat);
 	}
 	t->last.id = args[1];
+	if (compat)
+		t->last.id |= COMPAT;
 	t->last.span.start = bpf_ktime_get_ns();
 	return 0;
 }
@@ -146,6 +152,11 @@ int syscall_ends(__u64 *args)
 	return 0;
 }
 
+static inline_always int never_returns(__s64 id)
+{
+	return id == no_return[0] || id == no_return[1] || id == no_return[2] || id == no_return[3];
+}
+
 /* syscall_task_exits removes the task's element: another task may get the same address. */
 SEC("raw_tp")
 int syscall_task_exits(void *ctx)
@@ -156,7 +167,7 @@ int syscall_task_exits(void *ctx)
 
 	if (!t)
 		return 0;
-	if (n && t->last.span.start && t->last.id != no_return[0] && t->last.id != no_return[1])
+	if (n && t->last.span.start && !never_returns(t->last.id))
 		__sync_fetch_and_add(&n->exited, 1);
 	bpf_map_delete_elem(&syscalls, &task);
 	return 0;

@@ -154,9 +154,9 @@ type eventSpans struct {
 	histograms bool   // there are no samples
 }
 
-// AttachSyscalls makes a sample at the end of each system call. noReturn are the numbers of the
-// two that never end.
-func (e *Sampler) AttachSyscalls(s *Span, noReturn [2]int64) error {
+// AttachSyscalls makes a sample at the end of each system call. noReturn are the numbers of those
+// that never end.
+func (e *Sampler) AttachSyscalls(s *Span, noReturn [4]int64) error {
 	progs, err := e.loadSpans("syscalls", s, map[string]any{"no_return": noReturn}, ebpf.AttachNone,
 		"syscall_ends", "syscall_begins", "syscall_task_exits")
 	if err != nil {

@@ -58,9 +58,9 @@ static inline_always void get_regs(__u64 *regs, struct pt_regs *r)
 static inline_always __u64 read_user_ip(struct pt_regs *r) { return read_field(r, ip); }
 
 /* get_syscall_args stores the arguments of a system call, at its entry. */
-static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r)
+static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r, int compat)
 {
-	if (is_32_bit(r)) {
+	if (compat) {
 		args[0] = (__u32)r->bx;
 		args[1] = (__u32)r->cx;
 		args[2] = (__u32)r->dx;
@@ -188,5 +188,20 @@ static inline_always void get_call_args(__u64 *args, struct pt_regs *r, int go)
 
 /* current_goroutine returns the address of Go's struct g, in functions of ABIInternal. */
 static inline_always __u64 current_goroutine(struct pt_regs *r) { return r->r14; }
+
+/* With CONFIG_THREAD_INFO_IN_TASK, which x86 always has. */
+struct task_struct___info {
+	struct {
+		__u32 status;
+	} thread_info;
+} __attribute__((preserve_access_index));
+
+#define TS_COMPAT 2 /* arch/x86/include/asm/thread_info.h */
+
+/* in_compat_syscall reports whether a task's system call has a 32-bit program's number. 64-bit ones can make them, too. */
+static inline_always int in_compat_syscall(void *task)
+{
+	return (read_field((struct task_struct___info *)task, thread_info.status) & TS_COMPAT) != 0;
+}
 
 #endif

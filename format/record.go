@@ -177,6 +177,7 @@ type Mmap struct {
 // Prot and Flags of a mapping, as in mmap(2).
 const (
 	ProtExec   = 4       // PROT_EXEC
+	MapShared  = 1       // MAP_SHARED
 	MapHugeTLB = 0x40000 // MAP_HUGETLB
 )
 

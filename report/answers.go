@@ -48,12 +48,24 @@ func (p *keyParser) fieldWords(event int, words []string, match func(*tracepoint
 }
 
 // newSyscallKey returns a key that shows the names of system calls.
-func newSyscallKey(event int, fd *tracepoint.Field, names syscalls.Names) *SortKey {
+func newSyscallKey(event int, f *tracepoint.Format, names syscalls.Table) *SortKey {
+	fd := f.Field("id")
 	k := newFieldKey(event, fd, true)
 	k.Name, k.Head, k.figure, k.min = by.Syscall, "Syscall", false, len("Syscall")
 	text := func(h *Hist, e *Entry) string {
 		nr, _ := fd.Uint(e.raw, h.traces.env.Order)
-		return names.Name(int64(nr))
+		return names.Name(by.SyscallNumber(f, int64(nr), e.extra.is32))
+	}
+	// Equal numbers of 64-bit and 32-bit programs are different system calls.
+	is32, sameNumber := func(x *extra) uint64 {
+		if x.is32 {
+			return 1
+		}
+		return 0
+	}, k.cmp
+	k.uses, k.value = k.uses|usesExtra, is32
+	k.cmp = func(h *Hist, a, b *Entry) int {
+		return cmp.Or(sameNumber(h, a, b), cmp.Compare(is32(a.extra), is32(b.extra)))
 	}
 	k.width = func(h *Hist, e *Entry) int { return len(text(h, e)) }
 	k.sort = func(h *Hist, a, b *Entry) int { return cmp.Compare(text(h, b), text(h, a)) }
@@ -66,7 +78,7 @@ func (p *keyParser) syscallKeys() (found []*SortKey) {
 	names := syscalls.Of(p.file.String(format.FeatureArch))
 	for i := range p.file.Attrs {
 		if f := p.file.Tracepoint(i); f != nil && by.HasSyscalls(f) {
-			found = append(found, newSyscallKey(i, f.Field("id"), names))
+			found = append(found, newSyscallKey(i, f, names))
 		}
 	}
 	return found

@@ -33,6 +33,7 @@ type counter struct {
 	session         *session.Session
 	extra           extra             // of the current sample
 	sockets         []format.CPUPlace // by CPU
+	lineSize        uint64            // of caches, in bytes
 	branched        []uint64          // by event of the report: samples with branches
 	samples, serial uint64            // all, and those taken while one thread ran
 	threads         threadCounts
@@ -105,12 +106,13 @@ func newCounter(f *format.File, events []int, l *layouts, opts *Options, t *trac
 		branched: make([]uint64, len(l.byEvent)),
 		byKey:    map[stackKey]*stack{},
 		unnamed:  map[*session.Thread]int32{},
+		lineSize: lineSize(f),
 	}
 	if topology, ok := f.CPUTopology(); ok {
 		c.sockets = topology.CPUs
 	}
 	for i := range f.Attrs {
-		chains := f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode == ModeSamples
+		chains := f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode != ModeBranches
 		c.chains = append(c.chains, chains && (opts.wantsChains() || l.byEvent[c.event(i)].uses&usesParent != 0))
 	}
 	return c
@@ -310,12 +312,14 @@ func (c *counter) newExtra(s *session.Sample) extra {
 		codePage:    s.CodePageSize,
 		level:       level(s.Misc),
 		origin:      &c.session.Origin,
+		is32:        s.Is32Bit(),
 	}
 	if cpu := c.cpu(s); cpu >= 0 && int(cpu) < len(c.sockets) {
 		x.socket = int64(c.sockets[cpu].Package)
 	}
 	if c.layout.uses&usesData != 0 {
-		x.data = c.session.ResolveData(s)
+		x.data, x.code = c.session.ResolveData(s), c.session.Resolve(s, s.IP)
+		x.line = newCacheLine(s, x.data, c.lineSize)
 	}
 	x.weight, x.ins, x.stage = s.Weights(a)
 	if len(s.Namespaces) > format.NamespaceCgroup {

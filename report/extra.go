@@ -19,6 +19,9 @@ type extra struct {
 	flags       uint64         // of the branch
 	from, to    *session.Frame // of the branch
 	data        *session.Frame // the frame of Addr
+	code        *session.Frame // the frame of IP, of memory accesses
+	line        cacheLine      // of data
+	is32        bool           // the program is a 32-bit one
 	addr        uint64
 	phys        uint64
 	weight      uint64

@@ -2,8 +2,11 @@ package report
 
 import (
 	"cmp"
+	"hash/maphash"
+	"math/bits"
 	"strings"
 
+	"gperf/format"
 	"gperf/format/memaccess"
 	"gperf/internal/column"
 	"gperf/internal/session"
@@ -11,12 +14,14 @@ import (
 
 // memoryKeys look at accesses to memory.
 var memoryKeys = []*SortKey{
-	dataSymbolKey(),
+	accessSymbolKey("symbol_daddr", "Data Symbol", func(x *extra) (*session.Frame, uint64) { return x.data, x.addr }),
 	dataDSOKey(),
 	memoryKey("locked", "Locked", 6, memaccess.Source.Lock, memaccess.Source.LockText),
 	memoryKey("tlb", "TLB access", 22, memaccess.Source.TLB, memaccess.Source.TLBText),
 	memoryKey("mem", "Memory access", 39, memaccess.Source.Level, memaccess.Source.LevelText),
 	memoryKey("snoop", "Snoop", 12, memaccess.Source.Snoop, memaccess.Source.SnoopText),
+	cacheLineKey(),
+	accessSymbolKey("symbol_iaddr", "Code Symbol", func(x *extra) (*session.Frame, uint64) { return x.code, x.code.IP }),
 	physicalKey(),
 	inMemoryMode(pageSizeKey("data_page_size", "Data Page Size", 22, func(x *extra) uint64 { return x.dataPage })),
 	memoryKey("blocked", "Blocked", 10, memaccess.Source.Block, memaccess.Source.BlockText),
@@ -29,31 +34,93 @@ func inMemoryMode(k *SortKey) *SortKey {
 
 // memoryKey is a key of some bits of the data source; perf shows the highest
 // first, or the lowest.
-func memoryKey(name, head string, min int, bits func(memaccess.Source) uint64,
+func memoryKey(name, head string, min int, mask func(memaccess.Source) uint64,
 	text func(memaccess.Source) string) *SortKey {
 	return inMemoryMode(numberKey{
 		name:  name,
 		head:  head,
 		min:   min,
-		value: func(x *extra) uint64 { return bits(memaccess.Source(x.source)) },
+		value: func(x *extra) uint64 { return mask(memaccess.Source(x.source)) },
 		text:  word(func(x *extra) string { return text(memaccess.Source(x.source)) }),
 	}.key())
 }
 
-// dataSymbolKey distinguishes addresses of data, and shows their symbols.
-func dataSymbolKey() *SortKey {
-	k := &SortKey{Name: "symbol_daddr", Head: "Data Symbol", uses: usesExtra | usesData,
-		value: func(x *extra) uint64 { return x.addr }}
-	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(int64(b.extra.addr-a.extra.addr), 0) }
+// accessSymbolKey distinguishes addresses of accesses, of the data or of the code, and shows their symbols.
+func accessSymbolKey(name, head string, at func(*extra) (*session.Frame, uint64)) *SortKey {
+	addr := func(x *extra) uint64 {
+		_, addr := at(x)
+		return addr
+	}
+	k := &SortKey{Name: name, Head: head, uses: usesExtra | usesData, value: addr}
+	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(int64(addr(b.extra)-addr(a.extra)), 0) }
 	k.width = func(_ *Hist, e *Entry) int {
-		if sym := e.extra.data.Sym(); sym != nil {
-			return len("[k] 0x") + hexWidth + len(sym.Name)
-		}
-		return len("[k] 0x") + hexWidth
+		f, _ := at(e.extra)
+		return accessWidth(f)
 	}
 	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
 		n := len(b)
-		b = appendFrameSymbol(b, e.extra.data, e.extra.addr, e.extra.level, width)
+		f, addr := at(e.extra)
+		b = appendFrameSymbol(b, f, addr, e.extra.level, width)
+		return column.AppendBlanks(b, width-(len(b)-n))
+	}
+	return inMemoryMode(k)
+}
+
+// accessWidth is the width of an access's symbol.
+func accessWidth(f *session.Frame) int {
+	if sym := f.Sym(); sym != nil {
+		return len("[k] 0x") + hexWidth + len(sym.Name)
+	}
+	return len("[k] 0x") + hexWidth
+}
+
+// cacheLine is what the CPUs cache together: the place of the first byte, and the process if no other has the data.
+type cacheLine struct {
+	level byte
+	dso   string
+	pid   int32
+	addr  uint64
+}
+
+// lineSize returns the size of the recorded machine's cache lines in bytes, or else what most machines have.
+func lineSize(f *format.File) uint64 {
+	if size := f.Uint32s(format.FeatureCacheLine, 1); len(size) == 1 && bits.OnesCount32(size[0]) == 1 {
+		return uint64(size[0])
+	}
+	return 64
+}
+
+// newCacheLine returns the line of an access.
+func newCacheLine(s *session.Sample, data *session.Frame, size uint64) cacheLine {
+	l := cacheLine{level: level(s.Misc), addr: leafIP(data) &^ (size - 1)}
+	if data.Map != nil {
+		l.dso = data.Map.DSO.Name
+		if l.level != 'k' && data.Map.Sharing == session.PrivateAnon {
+			l.pid = s.Thread.PID
+		}
+	}
+	return l
+}
+
+// cacheLineKey distinguishes cache lines, and shows the symbol of the data.
+func cacheLineKey() *SortKey {
+	k := &SortKey{Name: "dcacheline", Head: "Data Cacheline", uses: usesExtra | usesData}
+	k.value = func(x *extra) uint64 { return maphash.Comparable(textSeed, x.line) }
+	k.cmp = func(_ *Hist, a, b *Entry) int {
+		x, y := &a.extra.line, &b.extra.line
+		return cmp.Or(cmp.Compare(x.level, y.level), compareBool(x.dso != "", y.dso != ""),
+			strings.Compare(x.dso, y.dso), cmp.Compare(y.pid, x.pid), cmp.Compare(y.addr, x.addr))
+	}
+	k.width = func(_ *Hist, e *Entry) int { return accessWidth(e.extra.data) }
+	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
+		n, letter := len(b), e.extra.level
+		switch m := e.extra.data.Map; {
+		case m == nil:
+			letter = 'X'
+		case letter != 'k' && m.Sharing == session.SharedData:
+			letter = 's'
+		}
+		b = appendFrameSymbol(b, e.extra.data, e.extra.line.addr, letter, width)
 		return column.AppendBlanks(b, width-(len(b)-n))
 	}
 	return inMemoryMode(k)

@@ -2,25 +2,28 @@
 package syscalls
 
 import (
+	"iter"
 	"strconv"
 	"strings"
 )
 
 //go:generate go run generate.go
 
-// Names contains the names of an architecture's system calls.
-type Names []string
+// Compat is the bit of a number that means the table of 32-bit programs, which a 64-bit kernel has as well. gperf
+// sets it: the kernel's events have the numbers alone.
+const Compat = 1 << 32
 
-// Name returns the name of a system call, or its number if it has no name.
-func (n Names) Name(nr int64) string {
-	if nr >= 0 && nr < int64(len(n)) && n[nr] != "" {
-		return n[nr]
-	}
-	return strconv.FormatInt(nr, 10)
-}
+// x32 is the bit of the kernel's numbers for programs with 64-bit registers and 32-bit pointers.
+const x32 = 1 << 30
 
-// Of returns the system calls of an architecture (uname -m), or nil if unknown.
-func Of(machine string) Names {
+// Table contains the names of an architecture's system calls.
+type Table struct{ own, compat []string }
+
+// compats are the architectures of the 32-bit programs that kernels of others run.
+var compats = map[string]string{"x86_64": "i386", "aarch64": "arm"}
+
+// Of returns the system calls of an architecture (uname -m), none if it is unknown.
+func Of(machine string) Table {
 	switch {
 	case strings.HasPrefix(machine, "armv"):
 		machine = "arm"
@@ -29,7 +32,11 @@ func Of(machine string) Names {
 	case machine == "ppc64le":
 		machine = "ppc64"
 	}
-	var n Names
+	return Table{names(machine), names(compats[machine])}
+}
+
+// names returns the names of an architecture's table by number.
+func names(machine string) (n []string) {
 	for word := range strings.FieldsSeq(tables[machine]) {
 		if nr, err := strconv.Atoi(word); err == nil {
 			for len(n) < nr {
@@ -40,4 +47,45 @@ func Of(machine string) Names {
 		n = append(n, word)
 	}
 	return n
+}
+
+// Name returns the name of a system call, or its number if it has no name.
+func (t Table) Name(nr int64) string {
+	names := t.own
+	switch {
+	case nr < 0:
+	case nr&Compat != 0:
+		if nr &^= Compat; t.compat != nil {
+			names = t.compat
+		}
+	case t.compat != nil:
+		nr &^= x32
+	}
+	if nr >= 0 && nr < int64(len(names)) && names[nr] != "" {
+		return names[nr]
+	}
+	return strconv.FormatInt(nr, 10)
+}
+
+// All yields the numbers and names, first the architecture's own ones.
+func (t Table) All() iter.Seq2[int64, string] {
+	return func(yield func(int64, string) bool) {
+		for bit, names := range [...][]string{t.own, t.compat} {
+			for nr, name := range names {
+				if name != "" && !yield(int64(nr)|int64(bit)*Compat, name) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Numbers returns the numbers of the system calls of this name.
+func (t Table) Numbers(name string) (l []int64) {
+	for nr, n := range t.All() {
+		if n == name {
+			l = append(l, nr)
+		}
+	}
+	return l
 }

@@ -60,6 +60,15 @@ func (s Space[T]) All() iter.Seq[*Range[T]] {
 	}
 }
 
+// Last returns the range with the highest addresses, nil if there is none.
+func (s Space[T]) Last() *Range[T] {
+	if len(s.blocks) == 0 {
+		return nil
+	}
+	b := s.blocks[len(s.blocks)-1]
+	return &b[len(b)-1]
+}
+
 // Len returns the number of ranges.
 func (s Space[T]) Len() (n int) {
 	for _, b := range s.blocks {

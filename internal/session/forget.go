@@ -22,7 +22,7 @@ func (m *machine) forget() {
 	for _, th := range m.threads {
 		if th.space.maps.forget() {
 			for _, mp := range th.space.list() {
-				m.known[mapKey{mp.Start, mp.End, mp.Pgoff, mp.DSO, mp.perfMap}] = mp
+				m.known[mp.key()] = mp
 			}
 		}
 	}

@@ -233,7 +233,7 @@ func (m *machine) share(mp *Map) *Map {
 		m.dsos[*d] = d
 	}
 	mp.DSO = d
-	key := mapKey{mp.Start, mp.End, mp.Pgoff, mp.DSO, mp.perfMap}
+	key := mp.key()
 	if same, ok := m.known[key]; ok {
 		return same
 	}

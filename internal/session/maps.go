@@ -27,6 +27,7 @@ type Map struct {
 	Start, End uint64
 	Pgoff      uint64 // offset of Start in the DSO's file, in bytes
 	DSO        *DSO
+	Sharing    Sharing
 	symbol     *symbolize.Symbol // of code that only a KSYMBOL record or a jitdump describes
 	code       *jit.Code         // with source lines: of a jitdump, or of a BPF program
 	perfMap    string            // file that may name code without another name, or ""
@@ -35,12 +36,36 @@ type Map struct {
 	counted    int // number of the last counted part of a callchain, see frames.count
 }
 
+// Sharing says which processes see the data of a mapping.
+type Sharing byte
+
+const (
+	SharedFile  Sharing = iota // a file's or the kernel's, or unknown
+	SharedData                 // those that map the file with MAP_SHARED, as data
+	PrivateAnon                // the process alone
+)
+
+// sharing returns who sees the data of a mapping.
+func sharing(r *format.Mmap) Sharing {
+	shared, file := r.Flags&format.MapShared != 0, r.Maj|r.Min != 0 || r.Ino|r.InoGen != 0
+	switch {
+	case !shared && !file:
+		return PrivateAnon
+	case shared && file && !r.Executable():
+		return SharedData
+	}
+	return SharedFile
+}
+
 // mapKey distinguishes mappings.
 type mapKey struct {
 	start, end, pgoff uint64
 	dso               *DSO
+	sharing           Sharing
 	perfMap           string
 }
+
+func (m *Map) key() mapKey { return mapKey{m.Start, m.End, m.Pgoff, m.DSO, m.Sharing, m.perfMap} }
 
 // Off returns the offset of ip in the DSO's file.
 func (m *Map) Off(ip uint64) uint64 { return dso.OffOfIP(ip, m.Start, m.Pgoff) }
@@ -48,7 +73,8 @@ func (m *Map) Off(ip uint64) uint64 { return dso.OffOfIP(ip, m.Start, m.Pgoff) }
 // newMap returns the mapping of a process, or nil if it is empty. As in perf's map__new,
 // anonymous executable memory belongs to a JIT, with symbols in /tmp/perf-PID.map.
 func newMap(r *format.Mmap, id dso.BuildID) *Map {
-	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: r.Filename, BuildID: id}}
+	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: r.Filename, BuildID: id},
+		Sharing: sharing(r)}
 	if m.End <= m.Start {
 		return nil
 	}
@@ -101,6 +127,19 @@ type maps struct {
 	space           addrspace.Space[*Map]
 	chains, foreign chains
 	called          chains // parts whose first address is a return address
+	pointers        uint64 // bits of the program's, 0: unknown
+}
+
+// pointerBits returns the size of a program's pointers, if the mapping is one that the kernel makes when it executes the
+// program: the mappings of the program before may still be known. Otherwise it returns old.
+func pointerBits(m *Map, old uint64) uint64 {
+	switch name := m.DSO.Name; {
+	case name == dso.VDSO && m.End > 1<<32:
+		return 64
+	case name == dso.VDSO, name == "[vectors]", name == "[sigpage]": // the latter are Arm's
+		return 32
+	}
+	return old
 }
 
 func (ms *maps) find(ip uint64) *Map {
@@ -122,18 +161,21 @@ func (ms *maps) list() []*Map {
 // with returns the mappings with m, which replaces the parts that it overlaps.
 func (ms *maps) with(m *Map) *maps {
 	cut := func(old *addrspace.Range[*Map], start, end uint64) *Map { return old.Value.part(start, end) }
-	return &maps{space: ms.space.With(addrspace.Range[*Map]{Start: m.Start, End: m.End, Value: m}, cut)}
+	return &maps{space: ms.space.With(addrspace.Range[*Map]{Start: m.Start, End: m.End, Value: m}, cut),
+		pointers: pointerBits(m, ms.pointers)}
 }
 
 // without returns the mappings without m, which is one of them.
-func (ms *maps) without(m *Map) *maps { return &maps{space: ms.space.Without(m.Start)} }
+func (ms *maps) without(m *Map) *maps {
+	return &maps{space: ms.space.Without(m.Start), pointers: ms.pointers}
+}
 
 // part returns the part of a mapping from start to end-1.
 func (m *Map) part(start, end uint64) *Map {
-	return &Map{Start: start, End: end, Pgoff: m.Off(start), DSO: m.DSO,
+	return &Map{Start: start, End: end, Pgoff: m.Off(start), DSO: m.DSO, Sharing: m.Sharing,
 		symbol: m.symbol, code: m.code, perfMap: m.perfMap, record: m.record}
 }
 
 // clone returns the mappings of a forked process. Its caches are empty, since the
 // mappings of the two processes diverge.
-func (ms *maps) clone() *maps { return &maps{space: ms.space} }
+func (ms *maps) clone() *maps { return &maps{space: ms.space, pointers: ms.pointers} }

@@ -42,6 +42,25 @@ type Sample struct {
 	parts parts // of its callchain, see predecoded
 }
 
+// abi32 is PERF_SAMPLE_REGS_ABI_32.
+const abi32 = 1
+
+// Is32Bit reports whether the sample's program has pointers of 32 bits. Without registers, the mappings show it: that of
+// the vDSO, which is the latest of a program, or else the highest.
+func (s *Sample) Is32Bit() bool {
+	if s.UserRegsABI != 0 {
+		return s.UserRegsABI == abi32
+	}
+	switch {
+	case s.maps == nil:
+		return false
+	case s.maps.pointers != 0:
+		return s.maps.pointers == 32
+	}
+	last := s.maps.space.Last()
+	return last != nil && last.End <= 1<<32
+}
+
 // Guest reports whether the sample was taken in a virtual machine. The recording
 // has no mappings of guests: their addresses are not resolved.
 func (s *Sample) Guest() bool {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
-	"slices"
 
 	"gperf/format/syscalls"
 )
@@ -25,7 +24,7 @@ var callWords = regexp.MustCompile(
 // systemCall returns the error for words that name a system call, or err if they do not.
 func systemCall(spec string, err error) error {
 	m := callWords.FindStringSubmatch(spec)
-	if m == nil || !slices.Contains(syscalls.Of(machines[runtime.GOARCH]), m[1]) {
+	if m == nil || len(syscalls.Of(machines[runtime.GOARCH]).Numbers(m[1])) == 0 {
 		return err
 	}
 	return &SystemCallError{spec, m[1]}

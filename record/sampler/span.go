@@ -2,6 +2,7 @@ package sampler
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -27,7 +28,7 @@ func (s *Sampler) attachSpans(spans []*event.Event) error {
 		span := bpf.Span{ID: uint16(ev.Config), Min: ev.Span.Min, Filter: f, Hist: s.histogramOf(ev.Span)}
 		switch {
 		case ev.Span.IsSyscalls():
-			err = s.bpf.AttachSyscalls(&span, [2]int64{unix.SYS_EXIT, unix.SYS_EXIT_GROUP})
+			err = s.bpf.AttachSyscalls(&span, noReturn())
 		case ev.Span.Call != nil:
 			calls = append(calls, call{ev, span})
 		default:
@@ -38,6 +39,14 @@ func (s *Sampler) attachSpans(spans []*event.Event) error {
 		}
 	}
 	return s.attachCalls(calls)
+}
+
+// noReturn returns the numbers of the system calls that never end, of 64-bit and 32-bit programs.
+func noReturn() [4]int64 {
+	l := [4]int64{-1, -1, -1, -1}
+	t := syscalls.Of(machine())
+	copy(l[:], slices.Concat(t.Numbers("exit"), t.Numbers("exit_group")))
+	return l
 }
 
 // attachPair attaches the programs of a span between two tracepoints.
@@ -125,10 +134,8 @@ func syscallPrint() string {
 func syscallNames() string {
 	var b strings.Builder
 	b.WriteString("__print_symbolic(REC->id")
-	for nr, name := range syscalls.Of(machine()) {
-		if name != "" {
-			fmt.Fprintf(&b, ", { %d, %q }", nr, name)
-		}
+	for nr, name := range syscalls.Of(machine()).All() {
+		fmt.Fprintf(&b, ", { %d, %q }", nr, name)
 	}
 	b.WriteString(")")
 	return b.String()

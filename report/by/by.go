@@ -146,7 +146,7 @@ func (e *KeyError) Error() string { return fmt.Sprintf("unknown key %q", e.Key) 
 type parser struct {
 	file    *format.File
 	env     tracepoint.Env
-	names   syscalls.Names
+	names   syscalls.Table
 	quantum uint64
 	origin  session.Origin
 }
@@ -169,7 +169,7 @@ func (p *parser) parse(word string) ([]reader, error) {
 			continue
 		}
 		if word == Syscall && HasSyscalls(t) {
-			readers[i], found = p.syscall(t.Field("id")), true
+			readers[i], found = p.syscall(t), true
 		} else if fd := t.Field(word); fd != nil {
 			readers[i], found = p.field(t, fd), true
 		}
@@ -242,7 +242,7 @@ func (p *parser) fields(event int, all bool) (l []reader) {
 		return nil
 	}
 	if HasSyscalls(t) {
-		l = append(l, p.syscall(t.Field("id")))
+		l = append(l, p.syscall(t))
 	}
 	for i := range t.Fields {
 		if fd := &t.Fields[i]; !isCommon(fd.Name) && (all || hasFewValues(t, fd)) {
@@ -322,14 +322,25 @@ func (p *parser) text(t *tracepoint.Format, fd *tracepoint.Field, symbols []trac
 func HasBlanks(fd *tracepoint.Field) bool { return fd.String && fd.Dynamic && packet.IsText(fd.Name) }
 
 // syscall returns the reader of a system call's name.
-func (p *parser) syscall(id *tracepoint.Field) reader {
+func (p *parser) syscall(t *tracepoint.Format) reader {
+	id := t.Field("id")
+	number := func(s *session.Sample) int64 { return SyscallNumber(t, p.int(id, s), s.Is32Bit()) }
 	return reader{
-		Column:   Column{Key: Syscall},
-		appendID: func(b []byte, s *session.Sample) []byte { return append(b, p.bytes(id, s)...) },
-		value: func(s *session.Sample) Value {
-			return Value{Key: Syscall, Text: p.names.Name(p.int(id, s))}
+		Column: Column{Key: Syscall},
+		appendID: func(b []byte, s *session.Sample) []byte {
+			return binary.LittleEndian.AppendUint64(b, uint64(number(s)))
 		},
+		value: func(s *session.Sample) Value { return Value{Key: Syscall, Text: p.names.Name(number(s))} },
 	}
+}
+
+// SyscallNumber returns the number of an event's system call, for package syscalls. The kernel's own events do not say
+// to which table it belongs: gperf assumes the program's.
+func SyscallNumber(t *tracepoint.Format, id int64, is32 bool) int64 {
+	if is32 && t.System == "raw_syscalls" && id >= 0 {
+		return id | syscalls.Compat
+	}
+	return id
 }
 
 func number(key string, n int64) Value {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"gperf/format"
+	"gperf/format/syscalls"
+	"gperf/format/tracepoint"
 	"gperf/internal/container"
 	"gperf/internal/dso"
 	"gperf/internal/session"
@@ -108,6 +110,24 @@ func TestContainer(t *testing.T) {
 		s := &session.Sample{Container: c.of}
 		if Container(s) != c.container || Pod(s) != c.pod {
 			t.Errorf("%+v: %q, %q", c.of, Container(s), Pod(s))
+		}
+	}
+}
+
+// TestSyscallNumber: the kernel's own events do not say to which table a number belongs, gperf's spans do.
+func TestSyscallNumber(t *testing.T) {
+	names := syscalls.Of("x86_64")
+	for _, c := range []struct {
+		system string
+		id     int64
+		is32   bool
+		want   string
+	}{
+		{"raw_syscalls", 4, false, "stat"}, {"raw_syscalls", 4, true, "write"}, {"raw_syscalls", -1, true, "-1"},
+		{"span", 4, true, "stat"}, {"span", syscalls.Compat | 4, true, "write"},
+	} {
+		if got := names.Name(SyscallNumber(&tracepoint.Format{System: c.system}, c.id, c.is32)); got != c.want {
+			t.Errorf("%+v: got %s", c, got)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func bucketFields(t *tracepoint.Format) (l []*tracepoint.Field) {
 type decoder struct {
 	events []*spanEvent // by event, nil for others
 	env    tracepoint.Env
-	names  syscalls.Names
+	names  syscalls.Table
 }
 
 // ErrNoStarts: histograms do not have the times of their spans.

@@ -69,7 +69,7 @@ type value struct {
 // fieldReader reads the fields of samples. It is for one goroutine.
 type fieldReader struct {
 	env      tracepoint.Env
-	syscalls syscalls.Names
+	syscalls syscalls.Table
 	text     []byte // reused
 }
 
@@ -146,7 +146,7 @@ func (r *fieldReader) interval(e *event, s *session.Sample) (start, end uint64) 
 func (r *fieldReader) title(e *event, s *session.Sample) string {
 	if e.syscall != nil {
 		if id, ok := e.syscall.Uint(s.Raw, r.env.Order); ok {
-			return r.syscalls.Name(int64(id))
+			return r.syscalls.Name(by.SyscallNumber(e.format, int64(id), s.Is32Bit()))
 		}
 	}
 	return e.name
