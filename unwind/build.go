@@ -3,6 +3,7 @@ package unwind
 import (
 	"cmp"
 	"debug/elf"
+	"fmt"
 	"slices"
 
 	"gperf/internal/dso"
@@ -12,6 +13,9 @@ import (
 // code of x86-64 from its instructions. The error is ErrNoCFI if nothing is found, or only code of Go, which keeps
 // frame pointers, and ErrMachine for other machines.
 func Build(im *dso.Image) (*Table, error) {
+	if !im.Is64 {
+		return nil, fmt.Errorf("unwind %s (%v): no tables: %w", im.Path, im.Machine, ErrMachine)
+	}
 	f, err := readCFI(im)
 	if err != nil {
 		return nil, err

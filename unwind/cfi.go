@@ -63,8 +63,8 @@ type fde struct {
 	cie        uint32
 }
 
-// NewCFI reads the CIEs and FDEs of im. The error is ErrNoCFI if it has none, ErrMachine if it is for neither x86-64
-// nor arm64. NewCFI skips corrupt entries and counts them in CFI.Damaged.
+// NewCFI reads the CIEs and FDEs of im. The error is ErrNoCFI if it has none, ErrMachine if it is not for x86-64,
+// i386 or arm64. NewCFI skips corrupt entries and counts them in CFI.Damaged.
 func NewCFI(im *dso.Image) (*CFI, error) {
 	f, err := readCFI(im)
 	if err == nil && len(f.fdes) == 0 {
@@ -84,7 +84,7 @@ func (f *CFI) noCFI(im *dso.Image) error {
 // readCFI is NewCFI for files that may have no entries.
 func readCFI(im *dso.Image) (*CFI, error) {
 	a := abiOf(im.Machine)
-	if a == nil || !im.Is64 {
+	if a == nil || im.Is64 != (a.word == 8) {
 		return nil, fmt.Errorf("unwind %s (%v): %w", im.Path, im.Machine, ErrMachine)
 	}
 	secs, err := sections(im)
@@ -92,7 +92,12 @@ func readCFI(im *dso.Image) (*CFI, error) {
 		return nil, fmt.Errorf("unwind %s: %w", im.Path, err)
 	}
 	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, abi: a, goFP: im.GoTable() != nil, secs: secs,
-		code: codeOf(im), known: conventions(im)}
+		code: codeOf(im)}
+	if !im.Is64 { // no code has known frames
+		f.parse()
+		return f, nil
+	}
+	f.known = conventions(im)
 	if f.goFP {
 		f.readGo(im)
 	}
@@ -248,7 +253,7 @@ func (s *section) entry(at int) (e entry, ok bool) {
 func (f *CFI) readCIE(sec uint32, e entry) (cie, error) {
 	s := &f.secs[sec]
 	c := dwarf.Cursor{B: s.b[:e.next], Pos: e.body}
-	ci := cie{sec: sec, version: c.U8(), addrSize: 8}
+	ci := cie{sec: sec, version: c.U8(), addrSize: uint8(f.abi.word)}
 	if ci.version != 1 && ci.version != 3 && ci.version != 4 {
 		return ci, fmt.Errorf("version %d", ci.version)
 	}

@@ -33,6 +33,9 @@ func (w *walk) uncovered(framed bool, why Reason) (outcome, Reason) {
 		}
 		return w.byFramePointer(why, false)
 	}
+	if w.regs.abi == &i386ABI {
+		return w.byFramePointer(why, false)
+	}
 	inFile := w.m.Object != nil
 	if !(framed && !w.allRegs) && w.byCode() || inFile && !framed && w.byGuess(1) {
 		return switched, 0

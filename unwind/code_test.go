@@ -145,7 +145,7 @@ func FuzzCode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code, stack []byte, fp uint64) {
 		for _, s := range []*codeSpace{{code: code}, {code: code, file: true}, {code: code, file: true, framed: true}} {
 			regs, u := NewRegs(elf.EM_X86_64, 0x2000, stackAt, fp), Unwinder{}
-			frames, why := u.Walk(nil, &regs, &Stack{stackAt, stack}, s)
+			frames, why := u.Walk(nil, &regs, &Stack{Addr: stackAt, Bytes: stack}, s)
 			for _, fr := range frames[1:] {
 				if s.Mapping(fr.IP-1) == nil {
 					t.Errorf("a frame at %#x, %v", fr.IP, why)

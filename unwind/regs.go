@@ -5,11 +5,15 @@ import (
 	"strconv"
 )
 
-// DWARF numbers of registers (psABI of x86-64, figure 3.36; aadwarf64).
+// DWARF numbers of registers (psABI of x86-64, figure 3.36; of i386, table 2.14; aadwarf64).
 const (
 	x86RBP = 6
 	x86RSP = 7
 	x86RIP = 16
+
+	i386ESP = 4
+	i386EBP = 5
+	i386EIP = 8
 
 	arm64FP     = 29
 	arm64LR     = 30
@@ -27,6 +31,7 @@ type abi struct {
 	g       int    // holds the address of Go's g, in Go's code
 	general int    // the general registers and sp are those below this number
 	saved   uint64 // bits of the registers that functions preserve
+	word    uint64 // bytes of a pointer
 	below   uint64 // bytes that a frame uses below sp: Go's arm64 code saves x29 there
 	ipMask  uint64 // bits of an ip; the others of a return address may be a signature (pointer authentication)
 	name    func(int) string
@@ -41,13 +46,17 @@ type abi struct {
 var (
 	x86ABI = abi{columns: x86Regs, ra: x86RIP, fp: x86RBP, sp: x86RSP, ip: x86RIP, lr: -1, g: 14, general: x86RIP,
 		saved: 1<<3 | 1<<x86RBP | 0xf<<12, // rbx, rbp, r12 to r15
-		name:  x86Name, ipMask: ^uint64(0),
+		name:  x86Name, ipMask: ^uint64(0), word: 8,
 		context: 40, contextRegs: []int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16}}
 	arm64ABI = abi{columns: arm64Regs, ra: arm64LR, fp: arm64FP, sp: arm64SP, ip: arm64PC, lr: arm64LR, g: 28,
 		general: arm64PC, saved: 0xfff << 18, // x18 to x29
-		below: 16, name: arm64Name, ipMask: 1<<48 - 1,
+		below: 16, name: arm64Name, ipMask: 1<<48 - 1, word: 8,
 		context: 128 + 184, contextRegs: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19,
 			20, 21, 22, 23, 24, 25, 26, 27, 28, arm64FP, arm64LR, arm64SP, arm64PC}}
+	// There are no tables for i386: walks use the CFI itself, which describes signal frames, too.
+	i386ABI = abi{columns: 41, ra: i386EIP, fp: i386EBP, sp: i386ESP, ip: i386EIP, lr: -1, general: i386EIP,
+		saved: 1<<3 | 1<<i386EBP | 3<<6, // ebx, ebp, esi, edi
+		name:  i386Name, ipMask: 1<<32 - 1, word: 4}
 )
 
 // strip removes the signature from a return address.
@@ -60,6 +69,8 @@ func abiOf(m elf.Machine) *abi {
 		return &x86ABI
 	case elf.EM_AARCH64:
 		return &arm64ABI
+	case elf.EM_386:
+		return &i386ABI
 	}
 	return nil
 }
@@ -76,6 +87,15 @@ func x86Name(n int) string {
 		return x86Names[n]
 	case n < x86Regs && n > 0:
 		return "xmm" + strconv.Itoa(n-17)
+	}
+	return "r" + strconv.Itoa(n)
+}
+
+// i386Name returns the name of a register by its DWARF number.
+func i386Name(n int) string {
+	names := [...]string{"eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "eip"}
+	if n >= 0 && n < len(names) {
+		return names[n]
 	}
 	return "r" + strconv.Itoa(n)
 }
@@ -155,8 +175,14 @@ var x86PerfRegs = [...]int8{
 	0, 3, 2, 1, 4, 5, 6, 7, 16, -1, -1, -1, -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15,
 }
 
+// i386PerfRegs are those of i386 in the same order.
+var i386PerfRegs = [...]int8{0, 3, 1, 2, 6, 7, 5, 4, 8}
+
+// perfRegs are the DWARF numbers of a machine's registers in perf's order; nil: they are the same.
+var perfRegs = map[elf.Machine][]int8{elf.EM_X86_64: x86PerfRegs[:], elf.EM_386: i386PerfRegs[:]}
+
 // PerfRegs returns the registers of a sample: values has one for each bit of mask, in the order of the machine's
-// asm/perf_regs.h. It returns false if ip, sp or fp is missing, or the machine is neither x86-64 nor arm64.
+// asm/perf_regs.h. It returns false if ip, sp or fp is missing, or the machine is not x86-64, i386 or arm64.
 func PerfRegs(m elf.Machine, mask uint64, values []uint64) (r Regs, ok bool) {
 	if r.abi = abiOf(m); r.abi == nil {
 		return r, false
@@ -164,10 +190,10 @@ func PerfRegs(m elf.Machine, mask uint64, values []uint64) (r Regs, ok bool) {
 	for bit := 0; mask != 0 && len(values) > 0; bit++ {
 		if mask&1 != 0 {
 			n := bit // arm64 numbers x0 to x30, sp and pc as Regs does
-			if m == elf.EM_X86_64 {
+			if numbers := perfRegs[m]; numbers != nil {
 				n = -1
-				if bit < len(x86PerfRegs) {
-					n = int(x86PerfRegs[bit])
+				if bit < len(numbers) {
+					n = int(numbers[bit])
 				}
 			}
 			r.Set(n, values[0])

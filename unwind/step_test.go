@@ -274,7 +274,7 @@ func (s *stepper) Word(addr uint64) (uint64, bool) {
 	}
 	b := make([]byte, size)
 	n, _ := s.mem.ReadAt(b, int64(at))
-	s.near = Stack{at, b[:n]}
+	s.near = Stack{Addr: at, Bytes: b[:n]}
 	return s.near.Word(addr)
 }
 

@@ -43,7 +43,7 @@ type Frame struct {
 
 // Memory is the source of the stack's contents.
 type Memory interface {
-	// Word returns the 8 bytes at an address of the process. ok is false if they are unknown.
+	// Word returns the 8 bytes, of i386 the 4 bytes, at an address of the process. ok is false if they are unknown.
 	Word(addr uint64) (uint64, bool)
 }
 
@@ -51,11 +51,18 @@ type Memory interface {
 type Stack struct {
 	Addr  uint64
 	Bytes []byte
+	Is32  bool // words have 4 bytes
 }
 
 // Word implements Memory.
 func (s *Stack) Word(addr uint64) (uint64, bool) {
 	off := addr - s.Addr
+	if s.Is32 {
+		if n := uint64(len(s.Bytes)); n < 4 || off > n-4 {
+			return 0, false
+		}
+		return uint64(binary.LittleEndian.Uint32(s.Bytes[off:])), true
+	}
 	if n := uint64(len(s.Bytes)); n < 8 || off > n-8 {
 		return 0, false
 	}
@@ -416,7 +423,7 @@ func (w *walk) bySignal(sp uint64) (outcome, Reason) {
 func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
 	fp, ok := w.regs.Get(w.regs.fp)
 	switch {
-	case !ok || fp&7 != 0:
+	case !ok || fp&(w.regs.word-1) != 0:
 		return stop, why
 	case fp == 0 && w.m.Made:
 		return stop, why
@@ -426,7 +433,7 @@ func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
 		return stop, ZeroReturn
 	}
 	next, ok1 := w.mem.Word(fp)
-	ra, ok2 := w.mem.Word(fp + 8)
+	ra, ok2 := w.mem.Word(fp + w.regs.word)
 	if !ok1 || !ok2 {
 		return stop, Unreadable
 	}
@@ -440,7 +447,7 @@ func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
 	}
 	w.regs.known = 0
 	w.regs.setIP(ra)
-	w.regs.setSP(fp + 16)
+	w.regs.setSP(fp + 2*w.regs.word)
 	w.regs.setFP(next)
 	return switched, 0
 }

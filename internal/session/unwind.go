@@ -3,6 +3,7 @@ package session
 import (
 	"debug/elf"
 	"encoding/binary"
+	"math/bits"
 	"runtime"
 	"strings"
 	"sync"
@@ -18,7 +19,8 @@ import (
 // the stack instead, as `perf record --call-graph dwarf` writes them. It unwinds the
 // stacks of a batch on all cores.
 type unwinder struct {
-	machine elf.Machine
+	machine elf.Machine // of 64-bit programs, EM_NONE if the kernel runs none
+	small   elf.Machine // of 32-bit programs
 	objects *objects
 	walkers []*walker
 }
@@ -42,11 +44,13 @@ func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 		cache, _ = unwind.NewCache()
 	}
 	u := &unwinder{objects: &objects{sym: sym, cache: cache, list: map[DSO]*object{}}}
-	switch f.String(format.FeatureArch) {
-	case "x86_64":
-		u.machine = elf.EM_X86_64
-	case "aarch64":
-		u.machine = elf.EM_AARCH64
+	switch arch := f.String(format.FeatureArch); {
+	case arch == "x86_64":
+		u.machine, u.small = elf.EM_X86_64, elf.EM_386
+	case arch == "aarch64":
+		u.machine, u.small = elf.EM_AARCH64, elf.EM_ARM
+	case len(arch) == 4 && strings.HasSuffix(arch, "86"): // i686
+		u.small = elf.EM_386
 	}
 	u.objects.machine = u.machine
 	for range runtime.GOMAXPROCS(0) {
@@ -66,7 +70,7 @@ type stackSample struct {
 
 // walkAll unwinds the stacks on all cores.
 func (u *unwinder) walkAll(list []stackSample, attrs []format.Attr) {
-	if u.machine == elf.EM_NONE {
+	if u.machine|u.small == elf.EM_NONE {
 		return
 	}
 	var done sync.WaitGroup
@@ -88,29 +92,35 @@ const abi64 = 2
 // one finds the addresses of the user frames as perf prints them: for a return
 // address, that of the byte before it, which belongs to the call.
 func (w *walker) one(t *stackSample, a *format.Attr) {
-	s := t.sample
-	if s.UserRegsABI != abi64 {
+	s, m := t.sample, w.machine
+	switch {
+	case s.UserRegsABI == abi32 && w.small == elf.EM_ARM:
+		w.onlyLeaf(t, a)
+		return
+	case s.UserRegsABI == abi32:
+		m = w.small
+	case s.UserRegsABI != abi64:
 		return
 	}
 	w.regs = w.regs[:0]
 	for i := range s.UserRegs.Len() {
 		w.regs = append(w.regs, s.UserRegs.At(i))
 	}
-	regs, ok := unwind.PerfRegs(w.machine, a.SampleRegsUser, w.regs)
+	regs, ok := unwind.PerfRegs(m, a.SampleRegsUser, w.regs)
 	if !ok {
 		return
 	}
-	stack := unwind.Stack{Addr: regs.SP(), Bytes: s.UserStack}
+	stack := unwind.Stack{Addr: regs.SP(), Bytes: s.UserStack, Is32: m == elf.EM_386}
 	w.frames, s.End = w.walk.Walk(w.frames[:0], &regs, &stack, space{w, s.maps})
 	s.Unwound = true
-	for _, f := range w.frames {
+	for i, f := range w.frames {
 		if f.IP == 0 { // a call through NULL, which perf does not print
 			continue
 		}
 		if f.Return {
 			f.IP--
 		}
-		if w.missing(s.maps.find(f.IP)) {
+		if w.missing(s.maps.find(f.IP)) && (i > 0 || !stack.Is32) {
 			s.End = unwind.NoTable
 			break
 		}
@@ -118,12 +128,25 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 	}
 }
 
+// onlyLeaf finds the sampled address of a 32-bit program of arm64, whose callers .ARM.exidx describes.
+func (w *walker) onlyLeaf(t *stackSample, a *format.Attr) {
+	const pc = 1 << 32 // arch/arm64/include/uapi/asm/perf_regs.h
+	regs := t.sample.UserRegs
+	if n := bits.OnesCount64(a.SampleRegsUser & (pc - 1)); a.SampleRegsUser&pc != 0 && n < regs.Len() {
+		t.ips = binary.LittleEndian.AppendUint64(t.ips, regs.At(n))
+		t.sample.Unwound, t.sample.End = true, unwind.NoTable
+	}
+}
+
 // missing reports whether the file of m is missing. A stack ends before this frame,
 // as in perf (frame_callback of tools/perf/util/unwind-libdw.c): without the file,
 // its callers would be guesses. Code of a JIT is unwound by frame pointers.
 func (w *walker) missing(m *Map) bool {
-	return m != nil && m.symbol == nil && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
+	return m != nil && m.symbol == nil && !m.isVDSO32() && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
 }
+
+// isVDSO32 reports whether the mapping is the vDSO of a 32-bit program.
+func (m *Map) isVDSO32() bool { return m.DSO.Name == dso.VDSO && m.End <= 1<<32 }
 
 // space passes the mappings of a process to an unwind.Unwinder.
 type space struct {
@@ -194,6 +217,9 @@ func (o *objects) mapping(m *Map) *unwind.Mapping {
 	if m.code != nil && m.code.EHFrame != nil {
 		return &unwind.Mapping{Start: m.Start, End: m.End, Object: o.generated(m.code)}
 	}
+	if m.isVDSO32() {
+		return &unwind.Mapping{Start: m.Start, End: m.End, Code: unwind.Vsyscall32{}}
+	}
 	obj := o.object(m.DSO)
 	um := &unwind.Mapping{Start: m.Start, End: m.End, Object: obj.Object, Made: m.DSO.isJIT()}
 	if obj.image == nil {
@@ -253,6 +279,10 @@ func (obj *object) open(o *objects, d *DSO) {
 		return
 	}
 	obj.image = image
+	if !image.Is64 {
+		obj.Object = unwind.NewObject(nil, func() (*unwind.CFI, error) { return unwind.NewCFI(image) })
+		return
+	}
 	table, err := o.cache.Build(image)
 	if err != nil {
 		return
