@@ -67,6 +67,13 @@ func (t AuxtraceType) String() string {
 	return fmt.Sprintf("type %d", uint32(t))
 }
 
+// DecodedByPerf reports whether every perf for the architecture makes samples of such traces. It needs a library for
+// CoreSight ETM, and prints HiSilicon PTT only as a dump.
+func (t AuxtraceType) DecodedByPerf() bool {
+	const intelPT, intelBTS, armSPE, s390CPUMSF, vpaDTL = 1, 2, 4, 5, 7
+	return t == intelPT || t == intelBTS || t == armSPE || t == s390CPUMSF || t == vpaDTL
+}
+
 // Auxtrace is perf_record_auxtrace: Size bytes of the AUX area follow the
 // record.
 type Auxtrace struct {

@@ -54,6 +54,8 @@ var branchKeys = []*SortKey{
 		value:        branchCycles,
 		text:         appendCycles,
 	}.key()),
+	branchLineKey("srcline_from", "From Source:Line", func(x *extra) *session.Frame { return x.from }),
+	branchLineKey("srcline_to", "To Source:Line", func(x *extra) *session.Frame { return x.to }),
 	branchKey(ipcKey("ipc_lbr", "-")),
 	branchAddressKey("addr_from", "Source Address", func(x *extra) *session.Frame { return x.from }),
 	branchAddressKey("addr_to", "Target Address", func(x *extra) *session.Frame { return x.to }),

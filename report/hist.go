@@ -106,7 +106,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 		byEvent[st.event] = append(byEvent[st.event], st)
 	}
 	all := make([]*Hist, len(f.Attrs))
-	p := places{rank: rank, mapSize: mapSize, paths: opts.Verbose}
+	p := places{rank: rank, mapSize: mapSize, paths: opts.Verbose, fullPath: opts.FullPath}
 	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}, parents: newParents(opts.Parent)}
 	for i, stacks := range byEvent {
 		h := &Hist{
@@ -118,7 +118,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 			byKey:  map[entryKey]*Entry{},
 			places: &p,
 		}
-		h.chains = opts.Graph.Mode != GraphNone && opts.Mode == ModeSamples &&
+		h.chains = opts.Graph.Mode != GraphNone && opts.Mode != ModeBranches &&
 			f.Attrs[i].SampleType&format.SampleCallchain != 0
 		(&histBuilder{Hist: h, identities: same}).fill(stacks)
 		all[i] = h
@@ -397,7 +397,7 @@ func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, inChain 
 	var srcline, srcfile string
 	if b.layout.uses&(usesSrcline|usesSrcfile) != 0 {
 		c := b.callAt(pl, inChain)
-		srcline, srcfile = b.srcline(pl, c), b.srcfile(c)
+		srcline, srcfile = b.places.srcline(pl, c), b.places.srcfile(c)
 		if b.layout.uses&usesSrcline != 0 {
 			k.srcline = b.names.numberOf(srcline)
 		}

@@ -38,6 +38,9 @@ type places struct {
 	paths   bool // show the paths of DSOs instead of their short names
 	names   map[*session.DSO]string
 	files   map[fileKey]int32
+	lines   map[string]int32 // of branches
+	// fullPath shows the whole paths of source files.
+	fullPath bool
 }
 
 type fileKey struct {
@@ -81,6 +84,7 @@ func (p *places) make(f *session.Frame, inlined string) *place {
 	if p.ids == nil {
 		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
 		p.builds = map[string]dso.BuildID{}
+		p.lines = map[string]int32{}
 		p.dsos, p.names, p.files = map[session.DSO]int32{}, map[*session.DSO]string{}, map[fileKey]int32{}
 	}
 	pl := &place{frame: f, dso: "[unknown]"}

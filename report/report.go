@@ -207,14 +207,14 @@ func (o *Options) adapt(f *format.File) error {
 	if o.Mode == ModeBranches && all&format.SampleBranchStack == 0 {
 		return ErrNoBranches
 	}
-	if o.Mode != ModeSamples {
-		o.NoChildren = true
-	}
 	if o.Graph.Order == OrderDefault {
 		o.Graph.Order = Callee
 		if !o.NoChildren {
 			o.Graph.Order = Caller
 		}
+	}
+	if o.Mode != ModeSamples { // perf has chosen the order at this point
+		o.NoChildren = true
 	}
 	o.chains = all&format.SampleCallchain != 0
 	if !o.chains {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gperf/internal/session"
 	"gperf/symbolize/srcline"
 )
 
@@ -24,6 +25,28 @@ var (
 	srcfileKey = sourceKey("srcfile", "Source File", usesSrcfile, func(e *Entry) string { return e.srcfile })
 )
 
+// branchLineKey distinguishes the lines of branches' addresses.
+func branchLineKey(name, head string, frame func(*extra) *session.Frame) *SortKey {
+	text := func(h *Hist, e *Entry) string { return h.places.line(frame(e.extra)) }
+	return branchKey(&SortKey{Name: name, Head: head, frame: frame,
+		identity: func(p *places, f *session.Frame) int32 {
+			line := p.line(f) // makes the maps of p
+			return number(p.lines, line)
+		},
+		cmp:    func(h *Hist, a, b *Entry) int { return strings.Compare(text(h, b), text(h, a)) },
+		width:  func(h *Hist, e *Entry) int { return len(text(h, e)) },
+		append: func(h *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, text(h, e), width) }})
+}
+
+// line returns the file and line of the innermost call at an address.
+func (p *places) line(f *session.Frame) string {
+	var call *srcline.InlineFrame
+	if calls := f.Calls(); len(calls) > 0 {
+		call = &calls[0]
+	}
+	return p.srcline(p.of(f), call)
+}
+
 // callAt returns the call that an entry at a place shows: the innermost one of a
 // sampled instruction; in a callchain with inlined calls, each its own.
 func (b *histBuilder) callAt(pl *place, inChain bool) *srcline.InlineFrame {
@@ -42,10 +65,10 @@ func (b *histBuilder) callAt(pl *place, inChain bool) *srcline.InlineFrame {
 
 // srcline returns the place's file and line, or else its offset in its symbol, in
 // decimal as in perf, or in its DSO (get_srcline of tools/perf/util/srcline.c).
-func (b *histBuilder) srcline(pl *place, c *srcline.InlineFrame) string {
+func (p *places) srcline(pl *place, c *srcline.InlineFrame) string {
 	switch sym := pl.frame.Sym(); {
 	case c != nil:
-		return b.srcfile(c) + ":" + strconv.Itoa(c.Line)
+		return p.srcfile(c) + ":" + strconv.Itoa(c.Line)
 	case sym != nil:
 		return sym.Name + "+" + strconv.FormatUint(pl.frame.Off(), 10)
 	case pl.frame.Map == nil:
@@ -55,9 +78,9 @@ func (b *histBuilder) srcline(pl *place, c *srcline.InlineFrame) string {
 }
 
 // srcfile returns the call's file, "" if unknown.
-func (b *histBuilder) srcfile(c *srcline.InlineFrame) string {
+func (p *places) srcfile(c *srcline.InlineFrame) string {
 	if c == nil {
 		return ""
 	}
-	return c.Path(b.opts.FullPath)
+	return c.Path(p.fullPath)
 }

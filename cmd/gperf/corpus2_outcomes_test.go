@@ -72,6 +72,23 @@ func TestCorpusNames(t *testing.T) {
 	}
 }
 
+// TestCorpusStacks checks callchains that are in hiperf's table of stacks.
+func TestCorpusStacks(t *testing.T) {
+	for _, file := range []string{"dwarf.compress.data", "fp.compress.data"} {
+		path := filepath.Join(corpusDir, "perf-data-2", "openharmony.developtools_hiperf."+file)
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("the corpus is not there: %v", err)
+		}
+		var out, stderr bytes.Buffer
+		run([]string{"script", "-F", "ip", "--symfs", t.TempDir(), "-i", path}, &out, &stderr)
+		for i, sample := range strings.Split(strings.TrimSpace(out.String()), "\n\n") {
+			if frames := strings.Fields(sample); len(frames) < 2 || !strings.HasPrefix(frames[0], "ffffffc0") {
+				t.Errorf("%s: sample %d has the callchain %q", file, i, frames)
+			}
+		}
+	}
+}
+
 // corpusOutcomes2 is the second corpus, in alphabetical order.
 var corpusOutcomes2 = []outcome{
 	{file: "AustinDumm.boot_lisp.perf.data", samples: 17},
@@ -80,14 +97,14 @@ var corpusOutcomes2 = []outcome{
 	{file: "ECROF88.ZenAuro_Axum_Template.perf.data", samples: 4},
 	{file: "ECROF88.ZenAuro_Axum_Template.perf.data.old"},
 	{file: "GrapheneOS.platform_system_extras.has_embedded_native_libs_apk_perf.data.2", samples: 671},
-	{file: "GrapheneOS.platform_system_extras.perf.data", notice: "skipped 1 AUXTRACE records with 800 bytes of CoreSight ETM: gperf does not decode them, perf does"},
-	{file: "GrapheneOS.platform_system_extras.perf_kernel.data", notice: "skipped 1 AUXTRACE records with 16368 bytes of CoreSight ETM: gperf does not decode them, perf does"},
+	{file: "GrapheneOS.platform_system_extras.perf.data", notice: "skipped 1 AUXTRACE records with 800 bytes of CoreSight ETM: gperf does not decode them\n"},
+	{file: "GrapheneOS.platform_system_extras.perf_kernel.data", notice: "skipped 1 AUXTRACE records with 16368 bytes of CoreSight ETM: gperf does not decode them\n"},
 	{file: "GrapheneOS.platform_system_extras.perf_test_max_stack_and_percent_limit.data", samples: 121},
 	{file: "GrapheneOS.platform_system_extras.perf_with_mini_debug_info.data", samples: 1151},
 	{file: "GrapheneOS.platform_system_extras.perf_with_missing_aux_data.data", kept: nameOfPMU},
 	{file: "GrapheneOS.platform_system_extras.perf_with_symbols_for_nonzero_minvaddr_dso.data", samples: 317, kept: recordedNames},
 	{file: "GrapheneOS.platform_system_extras.perf_with_trace_offcpu.data", samples: 2369, notice: "191 records were lost in 11 places while recording"},
-	{file: "GrapheneOS.platform_system_extras.perf_with_unformatted_trace.data", notice: "skipped 1 AUXTRACE records with 80 bytes of CoreSight ETM: gperf does not decode them, perf does"},
+	{file: "GrapheneOS.platform_system_extras.perf_with_unformatted_trace.data", notice: "skipped 1 AUXTRACE records with 80 bytes of CoreSight ETM: gperf does not decode them\n"},
 	{file: "InterestingBrainPoops.inundatio.perf.data.2"},
 	{file: "InterestingBrainPoops.inundatio.perf.data.old"},
 	{file: "aholanda.edu-org-computadores.perf.data", samples: 9},

@@ -270,7 +270,7 @@ func (o *diffFlags) apply(sides [][]string) error {
 
 // filter returns the filter of the entries: unlike those of input, it leaves the totals.
 func (o *diffFlags) filter() (f report.Filter, err error) {
-	f.Comms = words(o.input.comms)
+	f.Comms, f.NoGuests = words(o.input.comms), true
 	f.Where = session.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}
 	if f.PIDs, err = numbers("--pid", o.input.pids); err == nil {
 		f.TIDs, err = numbers("--tid", o.input.tids)

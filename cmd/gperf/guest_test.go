@@ -39,6 +39,9 @@ func TestGuests(t *testing.T) {
 	asPerf(t, file, "script", "script -F +misc", "script -G", "report", "report --no-children -g none -n",
 		"report --show-cpu-utilization -g none", "report --sort comm", "report --stats")
 
+	if diff, _ := gperf(t, "diff", "-s", "comm", file, file); !strings.Contains(diff, "    60.00%     +0.00%  qemu") {
+		t.Errorf("diff shows other samples than the host's:\n%s", diff)
+	}
 	all, _ := gperf(t, "script", "--guest", "-G", "-F", "comm,misc,ip,dso", "-i", file)
 	if n := strings.Count(all, "qemu "); n != 10 {
 		t.Errorf("--guest shows %d of 10 samples:\n%s", n, all)

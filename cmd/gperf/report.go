@@ -207,10 +207,10 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	}
 	skipped, err := report.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
-	if errors.Is(err, report.ErrNoSamples) && in.filter.Misses() != nil { // in.warn printed why
-		err = nil
-	} else if errors.Is(err, report.ErrNoSamples) {
-		fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.Path, nosamples.In(in.File))
+	if errors.Is(err, report.ErrNoSamples) {
+		if in.filter.Misses() == nil && !in.File.Has(format.FeatureStat) { // of which in.warn printed why
+			fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.Path, nosamples.In(in.File))
+		}
 		err = nil
 	}
 	return cmp.Or(err, incomplete)

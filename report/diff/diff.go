@@ -58,7 +58,7 @@ type Comparison struct {
 
 // New begins a comparison of the recordings at these paths.
 func New(sides [][]string, opts Options) *Comparison {
-	opts.Empty, opts.NoChildren, opts.Groups = true, true, report.GroupsApart
+	opts.Empty, opts.NoChildren, opts.Groups, opts.Branches = true, true, report.GroupsApart, report.BranchesOff
 	opts.Graph.Mode = report.GraphNone
 	opts.Sort = cmp.Or(opts.Sort, DefaultSort)
 	return &Comparison{opts: opts, sides: sides}

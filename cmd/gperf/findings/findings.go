@@ -26,8 +26,9 @@ type List struct {
 	noIdle     bool
 	missed     int // recordings in which filters selected no sample
 	skipped    []damage
-	incomplete bool    // a recording is truncated, or no part of it was usable
-	kernel     []error // why kernels have no symbols, each once
+	counts     []string // recordings of perf stat, by path
+	incomplete bool     // a recording is truncated, or no part of it was usable
+	kernel     []error  // why kernels have no symbols, each once
 	shares     map[session.DSOFile]float64
 	unresolved []symbolize.Unresolved
 	lineless   []symbolize.Unresolved
@@ -66,6 +67,9 @@ func (l *List) Add(r Recording) {
 	l.addMisses(slices.Concat(r.Filter.Misses(), s.Misses))
 	if r.Skipped.Count > 0 {
 		l.skipped = append(l.skipped, damage{r.Path, r.Skipped})
+	}
+	if s.File.Has(format.FeatureStat) {
+		l.counts = append(l.counts, r.Path)
 	}
 	damaged := r.Skipped.Count > 0 || len(s.File.Warnings) > 0 && s.File.Complete
 	l.incomplete = l.incomplete || s.File.Truncated || damaged && s.Walked() && s.Samples == 0
@@ -138,8 +142,12 @@ func (l *List) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool
 		fmt.Fprintf(stderr, "gperf: skipped %d records of unknown types, the first: %v\n", n.Count, n.First)
 	}
 	if t := l.Traced; t.Records > 0 {
-		fmt.Fprintf(stderr, "gperf: skipped %d AUXTRACE records with %d bytes of %s: gperf does not decode them, perf "+
-			"does\n", t.Records, t.Bytes, t.By)
+		perf := ""
+		if t.By.DecodedByPerf() {
+			perf = ", perf does"
+		}
+		fmt.Fprintf(stderr, "gperf: skipped %d AUXTRACE records with %d bytes of %s: gperf does not decode them%s\n",
+			t.Records, t.Bytes, t.By, perf)
 	}
 	if l.Late > 0 {
 		fmt.Fprintf(stderr, "gperf: %d records arrived too late and may be out of order\n", l.Late)
@@ -151,6 +159,10 @@ func (l *List) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool
 	if l.noIdle && l.Unnamed > 0 {
 		fmt.Fprintf(stderr, "gperf: --no-idle: %d samples of idle tasks remain, whose functions have no names: "+
 			"name the kernel's symbols with --kallsyms or -k\n", l.Unnamed)
+	}
+	for _, path := range l.counts[:min(len(l.counts), MaxDamaged)] {
+		fmt.Fprintf(stderr, "gperf: %s contains counts of perf stat record, no samples: perf stat report -i %[1]s prints "+
+			"them\n", path)
 	}
 	for _, d := range l.skipped[:min(len(l.skipped), MaxDamaged)] {
 		WarnSkipped(stderr, d.path, d.Skipped)
