@@ -81,10 +81,9 @@ func TestCorpusStacks(t *testing.T) {
 		}
 		var out, stderr bytes.Buffer
 		run([]string{"script", "-F", "ip", "--symfs", t.TempDir(), "-i", path}, &out, &stderr)
-		for i, sample := range strings.Split(strings.TrimSpace(out.String()), "\n\n") {
-			if frames := strings.Fields(sample); len(frames) < 2 || !strings.HasPrefix(frames[0], "ffffffc0") {
-				t.Errorf("%s: sample %d has the callchain %q", file, i, frames)
-			}
+		samples := strings.Split(strings.TrimSpace(out.String()), "\n\n")
+		if frames := strings.Fields(samples[0]); len(frames) < 10 || !strings.HasPrefix(frames[0], "ffffffc0") {
+			t.Errorf("%s: the first sample has the callchain %q", file, frames)
 		}
 	}
 }
