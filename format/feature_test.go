@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gperf/format/hiperf"
 )
 
 // encoder writes the fields of a section in either byte order.
@@ -164,26 +166,7 @@ var featureTests = []featureTest{
 	}, read: func(f *File) any {
 		s, _ := decoded(f, FeatureHiperfStacks, parseHiperfStacks)
 		return s
-	}, want: hiperfStacks{{7, 3}: 0x1000, {7, 5}: 1<<63 | 3<<40 | 0x2000}},
-}
-
-// TestHiperfChain: a sample refers to its innermost frame, each frame to its caller. Damaged references end.
-func TestHiperfChain(t *testing.T) {
-	l := hiperfStacks{{7, 3}: 0x1000, {7, 5}: 1<<63 | 3<<40 | 0x2000, {7, 9}: 9<<40 | 0x3000}
-	for ref, want := range map[uint64][]uint64{
-		2<<23 | 5: {0xffffff0000002000, 0x1000}, 1<<23 | 5: {0xffffff0000002000}, 7<<23 | 3: {0x1000}, 2<<23 | 4: nil,
-		1<<40 | 9: {0x3000, 0x3000, 0x3000},
-	} {
-		c := cursor{b: binary.LittleEndian.AppendUint64(nil, ref), order: LittleEndian}
-		chain := l.chain(7, &c)
-		var got []uint64
-		for i := range chain.Len() {
-			got = append(got, chain.At(i))
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%#x: got %#x, want %#x", ref, got, want)
-		}
-	}
+	}, want: hiperf.Stacks{{PID: 7, Number: 3}: 0x1000, {PID: 7, Number: 5}: 1<<63 | 3<<40 | 0x2000}},
 }
 
 // writeTestProgs writes two BPF programs: the second has two functions and BTF.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gperf/format/hiperf"
 	"gperf/format/listeners"
 	"gperf/format/tracepoint"
 )
@@ -43,7 +44,7 @@ type File struct {
 	layouts []SampleLayout
 	repair  listeners.Repair
 	// stacks are those that samples of hiperf refer to, nil without.
-	stacks hiperfStacks
+	stacks hiperf.Stacks
 }
 
 // data is a range of records: in the file itself, or in another file of the same directory.

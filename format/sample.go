@@ -162,7 +162,7 @@ func (f *File) Sample(r Raw, s *Sample) error {
 		return r.tooShort(c.lacking(part))
 	}
 	if f.stacks != nil && a.SampleType&SampleCallchain != 0 && s.Callchain.Len() == 0 && len(c.b) == 8 {
-		s.Callchain = f.stacks.chain(uint32(s.PID), c)
+		s.Callchain = Words{f.stacks.Chain(uint32(s.PID), c.u64()), LittleEndian}
 	}
 	return nil
 }

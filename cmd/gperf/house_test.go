@@ -141,8 +141,10 @@ var house = []struct{ question, packages string }{
 		internal/pcapfilter
 	`},
 	{"The ground: formats and structures of others", `
+		format/hiperf
 		format/memaccess
 		format/listeners
+		format/register
 		format/rounds
 		format/tracepoint
 		format/syscalls

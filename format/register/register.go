@@ -1,8 +1,9 @@
-package format
+// Package register answers "which register is at this bit?".
+package register
 
 import "strconv"
 
-// Register names, indexed by the bit in sample_regs_user and sample_regs_intr
+// Names, indexed by the bit in sample_regs_user and sample_regs_intr
 // (arch/*/include/uapi/asm/perf_regs.h).
 var (
 	registersX86 = []string{"AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP", "IP", "FLAGS", "CS", "SS",
@@ -17,9 +18,9 @@ const (
 	unknownRegister = "unknown"
 )
 
-// RegisterName returns the name of the register at a bit of the masks. arch is perf's name
+// Name returns the name of the register at a bit of the masks. arch is perf's name
 // of the architecture: x86, arm64 or arm. The result is "unknown" for other bits.
-func RegisterName(arch string, bit int) string {
+func Name(arch string, bit int) string {
 	switch {
 	case arch == "x86" && bit >= firstXMM:
 		return "XMM" + strconv.Itoa((bit-firstXMM)/2)
