@@ -67,6 +67,7 @@ var plainOpens = map[string]string{
 	"record/probe/set.go":                   "the kernel",
 	"record/sampler/sampler.go":             "the kernel",
 	"record/sampler/verdict.go":             "the kernel",
+	"record/status.go":                      "the kernel",
 	"record/synth/copies.go":                "the kernel",
 	"record/synth/features.go":              "the kernel",
 	"record/synth/kcore.go":                 "the kernel, the recording",

@@ -49,7 +49,8 @@ func smallProgram(t *testing.T, is64 bool) string {
 		for _, v := range []uint16{52, 32, 1, 40, 0, 0} {
 			head = le.AppendUint16(head, v)
 		}
-		for _, v := range []uint32{1, 0, base, base, 52 + 32 + uint32(len(code)), 52 + 32 + uint32(len(code)), 5, 0x1000} {
+		size := 52 + 32 + uint32(len(code))
+		for _, v := range []uint32{1, 0, base, base, size, size, 5, 0x1000} {
 			head = le.AppendUint32(head, v)
 		}
 	}

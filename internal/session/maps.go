@@ -130,8 +130,8 @@ type maps struct {
 	pointers        uint64 // bits of the program's, 0: unknown
 }
 
-// pointerBits returns the size of a program's pointers, if the mapping is one that the kernel makes when it executes the
-// program: the mappings of the program before may still be known. Otherwise it returns old.
+// pointerBits returns the size of a program's pointers, if the mapping is one that the kernel makes when it executes
+// the program: the mappings of the program before may still be known. Otherwise it returns old.
 func pointerBits(m *Map, old uint64) uint64 {
 	switch name := m.DSO.Name; {
 	case name == dso.VDSO && m.End > 1<<32:

@@ -45,8 +45,8 @@ type Sample struct {
 // abi32 is PERF_SAMPLE_REGS_ABI_32.
 const abi32 = 1
 
-// Is32Bit reports whether the sample's program has pointers of 32 bits. Without registers, the mappings show it: that of
-// the vDSO, which is the latest of a program, or else the highest.
+// Is32Bit reports whether the sample's program has pointers of 32 bits. Without registers, the mappings show it: the
+// latest one of the vDSO, or else the highest mapping.
 func (s *Sample) Is32Bit() bool {
 	if s.UserRegsABI != 0 {
 		return s.UserRegsABI == abi32

@@ -161,8 +161,8 @@ func (l *List) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool
 			"name the kernel's symbols with --kallsyms or -k\n", l.Unnamed)
 	}
 	for _, path := range l.counts[:min(len(l.counts), MaxDamaged)] {
-		fmt.Fprintf(stderr, "gperf: %s contains counts of perf stat record, no samples: perf stat report -i %[1]s prints "+
-			"them\n", path)
+		fmt.Fprintf(stderr, "gperf: %s contains counts of perf stat record, no samples: "+
+			"perf stat report -i %[1]s prints them\n", path)
 	}
 	for _, d := range l.skipped[:min(len(l.skipped), MaxDamaged)] {
 		WarnSkipped(stderr, d.path, d.Skipped)
