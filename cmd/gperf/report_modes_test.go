@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +59,7 @@ func TestStatRecording(t *testing.T) {
 	w, err := format.NewWriter(out, []format.Attr{{Type: format.TypeSoftware, SampleType: usual}},
 		[]format.Section{{Feature: format.FeatureStat}})
 	if err == nil {
-		err = w.Close(nil)
+		err = errors.Join(w.Write(format.AppendMark(nil, format.TypeFinishedRound)), w.Close(nil))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -181,7 +181,7 @@ func TestScenarioEndsOfRuntimes(t *testing.T) {
 	}
 }
 
-// Generated code of Erlang has stacks that can be walked, and names, if Erlang is told so, as the summary advises.
+// Generated code of Erlang has stacks that can be walked, and names, with the flag of Erlang that the summary names.
 func TestScenarioErlangAdvice(t *testing.T) {
 	needEvents(t)
 	erl, err := exec.LookPath("erl")
