@@ -231,10 +231,14 @@ func TestScenarioOffCPU(t *testing.T) {
 			if (len(ran) > 0) != (name == "with samples") {
 				t.Errorf("samples of another event: %v", ran)
 			}
-			// Memory of a stack may not be there for a moment. An emulated machine may not have the tables in time,
-			// nor room for the copies of stacks.
-			cut, lost := numberIn(stderr, `(\d+) incomplete`), numberIn(stderr, `(\d+) were lost`)
-			if cut > numberIn(stderr, `(\d+) complete`)*patience(1)/200 || lost > len(lines)/1000*(patience(1)-1) {
+			// The kernel may take the memory of a stack away for a moment, where it looks for pages that are not used
+			// (DAMON): of up to 2 of 400 stacks. An emulated machine may not have the tables in time, nor room for the
+			// copies of stacks.
+			complete, cut := numberIn(stderr, `(\d+) complete`), numberIn(stderr, `(\d+) incomplete`)
+			gone := numberIn(stderr, `(\d+) of .*: stack memory could not be read`)
+			lost := numberIn(stderr, `(\d+) were lost`)
+			if cut-gone > complete*patience(1)/200 || gone > complete*patience(1)/50 ||
+				lost > len(lines)/1000*(patience(1)-1) {
 				t.Errorf("stderr:\n%s", stderr)
 			}
 		})
