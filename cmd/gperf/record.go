@@ -183,10 +183,7 @@ func (f *recordFlags) report(stderr io.Writer, p *terminal.Progress) {
 
 // keep keeps copies of the programs with samples that the recorder did not hold while it ran.
 func (f *recordFlags) keep(sum *record.Summary) {
-	kept, err := archive.KeepHits(sum.Path)
-	sum.Kept.Files += kept.Files
-	sum.Kept.Bytes += kept.Bytes
-	if err != nil {
+	if err := archive.KeepHits(&sum.Kept, sum.Path); err != nil {
 		f.opts.Notice(err)
 	}
 }

@@ -24,30 +24,30 @@ var ErrPart = errors.New("the recording is large: only the programs of its first
 
 // KeepHits stores copies of programs and libraries in perf's build-ID cache in which the recording at path has samples,
 // if a reader may not find them later (dso.Stays). It looks at files with build IDs. It does nothing unless path is a
-// regular file. The error may be ErrPart.
-func KeepHits(path string) (kept dso.Kept, err error) {
+// regular file. kept has the copies that the recorder made before. The error may be ErrPart.
+func KeepHits(kept *dso.Kept, path string) error {
 	fd, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) { // the recording went into a pipe
-		return kept, nil
+		return nil
 	}
 	if err != nil {
-		return kept, err
+		return err
 	}
 	defer fd.Close()
 	st, err := fd.Stat()
 	if err != nil || !st.Mode().IsRegular() {
-		return kept, err
+		return err
 	}
 	f, err := format.Open(fd, st.Size())
 	if err != nil {
-		return kept, err
+		return err
 	}
 	s := session.New(session.Options{File: f, Symbols: symbolize.New(symbolize.Options{})})
 	hit, err := hitDSOs(s, time.Now().Add(keepFor))
 	for d := range hit {
-		err = errors.Join(err, keepDSO(&kept, s.Symbols.Locator(), d))
+		err = errors.Join(err, keepDSO(kept, s.Symbols.Locator(), d))
 	}
-	return kept, err
+	return err
 }
 
 // hitDSOs returns the DSOs of processes that have instructions or callers of samples, up to a moment.
