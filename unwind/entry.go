@@ -14,7 +14,7 @@ import (
 var EntryPoints = map[string][]string{
 	"program":      {"_start", "_dl_start_user", "_dlstart", "_rt0_*"}, // at Image.Entry
 	"thread":       {"clone", "__clone", "clone3", "__clone3"},
-	"Go's runtime": {"runtime.goexit", "runtime.mstart", "runtime.rt0_go", "runtime.mcall", goEntry},
+	"Go's runtime": {"runtime.goexit", "runtime.mstart", "runtime.rt0_go", "runtime.mcall", "runtime.clone", goEntry},
 	"fiber":        {startContext, makeFcontext, rubyFiber},
 }
 

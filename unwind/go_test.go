@@ -2,9 +2,11 @@ package unwind
 
 import (
 	"debug/elf"
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +52,7 @@ func goSymbols(t *testing.T, im *dso.Image) map[string]elf.Symbol {
 // Go's outermost functions have no caller, whatever their CFI says; and where functions change to another stack, the
 // goroutine's registers or the frame pointer decide.
 func TestGoOutermost(t *testing.T) {
+	whole := []string{"runtime.goexit", "runtime.mstart", "runtime.rt0_go"} // from their first instruction on
 	for _, goarch := range []string{"amd64", "arm64"} {
 		im := goDrops(t, goarch, "")
 		table, err := Build(im)
@@ -60,9 +63,13 @@ func TestGoOutermost(t *testing.T) {
 		grows := Rule{CFA: CFAGoroutine, CFAOff2: goCurg, RA: RAGoroutine, FP: FPGoroutine, FPOff: goBP,
 			Flags: FlagConvention}
 		last := uint64(4) // the last instruction that surely runs is a call of abort, after newstack's
-		for name, want := range map[string]Rule{"runtime.goexit": ruleEntry, "runtime.mstart": ruleEntry,
+		rules := map[string]Rule{"runtime.goexit": ruleEntry, "runtime.mstart": ruleEntry,
 			"runtime.rt0_go": ruleEntry, "runtime.morestack": grows, "runtime.mcall": ruleEntry,
-			"gogo": ruleUnsupported} {
+			"gogo": ruleCut}
+		if goarch == "amd64" { // on arm64, the kernel sets sp of a new thread
+			rules["runtime.clone"] = ruleEntry
+		}
+		for name, want := range rules {
 			s, ok := symbols[name]
 			if !ok {
 				t.Errorf("%s: no %s", goarch, name)
@@ -71,13 +78,35 @@ func TestGoOutermost(t *testing.T) {
 			if got := table.Lookup(s.Value + s.Size - last); got != want {
 				t.Errorf("%s: %s: %v, want %v", goarch, name, got, want)
 			}
-			if got := table.Lookup(s.Value); got == want != (want == ruleEntry && name != "runtime.mcall") {
+			if got := table.Lookup(s.Value); got == want != slices.Contains(whole, name) {
 				t.Errorf("%s: at the start of %s: %v", goarch, name, got)
 			}
 		}
 		if got := table.Lookup(symbols["runtime.asyncPreempt"].Value); goarch == "amd64" && got.Flags&FlagSignal == 0 {
 			t.Errorf("asyncPreempt: %v: its caller has not called it", got)
 		}
+	}
+}
+
+// Between loading a goroutine's sp and jumping to it, the walk is cut: the CFI shows a caller that is none.
+func TestGoResumes(t *testing.T) {
+	im := goDrops(t, "amd64", "")
+	table, err := Build(im)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gogo := goSymbols(t, im)["gogo"]
+	const sp = 0xc000010000
+	mem := &Stack{Addr: sp}
+	for range 8 { // every word looks like a return address
+		mem.Bytes = binary.LittleEndian.AppendUint64(mem.Bytes, gogo.Value+1)
+	}
+	regs := NewRegs(elf.EM_X86_64, gogo.Value+gogo.Size-2, sp, sp)
+	o := NewObject(table, func() (*CFI, error) { return NewCFI(im) })
+	var u Unwinder
+	frames, why := u.Walk(nil, &regs, mem, &space1{Mapping{End: 1 << 40, Object: o}})
+	if len(frames) != 1 || why != NoRule {
+		t.Errorf("%d frames, reason %v: %v", len(frames), why, frames)
 	}
 }
 

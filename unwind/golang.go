@@ -212,7 +212,8 @@ func goSwitches(m elf.Machine, switches map[string]goSwitch) (k []known) {
 		k = append(k, known{s.loads[n], end, r, true})
 	}
 	after("runtime.mcall", 0, ruleEntry) // Go's scheduler runs from here on
-	after("gogo", 0, ruleUnsupported)
+	after("runtime.clone", 0, ruleEntry) // the new thread, on its own stack
+	after("gogo", 0, ruleCut)            // the goroutine goes on at an address that only the next instructions know
 
 	var bp, curg int16
 	eachGoInsn(m, switches["runtime.morestack"].code, func(_ int, insn []byte) {
@@ -224,7 +225,7 @@ func goSwitches(m elf.Machine, switches map[string]goSwitch) (k []known) {
 		}
 	})
 	if bp == 0 {
-		after("runtime.morestack", 0, ruleUnsupported)
+		after("runtime.morestack", 0, ruleCut)
 		return k
 	}
 	r := Rule{CFA: CFAGoroutine, CFAOff2: curg, RA: RAGoroutine, FP: FPGoroutine, FPOff: bp, Flags: FlagConvention}

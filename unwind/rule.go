@@ -87,8 +87,10 @@ const (
 
 var (
 	ruleUnsupported = Rule{CFA: CFAUnsupported}
-	ruleSignal      = Rule{CFA: CFASignal, Flags: FlagSignal}
-	ruleEnd         = Rule{CFA: CFARSP, RA: RAUndefined}
+	// ruleCut ends the walk, as one that is cut: neither a rule nor the CFI shows the caller.
+	ruleCut    = Rule{CFA: CFAUnsupported, Flags: FlagConvention}
+	ruleSignal = Rule{CFA: CFASignal, Flags: FlagSignal}
+	ruleEnd    = Rule{CFA: CFARSP, RA: RAUndefined}
 	// ruleFP steps by frame pointer: the return address follows the saved rbp.
 	ruleFP = Rule{CFA: CFARBP, CFAOff: 16, RAOff: -8, FP: FPAtCFA, FPOff: -16, Flags: FlagConvention}
 )
