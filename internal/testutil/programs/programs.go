@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"go/build"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -131,7 +132,8 @@ func ownHome() (own string, err error) {
 			err = errors.Join(err, os.Symlink(filepath.Join(home, e.Name()), filepath.Join(own, e.Name())))
 		}
 	}
-	return own, errors.Join(err, os.Setenv("HOME", own))
+	// Go's modules keep their path: a package in another directory is compiled again.
+	return own, errors.Join(err, os.Setenv("GOPATH", build.Default.GOPATH), os.Setenv("HOME", own))
 }
 
 // Run runs a package's tests, for its TestMain, and returns the exit code. If $GPERF_TEST_PROGRAMS names a
