@@ -183,7 +183,7 @@ func TestFoldedLeavesOut(t *testing.T) {
 		data = append(data, sample(format.MiscUser, u64s(id, 0x400100), pidTID(10, 10), u64s(1000+uint64(n)),
 			u64s(2, contextUser, 0x400100))...)
 	}
-	file := makeRecording(t, attrs, data)
+	file := makeRecording(t, "x86_64", attrs, data)
 	for _, test := range []struct{ flags, out, notice string }{
 		{"", "made;[made] 2\n", "omitted 4 samples of cpu-clock, context-switches, as stackcollapse-perf.pl does; --by-event folds all events\n"},
 		{"--by-event", "context-switches;made;[made] 1\ncpu-clock;made;[made] 3\npage-faults;made;[made] 2\n", ""},

@@ -32,7 +32,7 @@ func TestLostSideBand(t *testing.T) {
 				l := format.LostSamples{Lost: n, ID: format.RecordID{ID: id}}
 				data = append(data, l.AppendTo(nil, st)...)
 			}
-			file := makeRecording(t, attrs, data)
+			file := makeRecording(t, "x86_64", attrs, data)
 			for _, command := range []string{"script", "report", "script --format pprof -o /dev/null"} {
 				_, stderr := gperf(t, append(strings.Fields(command), "-i", file)...)
 				if !strings.Contains(stderr, test.want) || test.want == "" && strings.Contains(stderr, "lost") {

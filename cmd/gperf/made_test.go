@@ -4,6 +4,7 @@ import (
 	encoding "encoding/binary"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,7 +160,7 @@ func TestMadeRecordingsEqualPerfs(t *testing.T) {
 	empty := t.TempDir()
 	for _, m := range made {
 		t.Run(m.name, func(t *testing.T) {
-			file := makeRecording(t, m.attrs, m.data())
+			file := makeRecording(t, "x86_64", m.attrs, m.data())
 			for _, fields := range m.fields {
 				args := []string{"script", "-f", "--no-inline", "--symfs", empty, "-i", file}
 				if fields != "" {
@@ -176,15 +177,34 @@ func TestMadeRecordingsEqualPerfs(t *testing.T) {
 	}
 }
 
+// Copied stacks of 32-bit Arm programs have the sampled address, on machines of 32 and 64 bits, and stderr says why not
+// more.
+func TestMadeStacksOfArm(t *testing.T) {
+	for arch, mask := range map[string]uint64{"armv7l": 1<<13 | 1<<15, "aarch64": 1<<31 | 1<<32} { // sp and pc
+		attrs := []format.Attr{{Type: format.TypeSoftware, SamplePeriod: 1, SampleRegsUser: mask, SampleStackUser: 16,
+			SampleType: usual | format.SampleCallchain | format.SampleRegsUser | format.SampleStackUser, IDs: []uint64{7}}}
+		const abi32 = 1
+		file := makeRecording(t, arch, attrs, sampleOf(format.MiscKernel, 1, u64s(2, format.ContextKernel, 0xc0008000),
+			u64s(abi32, 0x7fff0000, 0x400123), u64s(16, 0x400200, 0, 16)))
+		out, stderr := gperf(t, "script", "--symfs", t.TempDir(), "-i", file, "-F", "ip")
+		if got := strings.Fields(out); !slices.Equal(got, []string{"c0008000", "400123"}) {
+			t.Errorf("%s: %q", arch, out)
+		}
+		if want := "1 stacks of 32-bit Arm programs have only the sampled function"; !strings.Contains(stderr, want) {
+			t.Errorf("%s: %q, want %s", arch, stderr, want)
+		}
+	}
+}
+
 // makeRecording writes a recording of a process with one file mapped.
-func makeRecording(t *testing.T, attrs []format.Attr, samples []byte) (path string) {
+func makeRecording(t *testing.T, arch string, attrs []format.Attr, samples []byte) (path string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "perf.data"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w, err := format.NewWriter(f, attrs, []format.Section{format.StringSection(format.FeatureArch, "x86_64")})
+	w, err := format.NewWriter(f, attrs, []format.Section{format.StringSection(format.FeatureArch, arch)})
 	if err != nil {
 		t.Fatal(err)
 	}

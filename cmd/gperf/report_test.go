@@ -105,7 +105,7 @@ func TestReportMaxStack(t *testing.T) {
 		t.Run(fmt.Sprintf("recorded with %d %s", test.recorded, test.flags), func(t *testing.T) {
 			attr := format.Attr{Type: format.TypeSoftware, SamplePeriod: 1, SampleType: usual | format.SampleCallchain,
 				SampleMaxStack: test.recorded}
-			file := makeRecording(t, []format.Attr{attr}, sampleOf(format.MiscUser, 1, chain))
+			file := makeRecording(t, "x86_64", []format.Attr{attr}, sampleOf(format.MiscUser, 1, chain))
 			if test.recorded <= perfMaxStack {
 				asPerf(t, file, strings.TrimSpace("report --no-children "+test.flags))
 			}

@@ -141,9 +141,13 @@ func (w *walk) unwind(samples []Sample) {
 	if len(w.stacks) == 0 {
 		return
 	}
-	w.session.unwinder().walkAll(w.stacks, w.file.Attrs)
+	u := w.session.unwinder()
+	u.walkAll(w.stacks, w.file.Attrs)
 	for _, t := range w.stacks {
 		s := t.sample
+		if u.onlyLeaf(s) {
+			w.session.OnlyLeaf++
+		}
 		ips := format.NewWords(t.ips, format.LittleEndian)
 		s.joinUser(w.frames.resolveUser(s, ips, hashOf(ips)))
 	}

@@ -9,6 +9,8 @@ type Summary struct {
 	// Unnamed counts the samples of idle tasks of which Idle does not know whether the CPU had
 	// work, because their functions have no names.
 	Unnamed int
+	// OnlyLeaf counts the copied stacks of 32-bit Arm programs: gperf finds the sampled function alone.
+	OnlyLeaf int
 	// Lost counts the records and samples that the kernel dropped.
 	Lost Lost
 	// Late counts the records that arrived after younger ones.

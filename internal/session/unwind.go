@@ -21,6 +21,7 @@ import (
 type unwinder struct {
 	machine elf.Machine // of 64-bit programs, EM_NONE if the kernel runs none
 	small   elf.Machine // of 32-bit programs
+	armPC   int         // of EM_ARM: which bit of the mask of registers is pc
 	objects *objects
 	walkers []*walker
 }
@@ -48,7 +49,9 @@ func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 	case arch == "x86_64":
 		u.machine, u.small = elf.EM_X86_64, elf.EM_386
 	case arch == "aarch64":
-		u.machine, u.small = elf.EM_AARCH64, elf.EM_ARM
+		u.machine, u.small, u.armPC = elf.EM_AARCH64, elf.EM_ARM, 32
+	case strings.HasPrefix(arch, "arm"): // armv7l
+		u.small, u.armPC = elf.EM_ARM, 15
 	case len(arch) == 4 && strings.HasSuffix(arch, "86"): // i686
 		u.small = elf.EM_386
 	}
@@ -94,8 +97,8 @@ const abi64 = 2
 func (w *walker) one(t *stackSample, a *format.Attr) {
 	s, m := t.sample, w.machine
 	switch {
-	case s.UserRegsABI == abi32 && w.small == elf.EM_ARM:
-		w.onlyLeaf(t, a)
+	case w.onlyLeaf(s):
+		w.leaf(t, a)
 		return
 	case s.UserRegsABI == abi32:
 		m = w.small
@@ -128,9 +131,13 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 	}
 }
 
-// onlyLeaf finds the sampled address of a 32-bit program of arm64, whose callers .ARM.exidx describes.
-func (w *walker) onlyLeaf(t *stackSample, a *format.Attr) {
-	const pc = 1 << 32 // arch/arm64/include/uapi/asm/perf_regs.h
+// onlyLeaf reports whether the sample is of a 32-bit program of Arm: gperf does not read .ARM.exidx, which describes
+// its callers.
+func (u *unwinder) onlyLeaf(s *Sample) bool { return s.UserRegsABI == abi32 && u.small == elf.EM_ARM }
+
+// leaf finds the sampled address alone.
+func (w *walker) leaf(t *stackSample, a *format.Attr) {
+	pc := uint64(1) << w.armPC // see perf_regs.h of the kernel's arch/arm/include/uapi/asm, and of arm64's
 	regs := t.sample.UserRegs
 	if n := bits.OnesCount64(a.SampleRegsUser & (pc - 1)); a.SampleRegsUser&pc != 0 && n < regs.Len() {
 		t.ips = binary.LittleEndian.AppendUint64(t.ips, regs.At(n))

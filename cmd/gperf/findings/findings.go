@@ -89,6 +89,7 @@ func (l *List) Add(r Recording) {
 func (l *List) addSummary(s *session.Summary) {
 	l.Samples += s.Samples
 	l.Unnamed += s.Unnamed
+	l.OnlyLeaf += s.OnlyLeaf
 	l.Late += s.Late
 	l.Lost.Records += s.Lost.Records
 	l.Lost.Samples += s.Lost.Samples
@@ -159,6 +160,10 @@ func (l *List) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool
 	if l.noIdle && l.Unnamed > 0 {
 		fmt.Fprintf(stderr, "gperf: --no-idle: %d samples of idle tasks remain, whose functions have no names: "+
 			"name the kernel's symbols with --kallsyms or -k\n", l.Unnamed)
+	}
+	if l.OnlyLeaf > 0 {
+		fmt.Fprintf(stderr, "gperf: %d stacks of 32-bit Arm programs have only the sampled function: "+
+			"gperf does not unwind them; record with --call-graph fp\n", l.OnlyLeaf)
 	}
 	for _, path := range l.counts[:min(len(l.counts), MaxDamaged)] {
 		fmt.Fprintf(stderr, "gperf: %s contains counts of perf stat record, no samples: "+
