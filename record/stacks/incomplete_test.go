@@ -22,6 +22,7 @@ func testResolver() *resolver {
 func TestCountEarly(t *testing.T) {
 	d := testResolver()
 	d.procs.replace(1, &addrSpace{})
+	d.procs.record(mmapRecord(1, 0x800, 0x900, 0, "/dev/zero (deleted)")) // memory for code
 	d.procs.record(mmapRecord(1, 0x1000, 0x2000, 0, "/bin/a"))
 	d.procs.record(mmapRecord(1, 0x8000, 0x9000, 0, "/lib/c"))
 	exec := &format.Comm{PID: 1, TID: 1, Exec: true}

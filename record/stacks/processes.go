@@ -216,11 +216,12 @@ func (s *addrSpace) mapsFile(is func(*mappedFile) bool) bool {
 	return false
 }
 
-// program returns the name of a addrSpace's main program: its file at the lowest address, because
-// the kernel maps the program there. It returns "" if there is none.
+// program returns the name of an addrSpace's main program: its file at the lowest address, because the kernel maps the
+// program there. Runtimes may map memory for code below, such as PHP. It returns "" if there is none.
 func (s *addrSpace) program() string {
 	for m := range s.maps.All() {
-		if name := m.Value.file.name; strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "//") {
+		name := m.Value.file.name
+		if strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "//") && !synth.InMemory(name) {
 			return name
 		}
 	}

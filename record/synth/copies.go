@@ -45,13 +45,13 @@ func copiesIn(pid int, maps []procfs.Mapping) []codeCopy {
 
 // mayBeCopy reports whether a mapping is of code in memory, or in a file without a name.
 func mayBeCopy(m procfs.Mapping) bool {
-	return m.Executable() && (inMemory(m.Path) || isDeleted(m.Path))
+	return m.Executable() && (InMemory(m.Path) || isDeleted(m.Path))
 }
 
 func isDeleted(name string) bool { return strings.HasSuffix(name, " (deleted)") }
 
-// inMemory reports whether the name of a mapping is that of memory.
-func inMemory(name string) bool {
+// InMemory reports whether the name of a mapping is that of memory.
+func InMemory(name string) bool {
 	hasPrefix := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
 	return name == "" || slices.ContainsFunc([]string{"//anon", "[anon", "/memfd:", "/dev/zero", "/dev/hugepages/",
 		"/anon_hugepage", "/SYSV"}, hasPrefix)
@@ -90,7 +90,7 @@ func (s *copySearch) search(i int) {
 // image returns the ELF file of the jth mapping, nil if it is none, or the file of the ith.
 func (s *copySearch) image(i, j int) *dso.Image {
 	m := s.maps[j]
-	if m.Inode == 0 || inMemory(m.Path) || m.Path == s.maps[i].Path {
+	if m.Inode == 0 || InMemory(m.Path) || m.Path == s.maps[i].Path {
 		return nil
 	}
 	im, ok := s.images[m.Path]

@@ -31,7 +31,7 @@ const lookShare = 100
 
 // Mapped notes a mapping that the kernel has recorded.
 func (c *Copies) Mapped(m *format.Mmap) {
-	memory := inMemory(m.Filename) || m.Flags&format.MapHugeTLB != 0 || isDeleted(m.Filename)
+	memory := InMemory(m.Filename) || m.Flags&format.MapHugeTLB != 0 || isDeleted(m.Filename)
 	if !m.Executable() || !memory || m.Misc&format.MiscCPUModeMask != format.MiscUser {
 		return
 	}

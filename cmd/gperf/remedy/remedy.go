@@ -11,6 +11,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/record/stacks"
+	"gperf/record/synth"
 )
 
 // Limits of the list of causes of incomplete stacks.
@@ -110,8 +111,7 @@ func byCause(l []stacks.Incomplete) []stacks.Incomplete {
 
 // isFile reports whether a mapping has a file, other than memory named as one.
 func isFile(dso string) bool {
-	return strings.HasPrefix(dso, "/") && !strings.HasPrefix(dso, "//") && !strings.HasPrefix(dso, "/dev/zero") &&
-		!strings.HasPrefix(dso, "/memfd:")
+	return strings.HasPrefix(dso, "/") && !strings.HasPrefix(dso, "//") && !synth.InMemory(dso)
 }
 
 // recordAgain helps if a table was not ready in time, and the cache has it now.
