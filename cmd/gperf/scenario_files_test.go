@@ -39,7 +39,7 @@ func TestScenarioNoBuildID(t *testing.T) {
 				copyFile(t, outside.Path(t), filepath.Join(app, "server"))
 			}
 			pid, end := startContained(t, app, insideProgram.Path(t))
-			mustRecord(t, dir, "-g", "-F", "199", "-p", pid, "--", "sleep", "1")
+			mustRecord(t, dir, "-N", "-g", "-F", "199", "-p", pid, "--", "sleep", "1") // and keeps no copy
 			data := filepath.Join(dir, "perf.data")
 			report := []string{"report", "--stdio", "-g", "none", "--no-children", "-i"}
 			checkNamed := func(what, out string) {
@@ -67,11 +67,15 @@ func TestScenarioNoBuildID(t *testing.T) {
 	}
 }
 
+const withoutID = "without build ID"
+
 // TestScenarioKept records programs that are gone when the recording is read: one was built again, the container of the
-// other has ended. Their names come from the copies that the recorder keeps in perf's build-ID cache, unless -N is set.
+// other has ended. Their names come from the copies that the recorder keeps in perf's build-ID cache, unless -N is set,
+// also without a build ID.
 func TestScenarioKept(t *testing.T) {
 	needPrograms(t, "unshare", "mount")
 	needArchives(t)
+	const inContainer = `exec unshare -m sh -ec 'mount -t tmpfs none "${1%/*}"; cp "$0" "$1"; "$1" 300' "$0" "$1"`
 	for _, c := range []struct {
 		name, script string // for sh: $0 is the program, $1 a copy in a directory of its own
 		flags        []string
@@ -80,20 +84,26 @@ func TestScenarioKept(t *testing.T) {
 		{"built again", `"$1" 300`, []string{"-g"}, true},
 		{"without stacks", `"$1" 300`, nil, true},
 		{"by frame pointers", `"$1" 300`, []string{"--call-graph", "fp"}, true},
-		{"in a container",
-			`exec unshare -m sh -ec 'mount -t tmpfs none "${1%/*}"; cp "$0" "$1"; "$1" 300' "$0" "$1"`, []string{"-g"}, true},
+		{"in a container", inContainer, []string{"-g"}, true},
+		{withoutID, `"$1" 300`, []string{"-g"}, true},
+		{withoutID + ", without stacks", `"$1" 300`, nil, true},
+		{withoutID + ", in a container", inContainer, []string{"-g"}, true},
 		{"-N", `"$1" 300`, []string{"-g", "-N"}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("HOME", t.TempDir())
 			dir := t.TempDir()
+			program, function := identifiedProgram, "kept"
+			if strings.HasPrefix(c.name, withoutID) {
+				program, function = insideProgram, "inside"
+			}
 			path := filepath.Join(dir, "app", "server")
 			if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			copyFile(t, identifiedProgram.Path(t), path)
+			copyFile(t, program.Path(t), path)
 			r := mustRecord(t, dir, append(append([]string{"-F", "199"}, c.flags...), "--", "sh", "-c", c.script,
-				identifiedProgram.Path(t), path)...)
+				program.Path(t), path)...)
 			if strings.Contains(r.stderr, "Kept a copy of 1 file") != c.kept {
 				t.Errorf("record says:\n%s", r.stderr)
 			}
@@ -103,7 +113,7 @@ func TestScenarioKept(t *testing.T) {
 			copyFile(t, outsideProgram.Path(t), path)
 			out := mustGperf(t, "report", "--stdio", "-g", "none", "--comm", "server",
 				"-i", filepath.Join(dir, "perf.data"))
-			if strings.Contains(out, "kept") != c.kept || strings.Contains(out, "first") {
+			if strings.Contains(out, function) != c.kept || strings.Contains(out, "first") {
 				t.Errorf("report prints:\n%s", out)
 			}
 		})

@@ -23,7 +23,7 @@ var ErrPart = errors.New("the recording is large: only the programs of its first
 	"before others change")
 
 // KeepHits stores copies of programs and libraries in perf's build-ID cache in which the recording at path has samples,
-// if a reader may not find them later (dso.Stays). It looks at files with build IDs. It does nothing unless path is a
+// if a reader may not find them later (dso.Stays). It does nothing unless path is a
 // regular file. kept has the copies that the recorder made before. The error may be ErrPart.
 func KeepHits(kept *dso.Kept, path string) error {
 	fd, err := os.Open(path)
@@ -78,7 +78,7 @@ func hitDSOs(s *session.Session, until time.Time) (hit map[*session.DSO]bool, er
 
 // keepDSO stores the file of a DSO.
 func keepDSO(kept *dso.Kept, l *dso.Locator, d *session.DSO) error {
-	if d.BuildID.IsZero() || !filepath.IsAbs(d.Name) {
+	if _, hasInode := d.BuildID.Inode(); d.BuildID.IsZero() && !hasInode || !filepath.IsAbs(d.Name) {
 		return nil
 	}
 	im, err := l.Find(d.Name, d.BuildID)

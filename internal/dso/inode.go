@@ -23,13 +23,14 @@ type Inode struct {
 // ByInode returns the BuildID of a file that was recorded without one at path. Recordings of the same file get the same
 // BuildID if the file is still there.
 func (l *Locator) ByInode(path string, i Inode) BuildID {
-	if l.Root != "" {
-		i.Until = 0 // nothing is compared
-	} else if st, err := os.Stat(path); err == nil && st.ModTime().UnixNano() <= i.Until {
-		i.Until = 0
+	if l.Root != "" || i.isAt(path) {
+		i.Until = 0 // nothing is compared, or the file is there
 	}
-	return BuildID{inode: i}
+	return i.ID()
 }
+
+// ID returns the BuildID of a file that has none.
+func (i Inode) ID() BuildID { return BuildID{inode: i} }
 
 // Inode returns the recorded inode of a file without build ID. ok is false if there is none.
 func (id BuildID) Inode() (i Inode, ok bool) { return id.inode, id.IsZero() && id.inode.Number != 0 }
@@ -72,8 +73,8 @@ func (l *Locator) withInode(path string, i Inode) iter.Seq2[*Image, error] {
 	}
 }
 
-// openInode opens the file with an inode: at path in this process's tree of files or in that of another process, or
-// through a process that maps it. tree is nil for the latter, and with an error.
+// openInode opens the file with an inode: at path in this process's tree of files or in that of another process,
+// through a process that maps it, or the copy that a recorder kept. tree is nil for the latter two, and with an error.
 func (l *Locator) openInode(path string, i Inode) (im *Image, tree *Tree, err error) {
 	if !filepath.IsAbs(path) {
 		return nil, nil, fmt.Errorf("open %s: %w", path, ErrNoFile)
@@ -92,6 +93,9 @@ func (l *Locator) openInode(path string, i Inode) (im *Image, tree *Tree, err er
 		if im, err := disk.openInode(at, i); err == nil {
 			return im, nil, nil
 		}
+	}
+	if im := l.keptInode(i); im != nil {
+		return im, nil, nil
 	}
 	if l.Force {
 		if im, err := l.image(path); err == nil {
@@ -113,6 +117,21 @@ func (t *Tree) openInode(path string, i Inode) (*Image, error) {
 		return nil, fmt.Errorf("%s: %w", own, ErrReplaced)
 	}
 	return im, nil
+}
+
+// keptInode opens the copy of a file with an inode that a recorder has kept, or returns nil. A copy has the time of its
+// file: one that was written after the recording is another one, which had the inode later.
+func (t *Tree) keptInode(i Inode) *Image {
+	path := t.CachePath(i.ID(), "elf")
+	st, err := os.Stat(path)
+	if err != nil || i.Until != 0 && st.ModTime().UnixNano() > i.Until {
+		return nil
+	}
+	im, err := t.image(path)
+	if err != nil {
+		return nil
+	}
+	return im
 }
 
 // inodeKey is what /proc/PID/maps has of an inode.

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Kept counts the files that were stored in perf's build-ID cache.
@@ -19,7 +21,8 @@ type Kept struct {
 // maxKept is how many bytes a recording stores.
 const maxKept = 1 << 30
 
-// Keep stores an open file, which was recorded under a name, in perf's build-ID cache, unless the cache has it.
+// Keep stores an open file, which was recorded under a name, in perf's build-ID cache, unless the cache has it. Files
+// without build ID are in a directory of gperf there, by their inode.
 func (k *Kept) Keep(name string, id BuildID, file *os.File) error {
 	if err := k.keep(name, id, file); err != nil {
 		return fmt.Errorf("keeping a copy of %s: %w", name, err)
@@ -28,13 +31,13 @@ func (k *Kept) Keep(name string, id BuildID, file *os.File) error {
 }
 
 func (k *Kept) keep(name string, id BuildID, file *os.File) error {
-	tree := new(Tree)
-	if _, err := os.Stat(tree.CachePath(id, "elf")); err == nil {
-		return nil
-	}
 	st, err := file.Stat()
 	if err != nil {
 		return err
+	}
+	tree := new(Tree)
+	if has, err := os.Stat(tree.CachePath(id, "elf")); err == nil && (!id.IsZero() || sameVersion(has, st)) {
+		return nil
 	}
 	if k.Bytes+st.Size() > maxKept {
 		return fmt.Errorf("the copies of a recording are limited to %d MB", maxKept>>20)
@@ -43,16 +46,30 @@ func (k *Kept) keep(name string, id BuildID, file *os.File) error {
 		if _, err := io.Copy(to, file); err != nil { // shares the blocks if the file system can
 			return err
 		}
-		if got, err := BuildIDOf(to.Name()); err != nil || got != id {
+		if !isCopy(to, file, id, st) {
 			return errors.New("the file was changed during the recording")
 		}
-		return nil
+		return os.Chtimes(to.Name(), time.Time{}, st.ModTime())
 	})
 	if err == nil {
 		k.Files++
 		k.Bytes += st.Size()
 	}
 	return err
+}
+
+// isCopy reports whether a copy of a file is whole: it has the build ID, or the file has not changed since st.
+func isCopy(to, file *os.File, id BuildID, st fs.FileInfo) bool {
+	if !id.IsZero() {
+		got, err := BuildIDOf(to.Name())
+		return err == nil && got == id
+	}
+	now, err := file.Stat()
+	return err == nil && sameVersion(now, st)
+}
+
+func sameVersion(a, b fs.FileInfo) bool {
+	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 // Stays reports whether the file recorded under a name belongs to the system: packages bring their symbols back after

@@ -90,7 +90,7 @@ func (b *builder) build() {
 	b.mu.Unlock()
 	unsaved, err := f.build(b.cache, b.lean)
 	if err == nil {
-		b.keeper.hold(f.name, f.im)
+		b.keeper.hold(f.name, f.im, f.file)
 	}
 	b.mu.Lock()
 	b.working--

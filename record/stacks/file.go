@@ -64,7 +64,7 @@ type mappedFile struct {
 func newMappedFile(m *format.Mmap) *mappedFile {
 	f := &mappedFile{name: m.Filename, id: dso.NewBuildID(m.BuildID)}
 	if f.id.IsZero() {
-		f.file = fileID{m.Maj, m.Min, m.Ino}
+		f.file = fileID{m.Maj, m.Min, m.Ino, m.InoGen}
 	}
 	switch {
 	case m.Filename == "[uprobes]":

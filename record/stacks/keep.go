@@ -31,32 +31,39 @@ type heldFile struct {
 
 func newKeeper() *keeper { return &keeper{seen: map[dso.BuildID]bool{}} }
 
-// hold opens the file of an image, which was recorded under a name.
-func (k *keeper) hold(name string, im *dso.Image) {
-	if k == nil || im == nil || im.BuildID().IsZero() || !filepath.IsAbs(name) {
+// hold opens the file of an image, which was recorded under a name, and by its inode if it has no build ID.
+func (k *keeper) hold(name string, im *dso.Image, file fileID) {
+	if k == nil || im == nil || !filepath.IsAbs(name) {
+		return
+	}
+	id := im.BuildID()
+	if id.IsZero() {
+		id = file.inode().ID()
+	}
+	if _, ok := id.Inode(); !ok && id.IsZero() {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.seen[im.BuildID()] {
+	if k.seen[id] {
 		return
 	}
-	file, err := untrusted.Open(im.Path)
+	opened, err := untrusted.Open(im.Path)
 	if err != nil {
 		return // the image is the memory of a process
 	}
 	name = strings.TrimSuffix(name, " (deleted)")
-	if dso.Stays(name, file) {
-		file.Close()
+	if dso.Stays(name, opened) {
+		opened.Close()
 		return
 	}
-	k.seen[im.BuildID()] = true
+	k.seen[id] = true
 	if len(k.held) >= maxHeld {
-		file.Close()
+		opened.Close()
 		k.kept.TooMany++
 		return
 	}
-	k.held = append(k.held, heldFile{name, im.BuildID(), file})
+	k.held = append(k.held, heldFile{name, id, opened})
 }
 
 // store stores the held files and closes them. It returns what was stored so far, and the first error.

@@ -24,13 +24,13 @@ func TestKeepTooMany(t *testing.T) {
 	k := newKeeper()
 	k.held = make([]heldFile, maxHeld)
 	for range 2 {
-		k.hold(path, im)
+		k.hold(path, im, fileID{})
 	}
 	if len(k.held) != maxHeld || k.kept.TooMany != 1 {
 		t.Errorf("%d files are held, %d are too many", len(k.held), k.kept.TooMany)
 	}
 	k = newKeeper()
-	if k.hold(path, im); len(k.held) != 1 || k.kept.TooMany != 0 {
+	if k.hold(path, im, fileID{}); len(k.held) != 1 || k.kept.TooMany != 0 {
 		t.Errorf("%d files are held, %d are too many", len(k.held), k.kept.TooMany)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/addrspace"
+	"gperf/internal/dso"
 	"gperf/internal/procfs"
 	"gperf/record/synth"
 	"gperf/symbolize/jit"
@@ -64,14 +65,18 @@ type mapping struct {
 type fileKey struct {
 	buildID string
 	id      fileID
-	gen     uint64
+	gen     uint64 // of generated code
 	name    string
 }
 
 // fileID names a file on this machine.
 type fileID struct {
 	maj, min uint32
-	ino      uint64
+	ino, gen uint64
+}
+
+func (f fileID) inode() dso.Inode {
+	return dso.Inode{Major: f.maj, Minor: f.min, Number: f.ino, Gen: f.gen}
 }
 
 func newTracker(removed func(*process)) *tracker {
@@ -235,7 +240,7 @@ func (p *tracker) file(m *format.Mmap) *mappedFile {
 	case len(m.BuildID) > 0:
 		k.buildID = string(m.BuildID)
 	case synth.HasFile(m):
-		k.id, k.gen = fileID{m.Maj, m.Min, m.Ino}, m.InoGen
+		k.id = fileID{m.Maj, m.Min, m.Ino, m.InoGen}
 	default:
 		k.name = m.Filename
 	}
