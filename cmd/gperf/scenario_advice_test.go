@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,29 +23,39 @@ var (
 // completePart is the part of the stacks that is complete, in per cent.
 var completePart = regexp.MustCompile(`User stacks: \d+ complete \(([\d.]+)%\)`)
 
-// jitPHP takes its time in functions that PHP compiles.
-const jitPHP = `<?php
+// jitPHP and jitLua take their time in functions that PHP and LuaJIT compile.
+const (
+	jitPHP = `<?php
 function leaf($n) { $s = 0; for ($i = 0; $i < $n; $i++) { $s += $i % 7; } return $s; }
 function outer($n) { $s = 0; for ($i = 0; $i < $n; $i++) { $s += leaf(2000); } return $s; }
 for ($end = microtime(true) + 1; microtime(true) < $end;) { outer(50); }
 `
+	jitLua = `
+local function leaf(n) local s = 0; for i = 1, n do s = s + i * 7 end; return s end
+local function outer(n) local s = 0; for i = 1, n do s = s + leaf(2000) end; return s end
+local stop = os.clock() + 1
+while os.clock() < stop do outer(50) end
+`
+)
 
 // The summary's advice about incomplete stacks is given, and makes stacks complete.
 func TestScenarioAdvice(t *testing.T) {
 	needEvents(t)
-	script := filepath.Join(t.TempDir(), "jit.php")
-	if err := os.WriteFile(script, []byte(jitPHP), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	php := func(jit string) func(t *testing.T) []string {
+	// jit returns a command line that runs a script.
+	jit := func(program, script string, flags ...string) func(t *testing.T) []string {
 		return func(t *testing.T) []string {
-			path, err := exec.LookPath("php")
+			path, err := exec.LookPath(program)
 			if err != nil {
-				t.Skip("no php (Debian's php-cli)")
+				t.Skip(err)
 			}
-			return []string{path, "-d", "opcache.enable_cli=1", "-d", "opcache.jit_buffer_size=64M", "-d", jit, script}
+			file := filepath.Join(t.TempDir(), "script")
+			if err := os.WriteFile(file, []byte(script), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return append(append([]string{path}, flags...), file)
 		}
 	}
+	opcache := slices.Clip([]string{"-d", "opcache.enable_cli=1", "-d", "opcache.jit_buffer_size=64M", "-d"})
 	program := func(p *programs.Program) func(t *testing.T) []string {
 		return func(t *testing.T) []string {
 			if runtime.GOARCH != "amd64" {
@@ -59,7 +70,9 @@ func TestScenarioAdvice(t *testing.T) {
 	}{
 		{"CFI", "needs .cfi directives", program(hidesC), program(hidesCFI)},
 		{"frame pointers", "-fno-omit-frame-pointer", program(hidesC), program(hidesFP)},
-		{"PHP's JIT", "php -d opcache.jit=off", php("opcache.jit=tracing"), php("opcache.jit=off")},
+		{"PHP's JIT", "php -d opcache.jit=off", jit("php", jitPHP, append(opcache, "opcache.jit=tracing")...),
+			jit("php", jitPHP, append(opcache, "opcache.jit=off")...)},
+		{"LuaJIT", "luajit -joff", jit("luajit", jitLua), jit("luajit", jitLua, "-joff")},
 	} {
 		t.Run(a.name, func(t *testing.T) {
 			record := func(command []string) (stderr string, complete float64) {
