@@ -61,8 +61,45 @@ func TestUserSource(t *testing.T) {
 	}
 }
 
+// A copy of a program with other source lines and the same build ID gets lines of its own, whichever was cached first.
+func TestHostileLinesPoisoned(t *testing.T) {
+	flags := []string{"-O2", "-g", "-Wl,--build-id=0x0123456789012345678901234567890123456789"}
+	honest := compile(t, inlinedProgram, flags...)
+	poisoned := compile(t, strings.ReplaceAll(inlinedProgram, "\n", "\n\n"), flags...)
+	id, err := dso.BuildIDOf(honest)
+	if other, _ := dso.BuildIDOf(poisoned); err != nil || other != id {
+		t.Skip("the linker makes no build IDs: ", err)
+	}
+	im, err := dso.Open(honest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	outer, _ := im.OffOfVaddr(vaddrOf(t, honest, "outer"))
+	line := map[string]int{honest: 10, poisoned: 19}
+	for _, order := range [][]string{{honest, poisoned, honest}, {poisoned, honest, poisoned}} {
+		t.Setenv("XDG_CACHE_HOME", t.TempDir())
+		for _, path := range order {
+			s := New(Options{})
+			if calls, _ := s.UserSource(path, id, outer); len(calls) != 3 || calls[2].Line != line[path] {
+				t.Errorf("%s: %+v, want line %d", path, calls, line[path])
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		kept, err := srcline.NewCache()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files, _, err := kept.Size(); files != 2 || err != nil {
+			t.Errorf("lines of %d files are kept: %v", files, err)
+		}
+	}
+}
+
 // TestModuleSource finds the lines of a module's addresses by its symbols, for sections
-// loaded at any address; the second time in the cached lines.
+// loaded at any address; the second time in the cached lines, but not when the file has changed.
 func TestModuleSource(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	object := compile(t, inlinedProgram, "-O2", "-g", "-r", "-nostdlib", "-Wl,--build-id=sha1", "-ffunction-sections")
@@ -91,7 +128,11 @@ func TestModuleSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, outer := range []uint64{0xffffffffc0777000, 0xffffffffc0888000} {
+	for i, outer := range []uint64{0xffffffffc0777000, 0xffffffffc0888000, 0xffffffffc0888000} {
+		const changed = 2
+		if i == changed {
+			blank(t, filepath.Join(dir, "my-mod.ko"), ".debug_info")
+		}
 		path := filepath.Join(root, "kallsyms")
 		kallsyms := fmt.Sprintf("ffffffff81000000 T _text\nffffffffc0001000 T sink\t[my_mod]\n%x T outer\t[my_mod]\n",
 			outer)
@@ -102,16 +143,20 @@ func TestModuleSource(t *testing.T) {
 		found := false
 		for ip := outer; ip < outer+0x20; ip++ {
 			calls, why := s.ModuleSource("[my_mod]", id, ip)
-			if why != Found && why != NoSymbol {
+			if why != Found && why != NoSymbol && i != changed {
 				t.Fatalf("%#x: %v", ip, why)
 			}
 			found = found || len(calls) == 3 && calls[0].Function == "inner" && calls[0].Line == 4 &&
 				calls[2].Function == "outer"
 		}
-		if !found {
-			t.Errorf("outer at %#x: inner, inlined into middle and it, was not found", outer)
+		if found != (i != changed) {
+			t.Errorf("step %d, outer at %#x: inner, inlined into middle and it, was found: %t", i, outer, found)
 		}
 		s.KernelSource(1)
+		if i == changed {
+			s.Close()
+			continue
+		}
 		if l := s.Unresolved(); len(l) > 0 {
 			t.Errorf("names that nobody asked for are missed: %v", l)
 		}
@@ -121,7 +166,6 @@ func TestModuleSource(t *testing.T) {
 		if files, _, err := kept.Size(); files != 1 || err != nil {
 			t.Errorf("lines of %d files are kept: %v", files, err)
 		}
-		blank(t, filepath.Join(dir, "my-mod.ko"), ".debug_info")
 	}
 }
 

@@ -54,24 +54,29 @@ func BenchmarkBuild(b *testing.B) {
 }
 
 func BenchmarkCacheLoad(b *testing.B) {
-	t, err := Build(benchImage(b))
+	im, c := benchImage(b), &Cache{Dir: b.TempDir()}
+	t, err := c.Build(im)
 	if err != nil {
-		b.Fatal(err)
-	}
-	if t.BuildID.IsZero() {
-		t.BuildID, _ = dso.ParseBuildID("00")
-	}
-	c := &Cache{Dir: b.TempDir()}
-	if err := c.Store(t); err != nil {
 		b.Fatal(err)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := c.Load(t.BuildID); err != nil {
-			b.Fatal(err)
+		if _, save, err := c.Get(im); err != nil || save != nil {
+			b.Fatal("not in the cache", err)
 		}
 	}
 	b.ReportMetric(float64(len(t.Rows)), "rows")
+}
+
+// BenchmarkCacheMiss builds a table that is to be cached.
+func BenchmarkCacheMiss(b *testing.B) {
+	im := benchImage(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := (&Cache{Dir: b.TempDir()}).Get(im); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // BenchmarkWalk walks 20 frames of one function, by rules and by full CFI.

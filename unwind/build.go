@@ -130,7 +130,7 @@ func (f *CFI) Table() *Table {
 		}
 	}
 	t := b.finish()
-	t.BuildID, t.Stats = f.BuildID, stats
+	t.Stats = stats
 	return t
 }
 

@@ -1,8 +1,11 @@
 package unwind
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 	"unsafe"
@@ -11,13 +14,20 @@ import (
 	"gperf/internal/dso/cache"
 )
 
-// Cache caches tables on disk by build ID: see cache.Dir. A nil Cache stores nothing.
+// Cache caches tables on disk: see cache.Dir. A nil Cache stores nothing.
 //
-// A file contains, little-endian, a header of tableHeader bytes, then the table's rules, pages and rows as in memory:
+// A build ID is what a file claims, and any user can write a file that claims the build ID of another one. So a table
+// belongs to the bytes from which Build made it: a cached table is used for a file that has the same bytes there.
+//
+// The key of a table is the digest of its file's size, ELF headers and build ID. A file contains, little-endian, a
+// header of tableHeader bytes, then the table's rules, pages and rows as in memory, then the ranges of the file that
+// Build read (readLog):
 //
 //	 0  Base
 //	 8  number of rules, pages, rows
 //	20  Stats
+//	36  0
+//	40  digest of what Build read, 32 bytes
 type Cache struct {
 	Dir   string
 	Limit int64 // of the total size of the files, in bytes; 0 means DefaultCacheLimit
@@ -30,8 +40,8 @@ type Cache struct {
 const DefaultCacheLimit = 1 << 30
 
 const (
-	cacheMagic  = "gperfuw\x0b" // the last byte is the version of this format and of Build: change it with either
-	tableHeader = 40
+	cacheMagic  = "gperfuw\x0c" // the last byte is the version of this format and of Build: change it with either
+	tableHeader = 40 + sha256.Size
 	cacheSuffix = ".table"
 )
 
@@ -57,24 +67,35 @@ func (c *Cache) Files() *cache.Dir {
 // as storing it.
 const minCached = 64 << 10
 
-// Get returns the table of im from the cache, or builds it. unsaved reports that it is not in the cache but should be:
-// the caller passes it to Save when that delays nothing.
-func (c *Cache) Get(im *dso.Image) (t *Table, unsaved bool, err error) {
-	if t, err := c.Load(im.BuildID()); err == nil {
-		return t, false, nil
+// Get returns the table of im from the cache, or builds it. save, unless it is nil, stores the table: the caller calls
+// it when that delays nothing. An error of save affects only later runs: see Err.
+func (c *Cache) Get(im *dso.Image) (t *Table, save func(), err error) {
+	if c == nil {
+		t, err = Build(im)
+		return t, nil, err
 	}
-	if t, err = Build(im); err != nil {
-		return nil, false, err
+	log := newReadLog(im)
+	logged, err := dso.NewImage(log, int64(im.Size), im.Path)
+	if err != nil {
+		return nil, nil, err
 	}
-	return t, Cacheable(t), nil
+	key := dso.NewBuildID(log.digest()[:dso.BuildIDMax])
+	if t, err := c.load(key, im); err == nil {
+		return t, nil, nil
+	}
+	if t, err = Build(logged); err != nil || !Cacheable(t) || log.failed {
+		return t, nil, err
+	}
+	log.closeRange()
+	return t, func() { c.save(key, t, log) }, nil
 }
 
-// Cacheable reports whether the cache stores a table: one that takes long to build, of a file with a build ID.
-func Cacheable(t *Table) bool { return t.Bytes() >= minCached && !t.BuildID.IsZero() }
+// Cacheable reports whether the cache stores a table: one that takes long to build.
+func Cacheable(t *Table) bool { return t.Bytes() >= minCached }
 
-// Save stores a table. An error affects only later runs: see Err.
-func (c *Cache) Save(t *Table) {
-	if err := c.Store(t); err != nil {
+// save stores a table.
+func (c *Cache) save(key dso.BuildID, t *Table, log *readLog) {
+	if err := c.store(key, t, log); err != nil {
 		c.mu.Lock()
 		c.err = cmp.Or(c.err, err)
 		c.mu.Unlock()
@@ -83,9 +104,9 @@ func (c *Cache) Save(t *Table) {
 
 // Build returns the table of im from the cache, or builds it and stores it unless it is small.
 func (c *Cache) Build(im *dso.Image) (*Table, error) {
-	t, unsaved, err := c.Get(im)
-	if unsaved {
-		c.Save(t)
+	t, save, err := c.Get(im)
+	if save != nil {
+		save()
 	}
 	return t, err
 }
@@ -100,26 +121,32 @@ func (c *Cache) Err() error {
 	return c.err
 }
 
-// Load returns the table with a build ID. The error wraps fs.ErrNotExist or cache.ErrDamaged if that is the cause.
-func (c *Cache) Load(id dso.BuildID) (*Table, error) {
-	b, err := c.Files().Load(id)
+// errOther is the error for a table of another file, whose headers and build ID are the same.
+var errOther = errors.New("made from other bytes")
+
+// load returns the table of im, whose key is key. The error wraps fs.ErrNotExist, cache.ErrDamaged or errOther if that
+// is the cause.
+func (c *Cache) load(key dso.BuildID, im *dso.Image) (*Table, error) {
+	b, err := c.Files().Load(key)
 	if err != nil {
 		return nil, fmt.Errorf("load unwind table: %w", err)
 	}
-	t, err := decodeTable(b)
+	t, digest, ranges, err := decodeTable(b)
 	if err != nil {
-		return nil, fmt.Errorf("load unwind table of %v: %w", id, err)
+		return nil, fmt.Errorf("load unwind table of %s: %w", im.Path, err)
 	}
-	t.BuildID = id
+	if now, ok := replay(im, ranges); !ok || !bytes.Equal(now, digest) {
+		return nil, fmt.Errorf("load unwind table of %s: %w", im.Path, errOther)
+	}
 	return t, nil
 }
 
-// Store stores a table, unless it has no build ID.
-func (c *Cache) Store(t *Table) error {
+// store stores the table that was built from what log contains.
+func (c *Cache) store(key dso.BuildID, t *Table, log *readLog) error {
 	if !littleEndian {
 		return nil
 	}
-	if err := c.Files().Store(t.BuildID, encodeTable(t)); err != nil {
+	if err := c.Files().Store(key, encodeTable(t, log.digest()), log.ranges); err != nil {
 		return fmt.Errorf("store unwind table: %w", err)
 	}
 	return nil
@@ -140,7 +167,7 @@ func viewOf[T Rule | Page | Row](b []byte, n int) ([]T, []byte) {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n), b[n*int(unsafe.Sizeof(z)):]
 }
 
-func encodeTable(t *Table) []byte {
+func encodeTable(t *Table, digest []byte) []byte {
 	b := make([]byte, tableHeader, tableHeader+t.Bytes())
 	le := binary.LittleEndian
 	le.PutUint64(b, t.Base)
@@ -150,36 +177,38 @@ func encodeTable(t *Table) []byte {
 	for i, n := range []uint32{t.Stats.FDEs, t.Stats.Damaged, t.Stats.Outside, t.Stats.Unsupported} {
 		le.PutUint32(b[20+4*i:], n)
 	}
+	copy(b[40:], digest)
 	b = append(b, bytesOf(t.Rules)...)
 	b = append(b, bytesOf(t.Pages)...)
 	return append(b, bytesOf(t.Rows)...)
 }
 
-// decodeTable returns the table in b, which must be aligned. The table keeps b. decodeTable checks all contents.
-func decodeTable(b []byte) (*Table, error) {
+// decodeTable returns the table in b, which must be aligned, and the digest and the ranges of what it was built from.
+// They keep b. decodeTable checks all contents but the ranges.
+func decodeTable(b []byte) (t *Table, digest, ranges []byte, err error) {
 	le := binary.LittleEndian
 	switch {
 	case len(b) < tableHeader:
-		return nil, fmt.Errorf("header: %w", cache.ErrDamaged)
+		return nil, nil, nil, fmt.Errorf("header: %w", cache.ErrDamaged)
 	case !littleEndian:
-		return nil, fmt.Errorf("byte order: %w", cache.ErrDamaged)
+		return nil, nil, nil, fmt.Errorf("byte order: %w", cache.ErrDamaged)
 	}
 	rules, pages, rows := le.Uint32(b[8:]), le.Uint32(b[12:]), le.Uint32(b[16:])
-	if tableHeader+uint64(rules)*16+uint64(pages)*8+uint64(rows)*4 != uint64(len(b)) {
-		return nil, fmt.Errorf("size: %w", cache.ErrDamaged)
+	if tableHeader+uint64(rules)*16+uint64(pages)*8+uint64(rows)*4 > uint64(len(b)) {
+		return nil, nil, nil, fmt.Errorf("size: %w", cache.ErrDamaged)
 	}
-	t := &Table{
+	t = &Table{
 		Base:  le.Uint64(b),
 		Stats: Stats{le.Uint32(b[20:]), le.Uint32(b[24:]), le.Uint32(b[28:]), le.Uint32(b[32:])},
 	}
-	rest := b[tableHeader:]
+	digest, rest := b[40:tableHeader], b[tableHeader:]
 	t.Rules, rest = viewOf[Rule](rest, int(rules))
 	t.Pages, rest = viewOf[Page](rest, int(pages))
-	t.Rows, _ = viewOf[Row](rest, int(rows))
+	t.Rows, ranges = viewOf[Row](rest, int(rows))
 	if !t.valid() {
-		return nil, fmt.Errorf("contents: %w", cache.ErrDamaged)
+		return nil, nil, nil, fmt.Errorf("contents: %w", cache.ErrDamaged)
 	}
-	return t, nil
+	return t, digest, ranges, nil
 }
 
 // valid reports whether the table has the structure of Build's tables, so that a lookup in Go or in the kernel stays

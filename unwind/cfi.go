@@ -17,7 +17,6 @@ import (
 
 // CFI is the call frame information of a DSO: its CIEs and FDEs, by address. It may be used from several goroutines.
 type CFI struct {
-	BuildID dso.BuildID
 	Machine elf.Machine
 	Damaged uint32 // number of corrupt CIEs and FDEs, which are skipped
 	Outside uint32 // number of FDEs that cover no executable code
@@ -91,7 +90,7 @@ func readCFI(im *dso.Image) (*CFI, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unwind %s: %w", im.Path, err)
 	}
-	f := &CFI{BuildID: im.BuildID(), Machine: im.Machine, abi: a, goFP: im.GoTable() != nil, secs: secs,
+	f := &CFI{Machine: im.Machine, abi: a, goFP: im.GoTable() != nil, secs: secs,
 		code: codeOf(im)}
 	if !im.Is64 { // no code has known frames
 		f.parse()

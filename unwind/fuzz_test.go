@@ -108,21 +108,23 @@ func fuzzWalk(t *testing.T, f *CFI) {
 	}
 }
 
-// FuzzCache: a file is refused or is a table in which every lookup stays.
+// FuzzCache: a file is refused or is a table in which every lookup stays. Its ranges are only read inside of files.
 func FuzzCache(f *testing.F) {
-	good := encodeTable(smallTable("0123456789"))
+	im := image(f, libc(f))
+	good := append(encodeTable(smallTable(), make([]byte, 32)), 2, 100, 1, 50)
 	f.Add(good)
 	f.Add(good[:tableHeader])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		in := make([]byte, max(64, len(b)))[:len(b)] // of a size that is aligned
 		copy(in, b)
-		table, err := decodeTable(in)
+		table, _, ranges, err := decodeTable(in)
 		if (err == nil) != (table != nil) {
 			t.Fatal("error xor table")
 		}
 		if err != nil {
 			return
 		}
+		replay(im, ranges[:min(len(ranges), 8)])
 		for i := range min(len(table.Pages), 8) {
 			for off := uint64(0); off < 1<<pageBits; off += 997 {
 				table.Lookup((table.Base+uint64(i))<<pageBits | off)

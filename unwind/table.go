@@ -1,10 +1,6 @@
 package unwind
 
-import (
-	"math"
-
-	"gperf/internal/dso"
-)
+import "math"
 
 // Sizes of a table.
 const (
@@ -26,12 +22,11 @@ type Page struct{ First, N uint32 }
 // Table is the unwind table of a DSO: its call frame information in a form that BPF can read. The package comment
 // describes the layout. A Table is immutable and may be used from several goroutines.
 type Table struct {
-	BuildID dso.BuildID // zero if the file has none
-	Base    uint64      // number of the first page: vaddr >> 16
-	Pages   []Page
-	Rows    []Row
-	Rules   []Rule
-	Stats   Stats
+	Base  uint64 // number of the first page: vaddr >> 16
+	Pages []Page
+	Rows  []Row
+	Rules []Rule
+	Stats Stats
 }
 
 // Stats counts the entries of a table, and the unusable ones.

@@ -23,7 +23,7 @@ type builder struct {
 	mu      sync.Mutex
 	more    sync.Cond // there are jobs, or closed is set
 	jobs    []*mappedFile
-	unsaved []*unwind.Table // to store when there are no jobs
+	unsaved []func() // store tables when there are no jobs
 	done    []built
 	since   time.Time // when the first of done was built
 	working int       // jobs that are being done
@@ -64,10 +64,10 @@ func (b *builder) run() {
 		case len(b.jobs) > 0 && !b.closed:
 			b.build()
 		case len(b.unsaved) > 0:
-			t := b.unsaved[0]
+			save := b.unsaved[0]
 			b.unsaved = b.unsaved[1:]
 			b.mu.Unlock()
-			b.cache.Save(t)
+			save()
 			b.mu.Lock()
 		case b.lean && b.rows >= leanRows:
 			b.rows = 0
@@ -88,7 +88,7 @@ func (b *builder) build() {
 	b.jobs = b.jobs[1:]
 	b.working++
 	b.mu.Unlock()
-	unsaved, err := f.build(b.cache, b.lean)
+	save, err := f.build(b.cache, b.lean)
 	if err == nil {
 		b.keeper.hold(f.name, f.im, f.file)
 	}
@@ -101,8 +101,8 @@ func (b *builder) build() {
 	if f.table != nil {
 		b.rows += len(f.table.Rows)
 	}
-	if unsaved {
-		b.unsaved = append(b.unsaved, f.table)
+	if save != nil {
+		b.unsaved = append(b.unsaved, save)
 	}
 	if b.ready() {
 		b.wake()

@@ -183,31 +183,31 @@ func unavailable(err error) bool {
 }
 
 // build makes the file's table. It runs in the background, in state filePending, and sets
-// only fields that are not read in this state. unsaved means that the cache does not contain
-// the table yet, but should. lean makes walks end where the table has no usable row: the complete
+// only fields that are not read in this state. save, unless it is nil, stores the table
+// in the cache. lean makes walks end where the table has no usable row: the complete
 // CFI of a large file takes much memory.
-func (f *mappedFile) build(cache *unwind.Cache, lean bool) (unsaved bool, err error) {
+func (f *mappedFile) build(cache *unwind.Cache, lean bool) (save func(), err error) {
 	switch {
 	case f.vm != nil:
-		return false, f.readHeaps()
+		return nil, f.readHeaps()
 	case f.jit != nil:
-		return false, f.jit.build(f)
+		return nil, f.jit.build(f)
 	}
 	im, err := f.open()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer im.Close()
-	table, unsaved, err := cache.Get(im)
+	table, save, err := cache.Get(im)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	f.im, f.table, f.cached = im, table, unwind.Cacheable(table)
 	f.runtime, f.noRuntime = runtimes.Find(im, f.name)
 	f.entry = im.Entry()
 	if lean {
 		f.object = unwind.NewObject(table, nil)
-		return unsaved, nil
+		return save, nil
 	}
 	f.object = unwind.NewObject(table, func() (*unwind.CFI, error) {
 		im, err := f.open()
@@ -217,7 +217,7 @@ func (f *mappedFile) build(cache *unwind.Cache, lean bool) (unsaved bool, err er
 		defer im.Close()
 		return unwind.NewCFI(im)
 	})
-	return unsaved, nil
+	return save, nil
 }
 
 // code reads the file's code at an offset.

@@ -2,12 +2,13 @@
 // 2 to 5, or the table of Go programs (.gopclntab) if there is no DWARF. Its name is perf's (util/srcline.c).
 //
 // Open lists a DSO's compilation units. The first Lookup in a unit reads it: it walks the DIEs once, skipping unneeded
-// attributes, and merges them with the line program into a compact table. Close caches the tables on disk by build ID,
-// so that later runs need no DWARF.
+// attributes, and merges them with the line program into a compact table. Close caches the tables on disk, so that later
+// runs read no DWARF of the same file.
 package srcline
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
@@ -50,11 +51,26 @@ func (f Files) close() error {
 	return errors.Join(f.Debug.Close(), f.Supp.Close())
 }
 
+// key returns the key of the files' index in the cache: a digest of which files they are, and of their versions. It is
+// zero if they are no files of this machine.
+func (f Files) key() dso.BuildID {
+	sum, supp := f.Debug.Version(), f.Supp.Version()
+	if sum == nil || f.Supp != nil && supp == nil {
+		return dso.BuildID{}
+	}
+	if supp != nil {
+		both := sha256.Sum256(append(sum, supp...))
+		sum = both[:]
+	}
+	return dso.NewBuildID(sum[:dso.BuildIDMax])
+}
+
 // Index finds the source of a DSO's addresses. Lookup may be called from several
 // goroutines.
 type Index struct {
 	id    dso.BuildID
 	cache *cache.Dir
+	key   dso.BuildID // in the cache: see Files.key
 	find  func() (Files, error)
 	dwarf func() (*debugInfo, error) // opens the files on first use
 
@@ -85,17 +101,28 @@ const firstUnit = math.MaxInt32
 // In reports whether im has line information.
 func In(im *dso.Image) bool { return im.HasDWARF() || im.HasGoTable() }
 
-// Open returns the index of the DSO with build ID id. It calls find only if a part of the index is not in c; the index
-// closes the files then. The error is find's, or ErrNoLines.
+// errChanged means that find returns other files than before.
+var errChanged = errors.New("debug information changed since it was indexed")
+
+// Open returns the index of the DSO with build ID id, whose files find returns. The index closes the files. Open reads
+// the parts in c of the index of the same files, or of the same build ID if c is an archive's: that needs no files. The
+// error is find's, or ErrNoLines.
 func Open(c *cache.Dir, id dso.BuildID, find func() (Files, error)) (*Index, error) {
 	x := &Index{id: id, cache: c, find: find}
 	x.dwarf = sync.OnceValues(x.open)
-	if b, err := c.Load(id); err == nil {
-		if x.decode(b) {
+	if c != nil && c.Open != nil {
+		if x.key = id; x.load() {
 			return x, nil
 		}
-		c.Drop(id)
 	}
+	files, err := find()
+	if err != nil {
+		return nil, err
+	}
+	if x.key = files.key(); x.load() {
+		return x, files.close()
+	}
+	x.dwarf = sync.OnceValues(func() (*debugInfo, error) { return x.openDWARF(files) })
 	d, err := x.dwarf()
 	if err != nil {
 		return nil, err
@@ -107,11 +134,33 @@ func Open(c *cache.Dir, id dso.BuildID, find func() (Files, error)) (*Index, err
 	return x, nil
 }
 
+// load reads the index from the cache. It returns false if that does not have it.
+func (x *Index) load() bool {
+	b, err := x.cache.Load(x.key)
+	if err != nil {
+		return false
+	}
+	if x.decode(b) {
+		return true
+	}
+	x.cache.Drop(x.key)
+	return false
+}
+
+// open opens the files of an index that was in the cache, to read other parts.
 func (x *Index) open() (*debugInfo, error) {
 	files, err := x.find()
 	if err != nil {
 		return nil, err
 	}
+	if x.cache.Open == nil && files.key() != x.key {
+		files.close()
+		return nil, errChanged
+	}
+	return x.openDWARF(files)
+}
+
+func (x *Index) openDWARF(files Files) (*debugInfo, error) {
 	d, err := openDWARF(files)
 	if err != nil {
 		files.close()
@@ -170,7 +219,7 @@ func (x *Index) makeTable(i int) {
 	switch {
 	case err != nil:
 	case len(d.units) != len(x.units):
-		err = errors.New("debug information changed since it was indexed")
+		err = errChanged
 	default:
 		err = x.build(x.units[i], d.units[i], d)
 	}

@@ -68,11 +68,11 @@ func (u *indexUnit) packs() bool { return u.used.Load() && u.table != nil }
 func (x *Index) store() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.made == 0 || x.cache == nil || x.id.IsZero() {
+	if x.made == 0 || x.cache == nil {
 		return nil
 	}
 	x.made = 0
-	return x.cache.Store(x.id, x.encode(func(*indexUnit) bool { return true })...)
+	return x.cache.Store(x.key, x.encode(func(*indexUnit) bool { return true })...)
 }
 
 // encode returns the contents of the cache's file, in parts, with the tables of the units that keep chooses.

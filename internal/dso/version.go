@@ -1,0 +1,26 @@
+package dso
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+)
+
+// Version returns a digest of which file of this machine the image is, and of its version: it changes if the file is
+// replaced or written. A build ID is no such thing, because any user can write a file that claims the build ID of
+// another one. Version returns nil if the image is no file of its own, as in an archive. It requires the open image.
+func (im *Image) Version() []byte {
+	if im == nil {
+		return nil
+	}
+	f, ok := im.r.(*os.File)
+	if !ok {
+		return nil
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d", versionOf(st, f.Name()), st.Size(), st.ModTime().UnixNano()))
+	return sum[:]
+}
