@@ -47,9 +47,9 @@ test-kernel:
 check:
 	.ci/run
 
-# Test a million mutated recordings; ARGS="-mutation-seed 7" makes others.
+# Test a million mutated recordings, and each recording cut short at 200 places; ARGS="-mutation-seed 7" makes others.
 hostile:
-	go test ./cmd/gperf -run Hostile -v -timeout 2h -mutations 1000000 $(ARGS)
+	go test ./cmd/gperf -run Hostile -v -timeout 2h -mutations 1000000 -cuts 200 $(ARGS)
 
 generate:
 	go generate ./...

@@ -24,7 +24,8 @@ import (
 )
 
 var (
-	mutationCount = flag.Uint64("mutations", 40_000, "how many mutated files TestHostileMutations reads")
+	mutationCount = flag.Uint64("mutations", 10_000, "how many mutated files TestHostileMutations reads")
+	cutCount      = flag.Int("cuts", 50, "how many times TestHostileFiles cuts a file short")
 	mutationSeed  = flag.Uint64("mutation-seed", 0x9e3779b97f4a7c15, "the seed of these mutations")
 )
 
@@ -142,7 +143,6 @@ const fuzzed = "fuzz."
 // malformedSet are the files that are malformed on purpose, and truncations of
 // all others, of some as twins of the other byte order.
 func malformedSet(t *testing.T) hostileSet {
-	const perFile = 200
 	type place struct {
 		s   *specimen
 		cut int
@@ -153,7 +153,7 @@ func malformedSet(t *testing.T) hostileSet {
 			places = append(places, place{s, len(s.data)})
 			continue
 		}
-		for _, cut := range s.cuts(perFile) {
+		for _, cut := range s.cuts(*cutCount) {
 			places = append(places, place{s, cut})
 		}
 	}
@@ -414,7 +414,8 @@ func (h *hostileRun) start(from, to int) (*worker, error) {
 	defer w.Close()
 	p := &worker{lines: r}
 	p.cmd = exec.Command(os.Args[0], "-test.run=^TestHostileWorker$",
-		fmt.Sprintf("-mutations=%d", *mutationCount), fmt.Sprintf("-mutation-seed=%d", *mutationSeed))
+		fmt.Sprintf("-mutations=%d", *mutationCount), fmt.Sprintf("-mutation-seed=%d", *mutationSeed),
+		fmt.Sprintf("-cuts=%d", *cutCount))
 	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %s", workerEnv, h.set.name, from, to, h.dir),
 		"HOME="+h.dir, "DEBUGINFOD_URLS=", "GOTRACEBACK=all")
 	p.cmd.ExtraFiles = []*os.File{w}

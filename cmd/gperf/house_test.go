@@ -227,7 +227,7 @@ var guests = map[string]string{
 var oracles = map[string]string{
 	"github.com/bufbuild/protocompile": "cmd/gperf", // Perfetto's definition of its traces
 	"github.com/chromedp/cdproto":      "report/view",
-	"github.com/chromedp/chromedp":     "cmd/gperf report/view internal/testutil/chromium", // viewers in Chromium
+	"github.com/chromedp/chromedp":     "cmd/gperf report/stacks report/view internal/testutil/chromium", // viewers in Chromium
 	"github.com/go-delve/delve":        "unwind record/probe/args",
 }
 

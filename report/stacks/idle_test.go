@@ -45,6 +45,7 @@ func TestFlameGraphHidesIdle(t *testing.T) {
 	}
 	const without, with = "clock: 10 samples", "clock: 100 samples"
 	const hidden = "idle CPUs are hidden: 90, 90.0 % of all"
+	b := openBrowser(t)
 	for _, test := range []struct{ name, keys, address, zoomed, hidden, button, matched, tip string }{
 		{"first", "", "#s=halt", without, hidden, "Show idle (90.0 %)", "matched 40.0 %", ""},
 		{"button", "button", "#s=halt", with, "", "Hide idle", "matched 94.0 %", ""},
@@ -57,7 +58,7 @@ func TestFlameGraphHidesIdle(t *testing.T) {
 		{"nothing but idle", "", "#e=1", "sleepy: 5 samples", "", "", "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			dom := chromium(t, pressing(test.keys)+test.address, "--dump-dom")
+			dom := b.dom(t, pressing(test.keys)+test.address)
 			for id, want := range map[string]string{"zoomed": test.zoomed, "hidden": test.hidden,
 				"matched": test.matched} {
 				if got := elementText(t, dom, id); got != want {
@@ -76,7 +77,7 @@ func TestFlameGraphHidesIdle(t *testing.T) {
 			}
 		})
 	}
-	if part := coloured(t, pressing("")); part < .02 {
+	if part := b.coloured(t, pressing("")); part < .02 {
 		t.Errorf("%.3f of the page are coloured frames", part)
 	}
 }

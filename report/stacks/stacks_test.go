@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -18,9 +19,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/chromedp"
 	"github.com/google/pprof/profile"
 
 	"gperf/internal/session"
+	"gperf/internal/testutil/chromium"
 	"gperf/internal/testutil/recording"
 	"gperf/report"
 	"gperf/symbolize"
@@ -329,24 +332,40 @@ func TestFlameGraphShorterNames(t *testing.T) {
 	}
 }
 
-// chromium shows a page and returns the browser's output.
-func chromium(t *testing.T, url string, args ...string) string {
+// browser is Chromium, which shows one page after the other.
+type browser struct{ ctx context.Context }
+
+func openBrowser(t *testing.T) browser {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
+	b := browser{chromium.Start(t, 5*time.Minute)}
+	show(t, b, chromedp.EmulateViewport(1200, 800))
+	return b
+}
+
+func show[T any](t *testing.T, b browser, a chromedp.Action[T]) T {
+	t.Helper()
+	v, err := chromedp.Run(b.ctx, a)
 	if err != nil {
-		path, err = exec.LookPath("chromium-headless-shell")
+		t.Fatal(err)
 	}
-	if err != nil {
-		t.Skip("no chromium (Debian package chromium or chromium-headless-shell): nothing draws the page")
-	}
-	cmd := exec.Command(path, slices.Concat([]string{"--headless", "--no-sandbox", "--disable-gpu",
-		"--hide-scrollbars", "--window-size=1200,800",
-		"--user-data-dir=" + t.TempDir(), "--virtual-time-budget=500"}, args, []string{url})...)
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v", cmd, err)
-	}
-	return string(out)
+	return v
+}
+
+// open shows a page, which has drawn when it returns. Another part of the same page's address alone would not load it
+// again.
+func (b browser) open(t *testing.T, url string) {
+	t.Helper()
+	show(t, b, chromedp.Navigate("about:blank"))
+	show(t, b, chromedp.Navigate(url))
+	show(t, b, chromedp.Evaluate[bool](
+		"new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))", chromedp.EvalAwaitPromise))
+}
+
+// dom returns the elements of a page.
+func (b browser) dom(t *testing.T, url string) string {
+	t.Helper()
+	b.open(t, url)
+	return show(t, b, chromedp.Evaluate[string]("document.documentElement.outerHTML"))
 }
 
 // element returns the text of the page's element with that id.
@@ -400,6 +419,7 @@ func TestFlameGraphInBrowser(t *testing.T) {
 	if zoomed < 0 {
 		t.Fatal("no ip_finish_output2 among the functions")
 	}
+	b := openBrowser(t)
 	for _, test := range []struct {
 		address, matched, shown string
 	}{
@@ -413,7 +433,7 @@ func TestFlameGraphInBrowser(t *testing.T) {
 		{"#s=(&i=1", "no pattern", "cpu-clock: 23 samples, 11.5 ms"},
 		{"#e=2", "", "skb:kfree_skb: 5 samples"},
 	} {
-		dom := chromium(t, url+test.address, "--dump-dom")
+		dom := b.dom(t, url+test.address)
 		if got := elementText(t, dom, "matched"); got != test.matched {
 			t.Errorf("%s: %q, want %q", test.address, got, test.matched)
 		}
@@ -421,7 +441,7 @@ func TestFlameGraphInBrowser(t *testing.T) {
 			t.Errorf("%s: %q, want %q", test.address, got, test.shown)
 		}
 	}
-	whole, zoom := coloured(t, url+"#t=light"), coloured(t, url+"#t=dark&z="+strconv.Itoa(zoomed))
+	whole, zoom := b.coloured(t, url+"#t=light"), b.coloured(t, url+"#t=dark&z="+strconv.Itoa(zoomed))
 	if whole < .2 || zoom <= whole {
 		t.Errorf("%.2f of the page are frames, zoomed %.2f; want some, and more when zoomed", whole, zoom)
 	}
@@ -447,11 +467,12 @@ func TestFlameGraphWidthsInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := percentText(e.Bases[vanished], e.Bases[0])
+	b := openBrowser(t)
 	for _, test := range []struct{ address, matched, button string }{
 		{"#s=%5E__udp4_lib_rcv%24", "matched 0.0 %", "Old widths"},
 		{"#s=%5E__udp4_lib_rcv%24&w=old", "matched " + old, "New widths"},
 	} {
-		dom := chromium(t, "file://"+file+test.address, "--dump-dom")
+		dom := b.dom(t, "file://"+file+test.address)
 		if got := elementText(t, dom, "matched"); got != test.matched {
 			t.Errorf("%s: %q, want %q", test.address, got, test.matched)
 		}
@@ -459,22 +480,16 @@ func TestFlameGraphWidthsInBrowser(t *testing.T) {
 			t.Errorf("%s: the button is %q, want %q", test.address, got, test.button)
 		}
 	}
-	if part := coloured(t, "file://"+file+"#t=light&w=old"); part < .05 {
+	if part := b.coloured(t, "file://"+file+"#t=light&w=old"); part < .05 {
 		t.Errorf("%.2f of the page are coloured frames", part)
 	}
 }
 
 // coloured is how much of the page has a colour, and so is a frame.
-func coloured(t *testing.T, url string) float64 {
+func (b browser) coloured(t *testing.T, url string) float64 {
 	t.Helper()
-	shot := filepath.Join(t.TempDir(), "shot.png")
-	chromium(t, url, "--screenshot="+shot)
-	f, err := os.Open(shot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	im, err := png.Decode(f)
+	b.open(t, url)
+	im, err := png.Decode(bytes.NewReader(show(t, b, chromedp.CaptureScreenshot())))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,13 +26,13 @@ which_tests() {
 	esac
 	echo "-test.run=$run -test.skip=$skip"
 }
-flags='' kernels='' results=$cache/results jobs=$(nproc)
+flags='' kernels='' out='' results=$cache/results jobs=$(nproc)
 while [ $# -gt 0 ]; do
 	case $1 in
 	-short) flags="$flags -test.short" results=$cache/results/parts ;;
 	-run) which_tests() { echo "-test.run=$only"; }; only=$2 results=$cache/results/parts; shift ;;
 	-j) jobs=$2; shift ;;
-	-o) results=$2; shift ;;
+	-o) out=$2; shift ;;
 	-matrix) exec go run ./internal/testutil/kernels -matrix docs/kernels.md "$cache/results" ;;
 	all) kernels="5.10 6.1 6.12 6.18 7.2 7.3 arm64-6.1 arm64-6.12" ;;
 	-*) sed -n '2,5p' "$0" >&2; exit 2 ;;
@@ -40,6 +40,7 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
+results=${out:-$results}
 [ -n "$kernels" ] || { sed -n '2,5p' "$0" >&2; exit 2; }
 case " $kernels" in *" arm64-"*) need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;; esac
 install_needed || true
