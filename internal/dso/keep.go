@@ -72,16 +72,20 @@ func sameVersion(a, b fs.FileInfo) bool {
 	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// Stays reports whether the file recorded under a name belongs to the system: packages bring their symbols back after
-// an update.
+// Stays reports whether there is no need to keep the file recorded under a name: it belongs to the system, and packages
+// bring its symbols back after an update; or it is the running recorder, which the kernel still shows as the caller in
+// samples of a command that it is starting.
 func Stays(name string, file *os.File) bool {
+	own, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	if self, err := os.Stat("/proc/self/exe"); err == nil && os.SameFile(self, own) {
+		return true
+	}
 	system := slices.ContainsFunc([]string{"/usr/", "/lib", "/bin/", "/sbin/"}, func(dir string) bool {
 		return strings.HasPrefix(name, dir) && !strings.HasPrefix(name, "/usr/local/")
 	})
 	there, err := os.Stat(name)
-	if err != nil || !system {
-		return false
-	}
-	own, err := file.Stat()
-	return err == nil && os.SameFile(there, own)
+	return err == nil && system && os.SameFile(there, own)
 }
