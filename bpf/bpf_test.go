@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -217,17 +218,28 @@ func TestProbesStack(t *testing.T) {
 	}
 }
 
-// TestSampler checks that the kernel's verifier accepts the programs that make samples, with
-// and without the walk, and those of raw tracepoints with all numbers of arguments.
-func TestSampler(t *testing.T) {
-	u, err := Load(Options{Programs: []Program{OnTracepoint}, CPUs: 2, Rows: 1 << 16})
+// everyWalk is an unwinder with all programs: it is loaded once, because the verifier takes long for it.
+var everyWalk = sync.OnceValues(func() (*Unwinder, error) {
+	return Load(Options{Programs: []Program{OnTracepoint, OnEvent, OnProbe}, CPUs: 2, Rows: 1 << 16})
+})
+
+// anyUnwinder returns everyWalk, for programs that are loaded beside it and do not run.
+func anyUnwinder(t *testing.T) *Unwinder {
+	t.Helper()
+	u, err := everyWalk()
 	if errors.Is(err, unix.EPERM) {
 		t.Skipf("CAP_BPF and CAP_PERFMON are missing: %v", err)
 	}
 	if err != nil {
 		t.Fatalf("%v\n%s", err, VerifierLog(err))
 	}
-	defer u.Close()
+	return u
+}
+
+// TestSampler checks that the kernel's verifier accepts the programs that make samples, with
+// and without the walk, and those of raw tracepoints with all numbers of arguments.
+func TestSampler(t *testing.T) {
+	u := anyUnwinder(t)
 	for _, o := range []SamplerOptions{{CPUs: 2}, {CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u}} {
 		if testing.Short() && o.Unwinder != nil { // TestEveryProgram loads programs with the walk
 			continue
@@ -296,14 +308,7 @@ func TestSampler(t *testing.T) {
 
 // TestEveryProgram checks that the verifier accepts all programs that make samples and count, with the walk.
 func TestEveryProgram(t *testing.T) {
-	u, err := Load(Options{Programs: []Program{OnTracepoint, OnEvent, OnProbe}, CPUs: 2, Rows: 1 << 16})
-	if errors.Is(err, unix.EPERM) {
-		t.Skipf("CAP_BPF and CAP_PERFMON are missing: %v", err)
-	}
-	if err != nil {
-		t.Fatalf("%v\n%s", err, VerifierLog(err))
-	}
-	defer u.Close()
+	u := anyUnwinder(t)
 	t.Run("count", func(t *testing.T) {
 		p, err := NewCounter(CounterOptions{CPUs: 2, UserStacks: StacksByTables, Unwinder: u, PerTask: true,
 			Probes: true})
@@ -398,14 +403,7 @@ func openFiles(t *testing.T) int {
 
 // TestOffCPU checks that the kernel's verifier accepts the programs that record waits.
 func TestOffCPU(t *testing.T) {
-	u, err := Load(Options{Programs: []Program{OnTracepoint}, CPUs: 2, Rows: 1 << 16})
-	if errors.Is(err, unix.EPERM) {
-		t.Skipf("CAP_BPF and CAP_PERFMON are missing: %v", err)
-	}
-	if err != nil {
-		t.Fatalf("%v\n%s", err, VerifierLog(err))
-	}
-	defer u.Close()
+	u := anyUnwinder(t)
 	code := []Code{{0x1000, 0x2000}}
 	for name, o := range map[string]OffCPUOptions{
 		"no stacks": {}, "pointers": {UserStacks: StacksByPointers},
