@@ -357,8 +357,8 @@ func (b browser) open(t *testing.T, url string) {
 	t.Helper()
 	show(t, b, chromedp.Navigate("about:blank"))
 	show(t, b, chromedp.Navigate(url))
-	show(t, b, chromedp.Evaluate[bool](
-		"new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))", chromedp.EvalAwaitPromise))
+	const drawn = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+	show(t, b, chromedp.Evaluate[bool](drawn, chromedp.EvalAwaitPromise))
 }
 
 // dom returns the elements of a page.
