@@ -257,7 +257,10 @@ func (c *corpus) check(t *testing.T) {
 	if err := os.Mkdir(symfs, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range c.outcomes {
+	for i, o := range c.outcomes {
+		if testing.Short() && i%3 != 0 {
+			continue // a third of the files has all kinds of records
+		}
 		t.Run(o.file, func(t *testing.T) {
 			path := copyOfCorpus(t, dir, filepath.Join(c.dir(), o.file))
 			f := &corpusFile{outcome: o, path: path, symfs: symfs, refs: refs}

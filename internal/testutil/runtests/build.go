@@ -94,7 +94,7 @@ func (o *options) build() ([]binary, error) {
 	if o.built {
 		return l, nil
 	}
-	args := []string{"test", "-exec", self, "-vet=off", "-count=1"}
+	args := []string{"test", "-exec", self, "-vet=off", "-count=1", "-trimpath"}
 	if o.race {
 		args = append(args, "-race")
 	}
