@@ -22,6 +22,7 @@ struct nf_hook_state {
 static long (*bpf_probe_read_kernel_str)(void *dst, __u32 size, const void *from) = (void *)115;
 
 #define NF_DROP 0
+#define NF_QUEUE 3
 #define PF_ARP 3 /* enum of include/uapi/linux/netfilter.h: NFPROTO_* */
 #define PF_NETDEV 5
 #define PF_BRIDGE 7
@@ -37,14 +38,14 @@ struct range {
 /* What gave the verdict. Package internal/packet has the same numbers. */
 enum by { BY_UNKNOWN, BY_NFT, BY_XT, BY_EBT, BY_CONNTRACK };
 
-enum decision { UNDECIDED, DROPPED, ENDED /* otherwise */ };
+enum decision { UNDECIDED, DROPPED, QUEUED, ENDED /* otherwise */ };
 
 /* A packet at a hook, and the functions that ran there: by, the last one. */
 struct passage {
 	struct net_device *in, *out;
 	struct net *net;
 	__u64 chain; /* of nf_tables: that of the hook */
-	__u64 expr;  /* of nf_tables: the expression that gave the verdict */
+	__u64 expr;  /* what gave the verdict: the expression of nf_tables, or the data of a target that queues */
 	__u64 table, info; /* of x_tables */
 	__u32 cpu;         /* that ran the table */
 	__u8 hook, pf;
@@ -78,8 +79,8 @@ struct found {
 	__u64 table, chain_name; /* addresses of names; 0: unknown */
 	__u64 handle;
 	__u32 rule;
-	__u8 by, family, is_policy;
-	__u64 expr; /* that the rule contains */
+	__u8 by, family, is_policy, is_queue;
+	__u64 expr; /* that the rule contains; 0 for x_tables: count decides */
 	__u64 at;   /* the next rule, or its address in the array of rules */
 	__u64 chain, skb;
 	__u32 tried; /* number of chains, twice for its two generations */
@@ -133,6 +134,9 @@ static inline_always void next_generation(void *of)
 
 /* is_drop reports whether a verdict drops: its upper half may be an errno. */
 static inline_always int is_drop(__u32 verdict) { return (verdict & 0xff) == NF_DROP; }
+
+/* is_queued reports whether a verdict gives the packet to a queue, whose number and flags are in the upper half. */
+static inline_always int is_queued(__u32 verdict) { return (verdict & 0xff) == NF_QUEUE; }
 
 static inline_always struct passage *passage_of(__u64 skb) { return bpf_map_lookup_elem(&passages, &skb); }
 

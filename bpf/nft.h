@@ -47,6 +47,9 @@ static inline_always void decide(struct passage *p, __u64 expr, __s32 code, __u6
 	} else if (is_drop(code)) {
 		p->decision = DROPPED;
 		p->expr = expr;
+	} else if (is_queued(code)) {
+		p->decision = QUEUED;
+		p->expr = expr;
 	} else if (code >= 0) {
 		p->decision = ENDED;
 	}
@@ -184,7 +187,7 @@ static inline_always int find_nft(struct passage *p, struct found *f, __u32 leve
 			return 0;
 		f->is_policy = 1;
 		name_chain(f, p->chain);
-	} else if (p->decision == DROPPED) {
+	} else if (p->decision == DROPPED || f->is_queue) {
 		f->expr = p->expr;
 		if (find_nft_rule(f, level))
 			name_chain(f, f->chain);

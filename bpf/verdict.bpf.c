@@ -25,6 +25,7 @@ const volatile __u32 table_at = 0;   /* and of the __data_loc of the table's */
 const volatile __u32 chain_at = 0;   /* and the chain's name */
 const volatile struct range hook_code[MAX_RANGES] = {};   /* functions that free dropped packets of a hook, */
 const volatile struct range chain_code[MAX_RANGES] = {};  /* of a chain of nf_tables, */
+const volatile struct range queue_code[MAX_RANGES] = {};  /* of a queue, */
 const volatile struct range bridge_code[MAX_RANGES] = {}; /* and of bridges, where packets are freed also by others */
 
 /* What a sample has besides its packet. Package internal/packet has the same layout. */
@@ -33,6 +34,7 @@ struct verdict {
 	__u32 rule; /* its position in the chain, from 1; 0: none */
 	__u8 by;
 	__u8 is_policy;
+	__u8 is_queue; /* the rule queued it: nobody reads the queue, it is full, or its reader dropped the packet */
 	__u32 generation; /* of the rules of nf_tables; odd while it changes */
 	char hook[16];
 	char family[8];
@@ -156,6 +158,22 @@ int ip6t_begins(struct pt_regs *ctx)
 	return 0;
 }
 
+/* queue_begins stores that a target queues a packet. */
+SEC("kprobe")
+int queue_begins(struct pt_regs *ctx)
+{
+	__u64 args[6];
+	struct passage *p;
+
+	get_call_args(args, ctx, 0);
+	p = passage_of(args[0]);
+	if (p && p->by == BY_XT) {
+		p->decision = QUEUED;
+		p->expr = read_word(args[1] + TARGET_INFO);
+	}
+	return 0;
+}
+
 SEC("kprobe")
 int arpt_begins(struct pt_regs *ctx)
 {
@@ -188,7 +206,7 @@ static inline_always int is_in(const volatile struct range *l, __u64 addr)
 }
 
 /* The place where a packet is freed. */
-enum place { ELSEWHERE, IN_HOOK, IN_CHAIN, IN_BRIDGE };
+enum place { ELSEWHERE, IN_HOOK, IN_CHAIN, IN_QUEUE, IN_BRIDGE };
 
 static inline_always enum place place_of(__u64 location)
 {
@@ -196,6 +214,8 @@ static inline_always enum place place_of(__u64 location)
 		return IN_HOOK;
 	if (is_in(chain_code, location))
 		return IN_CHAIN;
+	if (is_in(queue_code, location))
+		return IN_QUEUE;
 	return is_in(bridge_code, location) ? IN_BRIDGE : ELSEWHERE;
 }
 
@@ -246,6 +266,7 @@ static inline_always __u64 add_name(struct sample *s, __u64 size, __u32 at, __u6
 static inline_always int find_verdict(struct passage *p, struct found *f, __u32 level, enum place place)
 {
 	f->by = p->by;
+	f->is_queue = place == IN_QUEUE && p->decision == QUEUED;
 	switch (p->by) {
 	case BY_NFT:
 		return find_nft(p, f, level, place == IN_CHAIN);
@@ -310,6 +331,7 @@ static __attribute__((noinline)) int add_verdict(__u64 skb, struct sample *s, st
 	v->rule = f->rule;
 	v->by = f->by;
 	v->is_policy = f->is_policy;
+	v->is_queue = f->is_queue;
 	v->generation = generation_of_rules();
 	v->skb = skb;
 	if (p) {

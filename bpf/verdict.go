@@ -75,16 +75,24 @@ var netfilterParts = []netfilterPart{
 		{"nft_nat_inet_eval", "eval_begins", "eval_ends"},
 		{"nft_synproxy_eval", "eval_begins", "eval_ends"},
 		{"nft_ct_set_zone_eval", "eval_begins", "eval_ends"},
+		{"nft_queue_eval", "eval_begins", "eval_ends"},
+		{"nft_queue_sreg_eval", "eval_begins", "eval_ends"},
 	}, nftVars},
 	{"ip_tables", "ip_tables", []netfilterProbe{
 		{"ipt_do_table", "ipt_begins", ""},
 		{"do_ipt_set_ctl", "", "tables_change"},
 		{"xt_replace_table", "tables_change", ""},
+		{"nfqueue_tg", "queue_begins", ""},
+		{"nfqueue_tg_v1", "queue_begins", ""},
+		{"nfqueue_tg_v3", "queue_begins", ""},
 	}, xtVars},
 	{"ip6_tables", "ip6_tables", []netfilterProbe{
 		{"ip6t_do_table", "ip6t_begins", ""},
 		{"do_ip6t_set_ctl", "", "tables_change"},
 		{"xt_replace_table", "tables_change", ""},
+		{"nfqueue_tg", "queue_begins", ""},
+		{"nfqueue_tg_v1", "queue_begins", ""},
+		{"nfqueue_tg_v3", "queue_begins", ""},
 	}, xtVars},
 	{"arp_tables", "arp_tables", []netfilterProbe{
 		{"arpt_do_table", "arpt_begins", ""},
@@ -102,24 +110,26 @@ var netfilterParts = []netfilterPart{
 	}, nil},
 }
 
-// The functions that free dropped packets: of hooks, of chains, and of bridges, where others are freed too.
+// The functions that free dropped packets: of hooks, of chains, of queues that are full or that nobody reads and of their
+// readers' verdicts, and of bridges, where others are freed too.
 var (
 	hookCode   = []string{hookFunction, "nf_hook_slow_list"}
 	chainCode  = []string{ChainFunction}
+	queueCode  = []string{"nf_queue", "nf_reinject", "nfqnl_reinject"}
 	bridgeCode = []string{"br_handle_frame", "nf_hook_bridge_pre"}
 )
 
 // DropsPackets reports whether a function frees the packets that a hook drops.
 func DropsPackets(function string) bool {
 	base, _, _ := strings.Cut(function, ".")
-	return slices.Contains(hookCode, base) || slices.Contains(bridgeCode, base)
+	return slices.Contains(slices.Concat(hookCode, queueCode, bridgeCode), base)
 }
 
 // IsNetfilterFunction reports whether a Verdict needs the address of a function: its compiler may have made several
 // of it, whose names have a suffix.
 func IsNetfilterFunction(name string) bool {
 	name, _, _ = strings.Cut(name, ".")
-	for _, l := range [][]string{hookCode, chainCode, bridgeCode} {
+	for _, l := range [][]string{hookCode, chainCode, queueCode, bridgeCode} {
 		if slices.Contains(l, name) {
 			return true
 		}
@@ -161,7 +171,7 @@ func (e *Sampler) AttachVerdict(v *Verdict) error {
 		return err
 	}
 	for name, functions := range map[string][]string{"hook_code": hookCode, "chain_code": chainCode,
-		"bridge_code": bridgeCode} {
+		"queue_code": queueCode, "bridge_code": bridgeCode} {
 		l, err := v.ranges(functions)
 		if err != nil {
 			return err

@@ -60,6 +60,7 @@ const (
 	verdictProgIp6tBegins      = "ip6t_begins"
 	verdictProgIptBegins       = "ipt_begins"
 	verdictProgOnDrop          = "on_drop"
+	verdictProgQueueBegins     = "queue_begins"
 	verdictProgRejectBegins    = "reject_begins"
 	verdictProgRulesChange     = "rules_change"
 	verdictProgTablesChange    = "tables_change"
@@ -94,6 +95,7 @@ const (
 	verdictVarPktState         = "pkt_state"
 	verdictVarPoint            = "point"
 	verdictVarPolicyBefore     = "policy_before"
+	verdictVarQueueCode        = "queue_code"
 	verdictVarRawId            = "raw_id"
 	verdictVarRulesByPointer   = "rules_by_pointer"
 	verdictVarSnap             = "snap"
@@ -165,6 +167,7 @@ type verdictProgramSpecs struct {
 	Ip6tBegins      *ebpf.ProgramSpec `ebpf:"ip6t_begins"`
 	IptBegins       *ebpf.ProgramSpec `ebpf:"ipt_begins"`
 	OnDrop          *ebpf.ProgramSpec `ebpf:"on_drop"`
+	QueueBegins     *ebpf.ProgramSpec `ebpf:"queue_begins"`
 	RejectBegins    *ebpf.ProgramSpec `ebpf:"reject_begins"`
 	RulesChange     *ebpf.ProgramSpec `ebpf:"rules_change"`
 	TablesChange    *ebpf.ProgramSpec `ebpf:"tables_change"`
@@ -242,6 +245,7 @@ type verdictVariableSpecs struct {
 	PktState         *ebpf.VariableSpec `ebpf:"pkt_state"`
 	Point            *ebpf.VariableSpec `ebpf:"point"`
 	PolicyBefore     *ebpf.VariableSpec `ebpf:"policy_before"`
+	QueueCode        *ebpf.VariableSpec `ebpf:"queue_code"`
 	RawId            *ebpf.VariableSpec `ebpf:"raw_id"`
 	RulesByPointer   *ebpf.VariableSpec `ebpf:"rules_by_pointer"`
 	Snap             *ebpf.VariableSpec `ebpf:"snap"`
@@ -382,6 +386,7 @@ type verdictVariables struct {
 	PktState         *ebpf.Variable `ebpf:"pkt_state"`
 	Point            *ebpf.Variable `ebpf:"point"`
 	PolicyBefore     *ebpf.Variable `ebpf:"policy_before"`
+	QueueCode        *ebpf.Variable `ebpf:"queue_code"`
 	RawId            *ebpf.Variable `ebpf:"raw_id"`
 	RulesByPointer   *ebpf.Variable `ebpf:"rules_by_pointer"`
 	Snap             *ebpf.Variable `ebpf:"snap"`
@@ -415,6 +420,7 @@ type verdictPrograms struct {
 	Ip6tBegins      *ebpf.Program `ebpf:"ip6t_begins"`
 	IptBegins       *ebpf.Program `ebpf:"ipt_begins"`
 	OnDrop          *ebpf.Program `ebpf:"on_drop"`
+	QueueBegins     *ebpf.Program `ebpf:"queue_begins"`
 	RejectBegins    *ebpf.Program `ebpf:"reject_begins"`
 	RulesChange     *ebpf.Program `ebpf:"rules_change"`
 	TablesChange    *ebpf.Program `ebpf:"tables_change"`
@@ -435,6 +441,7 @@ func (p *verdictPrograms) Close() error {
 		p.Ip6tBegins,
 		p.IptBegins,
 		p.OnDrop,
+		p.QueueBegins,
 		p.RejectBegins,
 		p.RulesChange,
 		p.TablesChange,

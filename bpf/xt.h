@@ -40,6 +40,8 @@ const volatile __u64 per_cpu_offset = 0; /* address of the offsets of the CPUs' 
 #define TARGET_KERNEL 8 /* xt_entry_target: the xt_target */
 #define TARGET_DATA 32  /* the verdict of a standard target, or the name of a user's chain */
 
+#define TARGET_INFO 8   /* xt_action_param: the target's data */
+
 #define XT_DROP (-NF_DROP - 1) /* the verdict of a standard target that drops */
 #define XT_HOOKS 5
 #define ENTRIES_AT_ONCE 32
@@ -52,6 +54,7 @@ struct xt_drop {
 	__u64 counter;    /* address of its count on the CPU */
 	__u64 count;      /* of the packets that are known */
 	__u64 chain_name; /* address of the name of a user's chain; 0: that of hook */
+	__u64 queue;      /* address of the target's data if it queues; 0: it drops */
 	__u32 rule;
 	__u8 hook, is_policy;
 	__u8 hooks; /* bits of those whose packets come here */
@@ -123,9 +126,10 @@ static inline_always int has_text(__u64 name, __u64 text, int bytes)
 
 #define TEXT_ERROR 0x524f525245ULL     /* "ERROR" */
 #define TEXT_REJECT 0x5443454a4552ULL  /* "REJECT" */
+#define TEXT_NFQUEUE 0x4555455551464eULL /* "NFQUEUE" */
 
 /* add_drop adds a rule to the list. */
-static inline_always void add_drop(struct xt_scan *s, __u64 entry)
+static inline_always void add_drop(struct xt_scan *s, __u64 entry, __u64 queue)
 {
 	struct xt_drop d = {};
 
@@ -134,6 +138,7 @@ static inline_always void add_drop(struct xt_scan *s, __u64 entry)
 		d.counter = read_word(d.counter) + read_word(per_cpu_offset + 8 * s->key.cpu);
 	d.count = read_word(d.counter);
 	d.chain_name = s->chain_name;
+	d.queue = queue;
 	d.rule = s->rule;
 	d.hook = s->hook;
 	d.hooks = read_int(entry + s->target_offset + HOOKS_AFTER);
@@ -174,7 +179,9 @@ static inline_always int scan_entry(struct xt_scan *s)
 	s->rule++;
 	if (has_text(name, TEXT_REJECT, 7) ||
 	    (!read_word(target + xt_target_function) && (__s32)read_int(data) == XT_DROP))
-		add_drop(s, entry);
+		add_drop(s, entry, 0);
+	else if (has_text(name, TEXT_NFQUEUE, 8))
+		add_drop(s, entry, data);
 	return 1;
 }
 
@@ -258,13 +265,16 @@ static inline_always void begin_xt_table(struct pt_regs *ctx, __u32 target_offse
 
 /*
  * has_counted reports whether a rule has dropped a packet of the hook that is not known yet, and counts
- * that. An interrupt may drop others between this packet's verdict and its end, mostly at other hooks.
+ * that. An interrupt may drop others between this packet's verdict and its end, mostly at other hooks. Of targets that
+ * queue, whose packets others read, it is the one that ran.
  */
 static inline_always int has_counted(struct found *f, struct xt_drop_key *key)
 {
 	struct xt_drop *d = bpf_map_lookup_elem(&xt_drops, key);
 
-	if (!d || !(d->hooks >> (f->passed & 7) & 1) || read_word(d->counter) == d->count)
+	if (!d || d->queue != f->expr || !(d->hooks >> (f->passed & 7) & 1))
+		return 0;
+	if (!f->expr && read_word(d->counter) == d->count)
 		return 0;
 	d->count++;
 	f->chain_name = d->chain_name;
@@ -308,6 +318,7 @@ static inline_always int find_counted(struct passage *p, struct found *f, __u32 
 	f->cpu = p->cpu;
 	f->n = list->n;
 	f->passed = p->hook;
+	f->expr = f->is_queue ? p->expr : 0;
 
 	struct xt_drop_key last = { p->info, p->cpu, list->last };
 

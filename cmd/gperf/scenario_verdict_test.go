@@ -28,7 +28,7 @@ func verdictsOf(t *testing.T, setup, send, show string, args ...string) (counts 
 	t.Helper()
 	needProbes(t, "kprobe")
 	needPrograms(t, "unshare", "bash", "ip")
-	for _, m := range strings.Fields(`nf_tables nft_reject_inet nf_conntrack nft_ct nft_meta_bridge
+	for _, m := range strings.Fields(`nf_tables nft_reject_inet nf_conntrack nft_ct nft_meta_bridge nft_queue xt_NFQUEUE
 		ip_tables iptable_filter
 		iptable_raw ipt_REJECT xt_multiport ip6_tables ip6table_filter arp_tables arptable_filter ebtables
 		ebtable_filter ebtable_nat ebt_ip bridge veth`) {
@@ -99,6 +99,8 @@ func nftCounts(t *testing.T, list string) map[string]int {
 					json.Unmarshal(value, &counter)
 				case "drop", "reject", "vmap":
 					verdict = chain + " rule " + strconv.Itoa(numbers[chain]) + " handle " + strconv.Itoa(rule.Handle)
+				case "queue":
+					verdict = chain + " rule " + strconv.Itoa(numbers[chain]) + " handle " + strconv.Itoa(rule.Handle) + " queue"
 				case "jump", "goto", "accept":
 					counter.Packets = 0
 				}
@@ -113,7 +115,8 @@ func nftCounts(t *testing.T, list string) map[string]int {
 
 const nftList = "\nnft -j -a list ruleset"
 
-// nftRules are rules of all kinds that drop: verdicts of rules, of maps, in chains that others jump to; policies.
+// nftRules are rules of all kinds that drop: verdicts of rules, of maps, in chains that others jump to; policies; queues
+// that nobody reads.
 const nftRules = `modprobe dummy 2>/dev/null || true
 nft -f - <<'RULES'
 table inet gperf {
@@ -138,6 +141,8 @@ table inet gperf {
 		udp dport 1005-1006 counter udp dport vmap { 1005 : drop, 1006 : drop }
 		udp dport 1007 goto elsewhere
 		udp dport 1008 accept
+		udp dport 1013 counter queue num 7
+		udp dport 1014 counter queue num 40000
 	}
 	chain output {
 		type filter hook output priority 0; policy accept;
@@ -165,13 +170,14 @@ RULES
 func TestScenarioVerdictNFT(t *testing.T) {
 	needPrograms(t, "nft")
 	got, file, shown := verdictsOf(t, nftRules,
-		`send 127.0.0.1 "1000 1001 1002 1003 1004 1005 1006 1007 1008 1009 1010"; send ::1 "1011 1012"`, nftList, "-g")
+		`send 127.0.0.1 "1000 1001 1002 1003 1004 1005 1006 1007 1008 1009 1010 1013 1014"; send ::1 "1011 1012"`, nftList, "-g")
 	sameCounts(t, got, nftCounts(t, shown), shown)
 	text := mustGperf(t, "script", "-i", file)
 	for _, want := range []string{
 		`chain user rule 1 handle \d+ hook=input flow=udp 127.0.0.1:\d+ > 127.0.0.1:1001 ` +
 			`tcpflags= dev=lo len=30 netns=\d+ rule_text=udp dport 1001 counter drop\n\s+\w+ ip_local_deliver\+`,
 		`chain output rule 1 handle \d+ hook=output flow=udp .*\n(\s+\w+ .*\n)+\s+\w+ udp_sendmsg\+`,
+		`chain input rule 7 handle \d+ queue hook=input flow=udp 127.0.0.1:\d+ > 127.0.0.1:1013 .*\n\s+\w+ ip_local_deliver\+`,
 		`table ip6 gperf chain last policy hook=input flow=udp \[::1\]:\d+ > \[::1\]:1012`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
@@ -244,8 +250,12 @@ func iptablesCounts(save string) map[string]int {
 			continue
 		}
 		numbers[m[2]]++
-		if m[3] == "DROP" || m[3] == "REJECT" {
-			add("table "+table+" chain "+m[2]+" rule "+strconv.Itoa(numbers[m[2]]), m[1])
+		rule := "table " + table + " chain " + m[2] + " rule " + strconv.Itoa(numbers[m[2]])
+		switch m[3] {
+		case "DROP", "REJECT":
+			add(rule, m[1])
+		case "NFQUEUE":
+			add(rule+" queue", m[1])
 		}
 	}
 	return counts
@@ -266,11 +276,13 @@ set -A INPUT -p udp --dport 1004 -j ACCEPT
 set -A OUTPUT -p udp --dport 1005 -j DROP
 set -A OUTPUT -p udp --dport 1006 -j REJECT
 set -t raw -A PREROUTING -p udp --dport 1007 -j DROP
+set -A INPUT -p udp --dport 1011 -j NFQUEUE --queue-num 6
+set -A INPUT -p udp --dport 1012 -j NFQUEUE --queue-num 7
 set -P INPUT DROP
 ip6tables-legacy -A INPUT -p udp --dport 1009 -j ACCEPT
 ip6tables-legacy -A INPUT -p udp -j DROP
 `
-	send := `for i in 1 2 3; do send 127.0.0.1 "1000 1001 1002 1003 1004 1005 1006 1007 1008"; done
+	send := `for i in 1 2 3; do send 127.0.0.1 "1000 1001 1002 1003 1004 1005 1006 1007 1008 1012 1011"; done
 		send ::1 "1009 1010"`
 	show := "\niptables-legacy-save -c; ip6tables-legacy-save -c"
 	got, file, shown := verdictsOf(t, setup, send, show)
@@ -279,6 +291,7 @@ ip6tables-legacy -A INPUT -p udp -j DROP
 	for port, verdict := range map[string]string{"1000": "chain INPUT rule 2", "1001": "chain USER rule 1",
 		"1002": "chain USER rule 2", "1003": "chain INPUT rule 4", "1005": "chain OUTPUT rule 1",
 		"1006": "chain OUTPUT rule 2", "1007": "table raw chain PREROUTING rule 1", "1008": "chain INPUT policy",
+		"1011": "chain INPUT rule 6 queue", "1012": "chain INPUT rule 7 queue",
 		"1010": "chain INPUT rule 2"} {
 		lines := regexp.MustCompile(`.*flow=udp \S+ > \S+:`+port+` `).FindAllString(text, -1)
 		if len(lines) == 0 {

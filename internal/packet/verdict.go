@@ -15,6 +15,7 @@ const (
 	atRule       = 8
 	atBy         = 12
 	atIsPolicy   = 13
+	atIsQueue    = 14
 	atGeneration = 16
 	atHook       = 20
 	atFamily     = 36
@@ -59,13 +60,15 @@ type Rule struct {
 	Number       uint32 // position in the chain, from 1; 0: unknown, or the policy
 	Handle       uint64 // of nf_tables; 0: unknown, or the policy
 	IsPolicy     bool   // the chain's policy
+	IsQueue      bool   // the rule queued the packet: nobody reads the queue, it is full, or its reader dropped the packet
 	Generation   uint32 // of the rules of nf_tables; odd while it changes
 }
 
 // ReadRule reads a verdict, which has VerdictSize bytes, without the names of table and chain.
 func ReadRule(raw []byte) Rule {
 	text := func(b []byte) string { s, _, _ := bytes.Cut(b, []byte{0}); return string(s) }
-	return Rule{By: By(raw[atBy]), IsPolicy: raw[atIsPolicy] != 0, Number: binary.NativeEndian.Uint32(raw[atRule:]),
+	return Rule{By: By(raw[atBy]), IsPolicy: raw[atIsPolicy] != 0, IsQueue: raw[atIsQueue] != 0,
+		Number: binary.NativeEndian.Uint32(raw[atRule:]),
 		Handle: binary.NativeEndian.Uint64(raw[atHandle:]), Generation: binary.NativeEndian.Uint32(raw[atGeneration:]),
 		Hook:   text(raw[atHook:atFamily]),
 		Family: text(raw[atFamily : atFamily+8])}
@@ -95,6 +98,9 @@ func (r *Rule) Append(b []byte) []byte {
 	}
 	if r.Handle > 0 {
 		b = strconv.AppendUint(append(b, " handle "...), r.Handle, 10)
+	}
+	if r.IsQueue {
+		b = append(b, " queue"...)
 	}
 	return b
 }

@@ -13,8 +13,8 @@ import (
 	"gperf/record/probe/kernel"
 )
 
-// verdictData is the raw data that a BPF program writes for a dropped packet.
-func verdictData(l *kernel.Layout, by packet.By, rule uint32, handle uint64, policy byte) []byte {
+// verdictData is the raw data that a BPF program writes for a dropped packet. flags are is_policy and is_queue.
+func verdictData(l *kernel.Layout, by packet.By, rule uint32, handle uint64, flags ...byte) []byte {
 	le := binary.LittleEndian
 	raw := make([]byte, l.Size)
 	le.PutUint16(raw, 0xffff)
@@ -24,7 +24,8 @@ func verdictData(l *kernel.Layout, by packet.By, rule uint32, handle uint64, pol
 	v := raw[l.VerdictAt:]
 	le.PutUint64(v, handle)
 	le.PutUint32(v[8:], rule)
-	v[12], v[13] = byte(by), policy
+	v[12] = byte(by)
+	copy(v[13:], flags)
 	copy(v[20:], "input")
 	copy(v[36:], "inet")
 	for _, name := range []struct {
@@ -66,6 +67,7 @@ func TestVerdictSamples(t *testing.T) {
 	}{
 		{"nft", "table inet filter chain in rule 4 handle 7", "udp dport 53 drop", verdictData(l, packet.ByNFT, 4, 7, 0)},
 		{"nft policy", "table inet filter chain in policy", "", verdictData(l, packet.ByNFT, 0, 0, 1)},
+		{"nft queue", "table inet filter chain in rule 4 handle 7 queue", "udp dport 53 drop", verdictData(l, packet.ByNFT, 4, 7, 0, 1)},
 		{"iptables", "table filter chain in rule 3", "", verdictData(l, packet.ByXT, 3, 0, 0)},
 		{"ebtables policy", "table filter chain in policy", "", verdictData(l, packet.ByEBT, 0, 0, 1)},
 		{"conntrack", "connection tracking", "", verdictData(l, packet.ByConntrack, 0, 0, 0)},
