@@ -110,8 +110,8 @@ var netfilterParts = []netfilterPart{
 	}, nil},
 }
 
-// The functions that free dropped packets: of hooks, of chains, of queues that are full or that nobody reads and of their
-// readers' verdicts, and of bridges, where others are freed too.
+// The functions that free dropped packets: those of hooks, of chains, of queues (full ones, ones that nobody reads, and
+// readers that drop) and of bridges, where others are freed too.
 var (
 	hookCode   = []string{hookFunction, "nf_hook_slow_list"}
 	chainCode  = []string{ChainFunction}

@@ -100,7 +100,8 @@ func nftCounts(t *testing.T, list string) map[string]int {
 				case "drop", "reject", "vmap":
 					verdict = chain + " rule " + strconv.Itoa(numbers[chain]) + " handle " + strconv.Itoa(rule.Handle)
 				case "queue":
-					verdict = chain + " rule " + strconv.Itoa(numbers[chain]) + " handle " + strconv.Itoa(rule.Handle) + " queue"
+					verdict = chain + " rule " + strconv.Itoa(numbers[chain]) + " handle " +
+						strconv.Itoa(rule.Handle) + " queue"
 				case "jump", "goto", "accept":
 					counter.Packets = 0
 				}
@@ -115,8 +116,8 @@ func nftCounts(t *testing.T, list string) map[string]int {
 
 const nftList = "\nnft -j -a list ruleset"
 
-// nftRules are rules of all kinds that drop: verdicts of rules, of maps, in chains that others jump to; policies; queues
-// that nobody reads.
+// nftRules are rules of all kinds that drop: verdicts of rules, of maps, in chains that others jump to; policies; and
+// queues that nobody reads.
 const nftRules = `modprobe dummy 2>/dev/null || true
 nft -f - <<'RULES'
 table inet gperf {
@@ -170,14 +171,15 @@ RULES
 func TestScenarioVerdictNFT(t *testing.T) {
 	needPrograms(t, "nft")
 	got, file, shown := verdictsOf(t, nftRules,
-		`send 127.0.0.1 "1000 1001 1002 1003 1004 1005 1006 1007 1008 1009 1010 1013 1014"; send ::1 "1011 1012"`, nftList, "-g")
+		`send 127.0.0.1 "1000 1001 1002 1003 1004 1005 1006 1007 1008 1009 1010 1013 1014"; send ::1 "1011 1012"`,
+		nftList, "-g")
 	sameCounts(t, got, nftCounts(t, shown), shown)
 	text := mustGperf(t, "script", "-i", file)
 	for _, want := range []string{
 		`chain user rule 1 handle \d+ hook=input flow=udp 127.0.0.1:\d+ > 127.0.0.1:1001 ` +
 			`tcpflags= dev=lo len=30 netns=\d+ rule_text=udp dport 1001 counter drop\n\s+\w+ ip_local_deliver\+`,
 		`chain output rule 1 handle \d+ hook=output flow=udp .*\n(\s+\w+ .*\n)+\s+\w+ udp_sendmsg\+`,
-		`chain input rule 7 handle \d+ queue hook=input flow=udp 127.0.0.1:\d+ > 127.0.0.1:1013 .*\n\s+\w+ ip_local_deliver\+`,
+		`chain input rule 7 handle \d+ queue hook=input flow=udp \S+ > 127.0.0.1:1013 .*\n\s+\w+ ip_local_deliver\+`,
 		`table ip6 gperf chain last policy hook=input flow=udp \[::1\]:\d+ > \[::1\]:1012`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {

@@ -60,7 +60,7 @@ type Rule struct {
 	Number       uint32 // position in the chain, from 1; 0: unknown, or the policy
 	Handle       uint64 // of nf_tables; 0: unknown, or the policy
 	IsPolicy     bool   // the chain's policy
-	IsQueue      bool   // the rule queued the packet: nobody reads the queue, it is full, or its reader dropped the packet
+	IsQueue      bool   // the rule queued it: nobody reads the queue, it is full, or its reader dropped the packet
 	Generation   uint32 // of the rules of nf_tables; odd while it changes
 }
 

@@ -2,8 +2,8 @@
 // 2 to 5, or the table of Go programs (.gopclntab) if there is no DWARF. Its name is perf's (util/srcline.c).
 //
 // Open lists a DSO's compilation units. The first Lookup in a unit reads it: it walks the DIEs once, skipping unneeded
-// attributes, and merges them with the line program into a compact table. Close caches the tables on disk, so that later
-// runs read no DWARF of the same file.
+// attributes, and merges them with the line program into a compact table. Close caches the tables on disk, so that
+// later runs read no DWARF of the same file.
 package srcline
 
 import (
