@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -416,8 +417,34 @@ func TestOffCPU(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, VerifierLog(err))
 			continue
 		}
+		if name == "no stacks" {
+			testSleepers(t, w)
+		}
 		w.Close()
 	}
+}
+
+// testSleepers finds where a process sleeps that exists, and nothing of one that does not.
+func testSleepers(t *testing.T, w *OffCPU) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	pid := uint32(cmd.Process.Pid)
+	for range 100 { // until it sleeps in the kernel
+		l, err := w.Sleepers([]uint32{pid, 1 << 30})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, VerifierLog(err))
+		}
+		if len(l) == 1 && l[0].PID == pid && l[0].TID == pid && len(l[0].Kernel) >= 3*8 && l[0].Head.Copy &&
+			l[0].Head.TGID != 0 && l[0].Regs[NumRegs-1] != 0 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	t.Error("the sleeping process is not found, or has no frames or registers")
 }
 
 func TestFetchErrors(t *testing.T) {

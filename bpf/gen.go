@@ -6,3 +6,4 @@ package bpf
 //go:generate go tool bpf2go -target amd64,arm64 -cflags "-O2 -g -mcpu=v3 -Wall -Werror -Wno-unused-function" -no-global-types -type wait -type waker -type sum_key -type sum offcpu offcpu.bpf.c
 //go:generate go tool bpf2go -target amd64,arm64 -cflags "-O2 -g -mcpu=v3 -Wall -Werror -Wno-unused-function" -no-global-types -type count_key -type count count count.bpf.c
 //go:generate go tool bpf2go -target amd64,arm64 -cflags "-O2 -g -mcpu=v3 -Wall -Werror -Wno-unused-function" -no-global-types verdict verdict.bpf.c
+//go:generate go tool bpf2go -target amd64,arm64 -cflags "-O2 -g -mcpu=v3 -Wall -Werror -Wno-unused-function" -no-global-types -type sleeper -type mode sleep sleep.bpf.c

@@ -77,16 +77,21 @@ static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r, int c
 	args[5] = r->r9;
 }
 
+/* regs_at_top reads the registers with which a task entered the kernel from the top of its kernel stack. */
+static inline_always int regs_at_top(struct task_struct *task, struct pt_regs *r)
+{
+	return bpf_probe_read_kernel(r, sizeof(*r), read_field(task, stack) + THREAD_SIZE - sizeof(*r));
+}
+
 /*
- * saved_regs reads the registers with which the task entered the kernel: they lie at
- * the top of its kernel stack. Kernels with FRED leave a gap there, and have the
- * helper.
+ * saved_regs reads the registers with which the current task entered the kernel. Kernels with FRED leave a gap at
+ * the top of the stack, and have the helper.
  */
 static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
 {
 	if (enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
 		return bpf_probe_read_kernel(r, sizeof(*r), bpf_task_pt_regs(bpf_get_current_task_btf()));
-	return bpf_probe_read_kernel(r, sizeof(*r), read_field(task, stack) + THREAD_SIZE - sizeof(*r));
+	return regs_at_top(task, r);
 }
 
 /* thread_data returns the address of the thread's own data. */

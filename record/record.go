@@ -551,7 +551,7 @@ func (r *recorder) end(cause error) error {
 // is enough. With running counters, the drains themselves could cause records, and draining
 // until the rings are empty would never end.
 func (r *recorder) stop() error {
-	r.sum.Slept = r.sleepers.remaining()
+	asleep := r.sleepers.remaining()
 	if err := r.enabler.counters(false); err != nil {
 		return err
 	}
@@ -560,6 +560,13 @@ func (r *recorder) stop() error {
 	}
 	if err := r.drainAll(); err != nil {
 		return err
+	}
+	if r.sum.Slept = uint64(len(asleep)); len(asleep) > 0 {
+		n, err := r.programs.offcpu.Asleep(asleep, r.sleepers.since)
+		if err != nil {
+			r.opts.verbose("the threads that sleep: " + err.Error())
+		}
+		r.sum.SleptUnknown = r.sum.Slept - uint64(n)
 	}
 	if err := r.programs.finish(); err != nil {
 		return err

@@ -1,28 +1,39 @@
 package record
 
-import "gperf/internal/procfs"
+import (
+	"golang.org/x/sys/unix"
 
-// sleepers are the threads that sleep when the recording of waits starts: by tid, how often they had stopped
-// running until then. A wait becomes a sample if it begins during the recording, and theirs have begun before.
-type sleepers map[int]uint64
+	"gperf/internal/procfs"
+)
+
+// sleepers are the threads that sleep when the recording of waits starts. A wait becomes a sample if it begins during
+// the recording, and theirs have begun before.
+type sleepers struct {
+	since    uint64         // CLOCK_MONOTONIC, in ns
+	switches map[int]uint64 // by tid: how often they had stopped running until then
+}
 
 // findSleepers returns those of the recorded threads.
 func findSleepers(threads []int) sleepers {
-	s := sleepers{}
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return sleepers{}
+	}
+	s := sleepers{uint64(now.Nano()), map[int]uint64{}}
 	for _, tid := range threads {
 		if n, asleep, err := procfs.Switches(tid); err == nil && asleep {
-			s[tid] = n
+			s.switches[tid] = n
 		}
 	}
 	return s
 }
 
-// remaining returns how many of them have not run since.
-func (s sleepers) remaining() (n uint64) {
-	for tid, switches := range s {
+// remaining returns those of them that have not run since.
+func (s sleepers) remaining() (tids []uint32) {
+	for tid, switches := range s.switches {
 		if now, asleep, err := procfs.Switches(tid); err == nil && asleep && now == switches {
-			n++
+			tids = append(tids, uint32(tid))
 		}
 	}
-	return n
+	return tids
 }

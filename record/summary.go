@@ -39,9 +39,9 @@ type Summary struct {
 	Uncounted uint64
 	// UnrecordedWaits counts waits without a sample, because too many threads waited at once.
 	UnrecordedWaits uint64
-	// Slept is the number of target threads that slept from before the recording until its end: their waits
-	// have no samples.
-	Slept uint64
+	// Slept is the number of target threads that slept from before the recording until its end, and SleptUnknown how
+	// many of them have no sample, because where they sleep could not be read.
+	Slept, SleptUnknown uint64
 	Pages int // of each ring
 	// Unwind counts how the walks of user stacks ended, nil if stacks were not walked.
 	Unwind *stacks.Summary

@@ -326,9 +326,13 @@ func printSummary(sum *record.Summary, w io.Writer) {
 	if sum.UnrecordedWaits > 0 {
 		status(w, "Lost %d waits: more than %d threads waited", sum.UnrecordedWaits, bpf.MaxWaits)
 	}
-	if sum.Slept > 0 {
+	if sum.Slept > sum.SleptUnknown {
+		status(w, "Threads that slept from before the recording until its end: %d. Each is a sample, "+
+			"with the time of the recording", sum.Slept-sum.SleptUnknown)
+	}
+	if sum.SleptUnknown > 0 {
 		status(w, "Threads that slept from before the recording until its end have no samples: %d; "+
-			"/proc/PID/task/TID/stack shows where each waits", sum.Slept)
+			"/proc/PID/task/TID/stack shows where each waits", sum.SleptUnknown)
 	}
 	if len(lost) > 0 {
 		status(w, "Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) "+

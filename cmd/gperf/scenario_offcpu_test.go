@@ -245,24 +245,56 @@ func TestScenarioOffCPU(t *testing.T) {
 	}
 }
 
-// Threads that sleep from before the recording until its end have no samples: their number is printed.
+// Threads that sleep from before the recording until its end: each is a sample with its stack and the recording's time.
 func TestScenarioOffCPUSlept(t *testing.T) {
 	needOffCPU(t)
-	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Skip(err)
-	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	time.Sleep(patience(300 * time.Millisecond)) // it sleeps
-	dir := t.TempDir()
-	r := mustRecord(t, dir, "--off-cpu", "-g", "-p", strconv.Itoa(cmd.Process.Pid), "--", "sleep", "0.3")
-	if !strings.Contains(r.stderr, "have no samples: 1;") ||
-		!strings.Contains(r.stderr, "0 samples: no wait began in the recorded threads") {
-		t.Error(r.stderr)
-	}
-	_, stderr := gperf(t, "report", "--stdio", "-i", filepath.Join(dir, "perf.data"))
-	if !strings.Contains(stderr, "no wait began") {
-		t.Error(stderr)
+	for _, c := range []struct {
+		name  string
+		flags []string
+		user  bool // whole user stacks: the C library keeps no frame pointers
+	}{{"tables", []string{"-g"}, true}, {"pointers", []string{"--call-graph", "fp"}, false}, {"no stacks", nil, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := exec.Command(blockedProgram.Path(t))
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer cmd.Wait()
+			defer cmd.Process.Kill()
+			threads := filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid), "task")
+			for range 100 {
+				if l, _ := os.ReadDir(threads); len(l) == 3 {
+					break
+				}
+				time.Sleep(patience(20 * time.Millisecond))
+			}
+			time.Sleep(patience(300 * time.Millisecond)) // all sleep
+			dir := t.TempDir()
+			r := mustRecord(t, dir, append(c.flags, "--off-cpu", "-p", strconv.Itoa(cmd.Process.Pid), "--",
+				"sleep", "0.5")...)
+			if !strings.Contains(r.stderr, "until its end: 3. Each is a sample") {
+				t.Error(r.stderr)
+			}
+			out := mustGperf(t, "script", "-F", "comm,tid,period,event,ip,sym", "-i", filepath.Join(dir, "perf.data"))
+			periods := regexp.MustCompile(`(?m)^\s*\S+\s+\d+\s+(\d+) offcpu`).FindAllStringSubmatch(out, -1)
+			if len(periods) != 3 {
+				t.Fatalf("%d samples:\n%s", len(periods), out)
+			}
+			for _, function := range []string{"first_waits", "second_waits", "main"} {
+				if c.user && strings.Count(out, " "+function+"\n") != 1 {
+					t.Errorf("%s is not in one stack:\n%s", function, out)
+				}
+			}
+			if c.flags != nil && !strings.Contains(out, "futex_wait") {
+				t.Errorf("no frames of the kernel:\n%s", out)
+			}
+			for _, m := range periods {
+				if ns, _ := strconv.Atoi(m[1]); ns < 5e8 || time.Duration(ns) > patience(5*time.Second) {
+					t.Errorf("a thread slept %d ns of half a second", ns)
+				}
+			}
+		})
 	}
 }
+
+// blockedProgram has two threads that wait for ever, and a main thread that waits for them.
+var blockedProgram = programs.C("testdata/blocked.c", "-O1", "-g", "-fno-omit-frame-pointer", "-pthread")

@@ -61,6 +61,7 @@ type Recorder struct {
 	fresh   []fresh            // stacks whose interpreted frames have no names yet
 	copies  copies
 	waits   []wait            // not yet in the file
+	asleep  []asleep          // samples that are not yet in the file
 	newest  uint64            // time of the newest output
 	offset  uint64            // from CLOCK_MONOTONIC to the recording's clock; valid if there was a wait
 	started bool              // there was a wait
@@ -228,6 +229,7 @@ func (r *Recorder) Late(j *stacks.Merged) {
 	for i := range r.waits {
 		r.waits[i].tried = true
 	}
+	r.joinAsleep(j)
 }
 
 // join adds the sample of a wait, after that of its waker. It reports false if one of their stacks is to come.

@@ -1,0 +1,77 @@
+package offcpu
+
+import (
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/record/made"
+	"gperf/record/stacks"
+)
+
+// asleep is the sample of a thread that slept during the whole recording.
+type asleep struct {
+	record []byte
+	head   bpf.Head
+	data   []byte // of the user stack
+}
+
+// Asleep makes the samples of threads that have slept since a time of CLOCK_MONOTONIC, in ns: the next call of Late
+// adds them. The program must be disabled, and its output read. It returns how many samples there are.
+func (r *Recorder) Asleep(tids []uint32, since uint64) (n int, err error) {
+	if len(tids) == 0 {
+		return 0, nil
+	}
+	l, err := r.bpf.Sleepers(tids)
+	if err != nil {
+		return 0, err
+	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, err
+	}
+	if !r.started {
+		if r.offset, err = made.Offset(&r.opts.Attr); err != nil {
+			return 0, err
+		}
+		r.started = true
+	}
+	w := wait{Wait: bpf.Wait{Duration: uint64(now.Nano()) - since}, time: uint64(now.Nano()) + r.offset}
+	bytes := 0
+	for i := range l {
+		a := r.sleeper(&w, &l[i], bytes < maxCopies)
+		bytes += len(a.data)
+		r.asleep = append(r.asleep, a)
+	}
+	return len(l), nil
+}
+
+// sleeper returns the sample of a thread's wait, with the user stack if that is to be read.
+func (r *Recorder) sleeper(w *wait, s *bpf.Sleeper, read bool) asleep {
+	a := asleep{head: s.Head}
+	stack := callers{kernel: callersOf(s.Kernel, r.code.scheduler)}
+	how := r.opts.userStacks()
+	a.head.Copy = s.Head.Copy && read && how == bpf.StacksByTables
+	if s.Head.Copy && read && how != bpf.NoUserStacks {
+		user := stacks.ReadAsleep(s.PID, &s.Regs)
+		stack.user = user.Callers()
+		if a.head.Copy {
+			a.data, a.head.Stack = user.Copy()
+		} else {
+			a.data, a.head.Frames = stack.user, uint32(len(stack.user)/8)
+		}
+	}
+	a.record = w.sample(&r.opts.Attr, thread{s.PID, s.TID}, stack)
+	return a
+}
+
+// joinAsleep adds the samples of threads that slept during the whole recording.
+func (r *Recorder) joinAsleep(j *stacks.Merged) {
+	for _, a := range r.asleep {
+		if a.head.Copy || a.head.Frames > 0 {
+			j.Join(&r.event, a.record, a.head, a.data)
+		} else {
+			j.Records = append(j.Records, a.record...)
+		}
+	}
+	r.asleep = nil
+}
