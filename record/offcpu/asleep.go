@@ -48,7 +48,7 @@ func (r *Recorder) Asleep(tids []uint32, since uint64) (n int, err error) {
 // sleeper returns the sample of a thread's wait, with the user stack if that is to be read.
 func (r *Recorder) sleeper(w *wait, s *bpf.Sleeper, read bool) asleep {
 	a := asleep{head: s.Head}
-	stack := callers{kernel: callersOf(s.Kernel, r.code.scheduler)}
+	stack := callers{kernel: s.Kernel} // the kernel leaves the scheduler out
 	how := r.opts.userStacks()
 	a.head.Copy = s.Head.Copy && read && how == bpf.StacksByTables
 	if s.Head.Copy && read && how != bpf.NoUserStacks {
