@@ -290,7 +290,7 @@ func TestSampler(t *testing.T) {
 			}
 		}
 		if n := openFiles(t) - before; n > 3*more {
-			t.Errorf("%d more raw tracepoints take %d files, more than 3 each: a program, its types and a link", more, n)
+			t.Errorf("%d more raw tracepoints take %d files, not 3 each: a program, its types and a link", more, n)
 		}
 		var dynamic [maxDynamic]uint32
 		own := map[string]any{"fixed_size": uint32(maxFixed), "own_size": uint32(100),
