@@ -42,7 +42,7 @@ type Summary struct {
 	// Slept is the number of target threads that slept from before the recording until its end, and SleptUnknown how
 	// many of them have no sample, because where they sleep could not be read.
 	Slept, SleptUnknown uint64
-	Pages int // of each ring
+	Pages               int // of each ring
 	// Unwind counts how the walks of user stacks ended, nil if stacks were not walked.
 	Unwind *stacks.Summary
 	// Kept counts the copies of programs and libraries that readers may not find later.
