@@ -31,6 +31,10 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 		"address, which may be the next one", "TestScenarioNoReturn"},
 	{"C functions whose names are mangled types, such as `f` and `i`", "their names, as perf 6.1",
 		"`float`, `int`", "TestScenarioFunctionNamedF"},
+	{"C++: constructors and destructors of lambdas", "`main::{lambda()#1}::~{lambda()#1}()`",
+		"`main::{lambda()#1}::~main()`", "TestName"},
+	{"C++: an empty pack among parameters", "no parameter", "an empty one: `f(int, , int)`", "TestName"},
+	{"C++: a call of a template in a type", "`f<T>()`", "`(f<T>)()`", "TestName"},
 	{"source lines of callers", "the line of the call", "the line of the next instruction", "TestRecordSrcline"},
 	{"probe arguments: floating-point numbers in memory", "numbers", "their bits", "TestScenarioValuesOfCXX"},
 	{"probe arguments: strings of C++, Rust and Go", "up to their length", "not supported", "TestScenarioValuesOfGo"},
@@ -61,6 +65,7 @@ func TestDifferencesAreTested(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	paths = append(paths, filepath.Join(root, "symbolize", "demangle", "demangle_test.go"))
 	tests := map[string]bool{}
 	for _, path := range paths {
 		text, err := os.ReadFile(path)

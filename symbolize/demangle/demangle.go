@@ -59,7 +59,7 @@ var dropEmptyPacks = strings.NewReplacer(", "+emptyPack, "", emptyPack, "")
 
 // demangleItanium demangles a name of the Itanium C++ ABI.
 func demangleItanium(name string) (string, bool) {
-	ast, err := itanium.ToAST(name)
+	ast, err := itanium.ToAST(renumber(name))
 	if err != nil {
 		return "", false
 	}

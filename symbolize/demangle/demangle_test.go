@@ -38,6 +38,17 @@ func TestName(t *testing.T) {
 		{"_Z3fooIXadL_ZN1C3barEvEEEvv", "void foo<&C::bar>()"},
 		{"_Z1fI1AENSt9enable_ifIXntsr3stdE9is_same_vIT_iEEvE4typeEv", "std::enable_if<!(std::is_same_v<A, int>), void>::type f<A>()"},
 
+		// C++: later parts refer to what is before a template in a dependent scope.
+		{"_ZN4llvm10checkedAddIiEENSt9enable_ifIXsr3std9is_signedIT_EE5valueENS_8OptionalIS2_EEE4typeES2_S2_", "std::enable_if<std::is_signed<int>::value, llvm::Optional<int> >::type llvm::checkedAdd<int>(int, int)"},
+		{"_ZSt4swapI1AENSt9enable_ifIXsr6__and_ISt6__not_ISt15__is_tuple_likeIT_EESt21is_move_constructibleIS4_ESt18is_move_assignableIS4_EEE5valueEvE4typeERS4_SD_", "std::enable_if<__and_<std::__not_<std::__is_tuple_like<A> >, std::is_move_constructible<A>, std::is_move_assignable<A> >::value, void>::type std::swap<A>(A&, A&)"},
+
+		// C++: differences from GNU's demangler.
+		{"_ZZ4mainENUlvE_D1Ev", "main::{lambda()#1}::~{lambda()#1}()"},
+		{"_ZZ4mainENUlvE_C1EOS_", "main::{lambda()#1}::{lambda()#1}({lambda()#1}&&)"},
+		{"_ZN5clang6interp15ByteCodeEmitter6emitOpIJEEEbNS0_6OpcodeEDpRKT_RKNS0_10SourceInfoE", "bool clang::interp::ByteCodeEmitter::emitOp<>(clang::interp::Opcode, clang::interp::SourceInfo const&)"},
+		{"_ZN4llvm17make_filter_rangeIRNS_10BasicBlockESt8functionIFbRNS_11InstructionEEEEENS_14iterator_rangeINS_20filter_iterator_implIDTclsr3stdE5beginclsr3stdE7declvalIRT_EEEET0_NS_6detail15fwd_or_bidi_tagISC_E4typeEEEEEOSA_SD_",
+			"llvm::iterator_range<llvm::filter_iterator_impl<decltype (std::begin(std::declval<llvm::BasicBlock&>())), std::function<bool (llvm::Instruction&)>, llvm::detail::fwd_or_bidi_tag<decltype (std::begin(std::declval<llvm::BasicBlock&>()))>::type> > " +
+				"llvm::make_filter_range<llvm::BasicBlock&, std::function<bool (llvm::Instruction&)> >(llvm::BasicBlock&, std::function<bool (llvm::Instruction&)>)"},
 		// C functions whose names are also mangled types.
 		{"f", "f"},
 		{"w", "w"},
