@@ -42,8 +42,8 @@ func (l *readLog) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// closeRange adds the last range to ranges: its distance from the previous one, which is negative for a read further
-// ahead in the file, and its length, as varints.
+// closeRange adds the last range to ranges: its distance from the previous one, which is negative for a read of
+// an earlier part, and its length, as varints.
 func (l *readLog) closeRange() {
 	if l.last.n > 0 {
 		l.ranges = binary.AppendVarint(l.ranges, int64(l.last.off-l.end))
@@ -60,9 +60,9 @@ func (l *readLog) digest() []byte { return l.sum.Sum(nil) }
 func replay(im *dso.Image, ranges []byte) (digest []byte, ok bool) {
 	l, r := newReadLog(im), windowReader{file: im, b: make([]byte, 0, windowSize)}
 	for in, end := bytes.NewReader(ranges), uint64(0); in.Len() > 0; {
-		ahead, err1 := binary.ReadVarint(in)
+		distance, err1 := binary.ReadVarint(in)
 		n, err2 := binary.ReadUvarint(in)
-		off := end + uint64(ahead)
+		off := end + uint64(distance)
 		if err1 != nil || err2 != nil || off > im.Size || n > im.Size-off || !r.copy(l.sum, off, n) {
 			return nil, false
 		}

@@ -36,6 +36,7 @@ type machine struct {
 	dsos     map[DSO]*DSO
 	ranks    map[string]int32       // of DSOs by name, see Session.Rank
 	buildIDs map[string]dso.BuildID // of the BUILD_ID section, by file name
+	byInode  map[inodeFile]dso.BuildID
 }
 
 // cgroup is what samples of one cgroup have.
@@ -76,6 +77,7 @@ func newMachine(opts *Options, keepRecords bool) *machine {
 		dsos:     map[DSO]*DSO{},
 		ranks:    map[string]int32{},
 		buildIDs: map[string]dso.BuildID{},
+		byInode:  map[inodeFile]dso.BuildID{},
 	}
 	entries, _ := f.BuildIDs() // ends at a damaged entry
 	for _, e := range entries {
@@ -221,8 +223,20 @@ func (m *machine) buildID(r *format.Mmap) dso.BuildID {
 	if r.Ino == 0 || !IsFile(r.Filename) {
 		return dso.BuildID{}
 	}
-	return m.symbols.Locator().ByInode(r.Filename,
-		dso.Inode{Major: r.Maj, Minor: r.Min, Number: r.Ino, Gen: r.InoGen, Until: m.until})
+	f := inodeFile{r.Filename,
+		dso.Inode{Major: r.Maj, Minor: r.Min, Number: r.Ino, Gen: r.InoGen, Until: m.until}}
+	id, ok := m.byInode[f]
+	if !ok { // it looks at the file
+		id = m.symbols.Locator().ByInode(f.name, f.inode)
+		m.byInode[f] = id
+	}
+	return id
+}
+
+// inodeFile is a file that was recorded without build ID.
+type inodeFile struct {
+	name  string
+	inode dso.Inode
 }
 
 // share returns the mapping that is shared by all processes with an equal one.

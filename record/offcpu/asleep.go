@@ -36,23 +36,25 @@ func (r *Recorder) Asleep(tids []uint32, since uint64) (n int, err error) {
 		r.started = true
 	}
 	w := wait{Wait: bpf.Wait{Duration: uint64(now.Nano()) - since}, time: uint64(now.Nano()) + r.offset}
-	bytes := 0
+	size := min(maxAsleep, max(minAsleep, maxCopies/max(1, len(l)))) &^ 7
 	for i := range l {
-		a := r.sleeper(&w, &l[i], bytes < maxCopies)
-		bytes += len(a.data)
-		r.asleep = append(r.asleep, a)
+		r.asleep = append(r.asleep, r.sleeper(&w, &l[i], size))
 	}
 	return len(l), nil
 }
 
-// sleeper returns the sample of a thread's wait, with the user stack if that is to be read.
-func (r *Recorder) sleeper(w *wait, s *bpf.Sleeper, read bool) asleep {
+// The limits of what is read of each user stack, in bytes: as much as the programs copy, and less for many threads. The
+// walk counts the stacks that are larger.
+const maxAsleep, minAsleep = 0xf000, 4 << 10
+
+// sleeper returns the sample of a thread's wait, with up to size bytes of the user stack.
+func (r *Recorder) sleeper(w *wait, s *bpf.Sleeper, size int) asleep {
 	a := asleep{head: s.Head}
 	stack := callers{kernel: s.Kernel} // the kernel leaves the scheduler out
 	how := r.opts.userStacks()
-	a.head.Copy = s.Head.Copy && read && how == bpf.StacksByTables
-	if s.Head.Copy && read && how != bpf.NoUserStacks {
-		user := stacks.ReadAsleep(s.PID, &s.Regs)
+	a.head.Copy = s.Head.Copy && how == bpf.StacksByTables
+	if s.Head.Copy && how != bpf.NoUserStacks {
+		user := stacks.ReadAsleep(s.PID, &s.Regs, size)
 		stack.user = user.Callers()
 		if a.head.Copy {
 			a.data, a.head.Stack = user.Copy()

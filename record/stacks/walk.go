@@ -9,8 +9,6 @@ import (
 	"runtime"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/internal/dso"
@@ -229,8 +227,6 @@ const trampolineCall = 6
 
 // readMemory reads the memory of a process.
 func readMemory(pid int32, addr uint64, b []byte) bool {
-	to, from := unix.Iovec{Base: &b[0]}, unix.RemoteIovec{Base: uintptr(addr), Len: len(b)}
-	to.SetLen(len(b))
-	n, err := unix.ProcessVMReadv(int(pid), []unix.Iovec{to}, []unix.RemoteIovec{from}, 0)
-	return err == nil && n == len(b)
+	_, err := procMem(pid).ReadAt(b, int64(addr))
+	return err == nil
 }
