@@ -69,6 +69,12 @@ static inline_always void count(struct bucket_key *key, struct span *span, int f
 		__sync_fetch_and_add(&n->uncounted, 1);
 }
 
+/* elapsed returns the ns from start to now: 0 if the kernel's clock, read on two CPUs, ran backwards. */
+static inline_always __u64 elapsed(__u64 start, __u64 now)
+{
+	return now > start ? now - start : 0;
+}
+
 /* add_task returns a new element for a task of the recording, NULL for others. */
 static inline_always struct task_calls *add_task(__u64 task)
 {
@@ -142,7 +148,7 @@ int syscall_ends(__u64 *args)
 
 	if (!t || !t->last.span.start)
 		return 0;
-	t->last.span.duration = now - t->last.span.start;
+	t->last.span.duration = elapsed(t->last.span.start, now);
 	t->last.ret = args[1];
 	if (!t->enabled)
 		t->enabled = wanted(raw_id);
@@ -247,9 +253,12 @@ int pair_begins(void *record)
 	return 1;
 }
 
+#define ENOENT 2
+
 /*
  * take_pair moves a span out of the map. It fails if there is none, and if another span with
  * this key begins meanwhile: then the kernel may have reused the element while it was copied.
+ * A span that the kernel cannot delete, as when a lock takes too long, has been copied all the same.
  */
 static __attribute__((noinline)) int take_pair(struct pair *to, struct key *key)
 {
@@ -264,7 +273,7 @@ static __attribute__((noinline)) int take_pair(struct pair *to, struct key *key)
 		__sync_fetch_and_add(&n->again, 1);
 		return -1;
 	}
-	return bpf_map_delete_elem(&pairs, key);
+	return bpf_map_delete_elem(&pairs, key) == -ENOENT ? -1 : 0;
 }
 
 /* count_pair counts a span in the histogram of its thread, or of some of the key's fields. */
@@ -292,9 +301,9 @@ int pair_ends(void *record)
 
 	get_key(&key, record, end_keys);
 	p = bpf_map_lookup_elem(&ended_pair, &zero);
-	if (!p || take_pair(p, &key) || p->span.start > now)
+	if (!p || take_pair(p, &key))
 		return 1;
-	p->span.duration = now - p->span.start;
+	p->span.duration = elapsed(p->span.start, now);
 	size += begin_size + end_size;
 	if (p->span.duration >= min_duration && is_enabled()) {
 		begin(&p->span.common, raw_id);
@@ -613,7 +622,7 @@ static inline_always void end_call(struct pt_regs *ctx)
 	c = take_call(t, &key, function, frame);
 	if (!c)
 		return;
-	c->span.duration = now - c->span.start;
+	c->span.duration = elapsed(c->span.start, now);
 	c->retval = returned_value(ctx);
 	if (c->span.duration >= min_duration && is_enabled() && !is_paused(c->function)) {
 		begin(&c->span.common, c->function);

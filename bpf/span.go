@@ -112,7 +112,7 @@ func attachRaw(e *Sampler, name string, p *ebpf.Program) error {
 type SpanStats struct {
 	Open   uint64 // have not ended yet
 	Exited uint64 // their threads exited
-	Full   uint64 // began when there was no space for another
+	Full   uint64 // began when there was no space for another, or the kernel could not lock the map
 	Again  uint64 // began a second time
 	Left   uint64 // calls that returned to a caller's caller
 	Execs  uint64 // calls whose process executed another program
@@ -134,7 +134,7 @@ func (s SpanStats) String() string {
 		{s.Left, "%d left without a return (longjmp, exception or tail call)"},
 		{s.Deep, "%d nested too deep"},
 		{s.Again, "%d began again"},
-		{s.Full, "%d not stored, too many were open"},
+		{s.Full, "%d not stored, too many were open or a lock was busy"},
 	} {
 		if c.n > 0 {
 			l = append(l, fmt.Sprintf(c.text, c.n))

@@ -41,7 +41,7 @@ func straceCounts(t *testing.T, command ...string) map[string]int {
 
 // recordSpans records, and skips if programs missed events: kernels that preempt programs at system
 // calls do not run the same program again on that CPU, which gperf counts.
-func recordSpans(t *testing.T, args ...string) {
+func recordSpans(t *testing.T, args ...string) (stderr string) {
 	t.Helper()
 	r := recordIn(t, "", args...)
 	if r.code != 0 {
@@ -50,7 +50,11 @@ func recordSpans(t *testing.T, args ...string) {
 	if strings.Contains(r.stderr, "while another BPF program ran") {
 		t.Skip(r.stderr)
 	}
+	return r.stderr
 }
+
+// notStored is the number of spans that gperf says it could not store.
+func notStored(stderr string) int { return numberIn(stderr, `(\d+) not stored`) }
 
 // A span of a system call is one sample for each call that strace counts, exec included, whose
 // period is the duration; stock perf prints the same.
@@ -105,7 +109,7 @@ func TestRecordSpanDurations(t *testing.T) {
 func TestRecordSpanHistograms(t *testing.T) {
 	needEmitted(t)
 	path := filepath.Join(t.TempDir(), "perf.data")
-	recordSpans(t, append([]string{"-o", path, "-e", "span:syscalls/hist/", "-e",
+	stderr := recordSpans(t, append([]string{"-o", path, "-e", "span:syscalls/hist/", "-e",
 		"span:raw_syscalls:sys_enter..raw_syscalls:sys_exit/key=common_pid,id,hist=id/", "--"}, spanCommand...)...)
 	counts, pairs := map[string]int{}, 0
 	line := regexp.MustCompile(`(?m)^ *(\d+) +(\S+) +(\S+) count=(\d+) failed=\d+ total=(\d+) min=(\d+) max=(\d+) ` +
@@ -124,8 +128,9 @@ func TestRecordSpanHistograms(t *testing.T) {
 			pairs += n[4]
 		}
 	}
-	if counts["read"] < 500 || counts["write"] < 500 || counts["execve"] != 2 || pairs != counts["write"] {
-		t.Errorf("system calls: %v; %d pairs", counts, pairs)
+	missing := counts["write"] - pairs
+	if counts["read"] < 500 || counts["write"] < 500 || counts["execve"] != 2 || missing < 0 || missing > notStored(stderr) {
+		t.Errorf("system calls: %v; %d pairs\n%s", counts, pairs, stderr)
 	}
 	if r := runGperf(t, "script", "--tree", "-i", path); r.code != exitError ||
 		!strings.Contains(r.stderr, "only histograms of spans") {
@@ -153,7 +158,7 @@ func TestRecordSpanPairs(t *testing.T) {
 	needEmitted(t)
 	const pair = "span:raw_syscalls:sys_enter..raw_syscalls:sys_exit"
 	path := filepath.Join(t.TempDir(), "perf.data")
-	recordSpans(t, append([]string{"-g", "-o", path, "-e", pair + "/name=thread/", "-e",
+	stderr := recordSpans(t, append([]string{"-g", "-o", path, "-e", pair + "/name=thread/", "-e",
 		pair + "/key=common_pid,id,name=fields/", "-e", "span:syscalls", "--"}, spanCommand...)...)
 	writes := map[string]int{}
 	line := regexp.MustCompile(`(?m)^ *(\d+) +(\S+): +(?:write\(.*duration=|duration=)` +
@@ -164,8 +169,12 @@ func TestRecordSpanPairs(t *testing.T) {
 			t.Errorf("period %s of %s", m[1], m[0])
 		}
 	}
-	if n := writes["span:syscalls"]; n < 500 || writes["thread"] != n || writes["fields"] != n {
-		t.Errorf("writes: %v", writes)
+	missing := 0
+	for _, n := range writes {
+		missing += writes["span:syscalls"] - n
+	}
+	if n := writes["span:syscalls"]; n < 500 || len(writes) != 3 || missing < 0 || missing > notStored(stderr) {
+		t.Errorf("writes: %v\n%s", writes, stderr)
 	}
 	t.Run("perf", func(t *testing.T) {
 		if n := strings.Count(perfScript(t, path), " fields: duration="); n < 500 {
