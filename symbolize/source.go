@@ -39,6 +39,7 @@ type dsoLines struct {
 	delta   uint64            // of the kernel: vaddr - recorded ip
 	symbols map[string]uint64 // of a module: vaddrs by name
 	index   *srcline.Index
+	owner   *uint32 // of the recorded file, if it has the lines: see SourceOwner
 	err     error
 }
 
@@ -64,6 +65,12 @@ func (s *sourceLines) UserSource(path string, id dso.BuildID, off uint64) ([]src
 		sym, _, why := s.user.dso(path, id).symbol(off)
 		return sym, why
 	})
+}
+
+// SourceOwner returns the owner of the program or library that was recorded at path, if its source lines are read from
+// this very file, or nil: files in caches and archives belong to whoever keeps them, not to those who made them.
+func (s *sourceLines) SourceOwner(path string, id dso.BuildID) *uint32 {
+	return s.userDSO(path, id).owner
 }
 
 // named demangles the names of frames. If DWARF has no name for the last frame, its name is that of the symbol.
@@ -146,21 +153,33 @@ func (s *sourceLines) loadUser(d *dsoLines, path string, id dso.BuildID) error {
 	}
 	defer d.runtime.Close()
 	id = s.opts.Locator.OwnID(path, id)
+	var first sync.Once
+	var owner *uint32
+	opened := func(im *dso.Image) {
+		first.Do(func() {
+			if uid, ok := s.opts.Locator.Owner(im, path); ok {
+				owner = &uid
+			}
+		})
+	}
 	d.index, err = srcline.Open(s.lineCache(), id, func() (srcline.Files, error) {
 		debug, supp, err := s.opts.Locator.Debug(path, id)
 		if debug == nil {
 			im, findErr := s.opts.Locator.Find(path, id)
 			if findErr == nil && srcline.In(im) { // a Go program: its own table has lines
+				opened(im)
 				return srcline.Files{Debug: im}, nil
 			}
 			im.Close()
 			return srcline.Files{}, err
 		}
+		opened(debug)
 		dwo := func(compDir, name string) iter.Seq[*dso.Image] {
 			return s.opts.Locator.DWO(path, debug, compDir, name)
 		}
 		return srcline.Files{Debug: debug, Supp: supp, DWO: dwo}, nil
 	})
+	d.owner = owner
 	return err
 }
 

@@ -187,3 +187,58 @@ func blank(t *testing.T, path, section string) {
 		t.Fatal(err)
 	}
 }
+
+// The owner of a program vouches for its source files only if the lines are read from the program at its own path.
+func TestHostileSourceOwner(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	program := compile(t, inlinedProgram, "-O2", "-g", "-Wl,--build-id=sha1")
+	id, err := dso.BuildIDOf(program)
+	if err != nil {
+		t.Skip("the linker makes no build IDs: ", err)
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := func(path string) string {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	own := place(dir + "/program")
+	kept := place(dir + "/cache/.build-id/" + id.String()[:2] + "/" + id.String()[2:] + "/elf")
+	link := dir + "/link"
+	if err := os.Symlink(own, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path, cache string
+		known       bool
+	}{
+		{own, dir + "/none", true},
+		{link, dir + "/none", false},
+		{own, dir + "/cache", false}, // the cache's copy comes first
+		{kept, dir + "/cache", false},
+		{place(dir + "/.hidden/program"), dir + "/none", false},
+	} {
+		for range 2 { // the second time from the cache of lines
+			s := New(Options{Locator: &dso.Locator{Tree: dso.Tree{BuildIDDir: c.cache}}})
+			owner := s.SourceOwner(c.path, id)
+			if (owner != nil) != c.known || owner != nil && int(*owner) != os.Geteuid() {
+				t.Errorf("%s, cache %s: owner %v", c.path, c.cache, owner)
+			}
+			s.UserSource(c.path, id, 0x1100)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -36,12 +36,17 @@ func ReadFile(path string, max int64) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
+	return ReadAll(file, max)
+}
+
+// ReadAll returns the contents of an open file of at most max bytes. The error may wrap ErrTooLarge.
+func ReadAll(file *os.File, max int64) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(file, max+1))
 	if err == nil && int64(len(b)) > max {
 		err = ErrTooLarge
 	}
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		return nil, &fs.PathError{Op: "read", Path: file.Name(), Err: err}
 	}
 	return b, nil
 }

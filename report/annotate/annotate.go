@@ -63,7 +63,7 @@ var ErrNoSamples = errors.New("no samples")
 // Text writes a block for each selected function of each event, the most sampled
 // first. The session keeps exited threads (session.Options.KeepExited). skipped counts
 // the skipped parts of the file; missing has the reasons of missing functions, each
-// once. If all are missing, the first reason is err. Other errors are ErrNoSamples,
+// once, and the first *HiddenError. If all are missing, the first reason is err. Other errors are ErrNoSamples,
 // *UnknownError, *NoSamplesError and *OffsetError.
 func Text(w io.Writer, s *session.Session, opts Options) (skipped format.Skipped, missing []error, err error) {
 	c := newCounter(s, &opts)
@@ -76,7 +76,7 @@ func Text(w io.Writer, s *session.Session, opts Options) (skipped format.Skipped
 		return skipped, nil, err
 	}
 	out := bufio.NewWriter(w)
-	a := &annotator{sym: s.Symbols, opts: &opts, files: map[string][]string{}}
+	a := &annotator{sym: s.Symbols, opts: &opts, files: map[sourceKey][]string{}}
 	shown := 0
 	for _, fn := range list {
 		text, err := a.block(fn)
@@ -91,6 +91,9 @@ func Text(w io.Writer, s *session.Session, opts Options) (skipped format.Skipped
 	}
 	if shown == 0 {
 		return skipped, missing[1:], missing[0]
+	}
+	if a.hidden != nil {
+		missing = append(missing, a.hidden)
 	}
 	return skipped, missing, out.Flush()
 }

@@ -17,9 +17,10 @@ import (
 
 // annotator writes functions.
 type annotator struct {
-	sym   *symbolize.Symbolizer
-	opts  *Options
-	files map[string][]string // lines of source files, nil for missing files
+	sym    *symbolize.Symbolizer
+	opts   *Options
+	files  map[sourceKey][]string // lines of source files, nil for files that are missing or not shown
+	hidden *HiddenError           // the first file that is not shown
 }
 
 // block is a function that is written.

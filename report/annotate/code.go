@@ -39,7 +39,7 @@ func Code(sym *symbolize.Symbolizer, frame *session.Frame, at map[Spot]Stat, opt
 		fn.total.add(stat)
 		fn.at[spot{s.Off, s.Return}] = &stat
 	}
-	a := &annotator{sym: sym, opts: &opts, files: map[string][]string{}}
+	a := &annotator{sym: sym, opts: &opts, files: map[sourceKey][]string{}}
 	b, err := a.prepare(fn)
 	if err != nil {
 		return nil, err
@@ -70,9 +70,13 @@ func (b *block) appendSource(list []Line, call srcline.InlineFrame) []Line {
 		return list
 	}
 	text := fmt.Sprintf("%s:%d", call.Path(b.opts.FullPaths), call.Line)
+	seen := b.hidden
 	if lines := b.linesOf(call.File); call.Line <= len(lines) {
 		code := strings.ReplaceAll(lines[call.Line-1], "\t", "    ")
 		text = fmt.Sprintf("%-5d %s", call.Line, strings.TrimRight(code, " "))
+	}
+	if b.hidden != seen {
+		text = fmt.Sprintf("%s (%v; --prefix / shows it)", text, b.hidden)
 	}
 	return append(list, Line{Source: true, Text: text})
 }

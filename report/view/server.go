@@ -32,6 +32,8 @@ type Server struct {
 	Open func() (*session.Session, error)
 	// Sources maps source paths to files.
 	Sources annotate.Sources
+	// NoSource means that the text of source files is not shown.
+	NoSource bool
 
 	mu      sync.Mutex
 	about   About
@@ -191,8 +193,16 @@ func (s *Server) source(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such file in the recording", http.StatusNotFound)
 		return
 	}
-	lines := s.Sources.Lines(list[i])
-	if lines == nil {
+	if s.NoSource {
+		http.Error(w, list[i]+" is shown on other machines with gperf view --source only", http.StatusForbidden)
+		return
+	}
+	lines, err := s.Sources.Lines(list[i], nil)
+	if hidden := (*annotate.HiddenError)(nil); errors.As(err, &hidden) {
+		http.Error(w, hidden.Error()+". "+hidden.Hint(), http.StatusForbidden)
+		return
+	}
+	if err != nil {
 		http.Error(w, list[i]+" is not on this machine", http.StatusNotFound)
 		return
 	}
@@ -246,7 +256,8 @@ func (s *Server) codeOf(f *samples.Function) ([]byte, error) {
 	}
 	var text bytes.Buffer
 	// The first reading reported damage.
-	_, missing, err := annotate.Text(&text, again, annotate.Options{Place: place, Sources: s.Sources})
+	_, missing, err := annotate.Text(&text, again, annotate.Options{Place: place, Sources: s.Sources,
+		NoSource: s.NoSource})
 	if err = errors.Join(append(missing, err)...); text.Len() == 0 && err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"gperf/report/annotate"
 	"gperf/report/samples"
 )
 
@@ -20,7 +22,7 @@ const token = "SECRET"
 // serve returns a server of a table, and its address.
 func serve(t *testing.T, table *samples.Table) (*Server, string) {
 	t.Helper()
-	s := &Server{Token: token, Hosts: []string{"127.0.0.1", "localhost"}}
+	s := &Server{Token: token, Hosts: []string{"127.0.0.1", "localhost"}, Sources: annotate.Sources{All: true}}
 	if err := s.Show(table, About{Title: hostile, Version: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +80,21 @@ func TestServerRefuses(t *testing.T) {
 	answer, err := http.Post(url+"data", "text/plain", strings.NewReader(""))
 	if err != nil || answer.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %v, %v", answer, err)
+	}
+}
+
+// Source text is not for other machines, and root's page has no file that others may not read, unless that is asked for.
+func TestHostileServerSource(t *testing.T) {
+	s, url := serve(t, craft(t, false)) // whose source is in a directory of this user
+	for _, c := range []struct {
+		noSource, all, ok bool
+	}{{false, true, true}, {true, true, false}, {false, false, os.Geteuid() != 0}} {
+		s.NoSource, s.Sources.All = c.noSource, c.all
+		answer, body := get(t, url+"source?file=1", "")
+		if (answer.StatusCode == 200) != c.ok || strings.Contains(body, "push_back") != c.ok ||
+			!c.ok && (answer.StatusCode != 403 || !strings.Contains(body, "--source")) {
+			t.Errorf("%+v: %d, %s", c, answer.StatusCode, body)
+		}
 	}
 }
 

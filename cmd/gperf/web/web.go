@@ -80,6 +80,7 @@ func AddFlags(c *cobra.Command, opener Opener, maxStack int, interrupts Interrup
 		s.BoolVar(&v.loader.NoInline, "no-inline", false, "do not show inline frames")
 		s.StringVar(&v.server.Sources.Prefix, "prefix", "", "add this `prefix` to absolute paths of source files")
 		s.IntVar(&v.server.Sources.Strip, "prefix-strip", 0, "with --prefix: strip `n` directories of paths")
+		s.BoolVar(&v.server.Sources.All, "source", false, "show source text to other machines, as root of all files")
 	})
 }
 
@@ -263,8 +264,13 @@ func (v *command) serve(t *samples.Table, about view.About, more func(context.Co
 		return err
 	}
 	if site.Hosts == nil {
-		fmt.Fprintf(v.stderr, "gperf view: other machines can connect to %s: all users of this address see the "+
-			"recording\n", site.Addr())
+		v.server.NoSource = !v.server.Sources.All
+		what := "recording, without source text (--source)"
+		if v.server.Sources.All {
+			what = "recording and the text of its source files"
+		}
+		fmt.Fprintf(v.stderr, "gperf view: other machines can connect to %s: all users of this address see the %s\n",
+			site.Addr(), what)
 	}
 	fmt.Fprintln(v.stdout, site.URL())
 	if !v.noBrowser {

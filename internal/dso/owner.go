@@ -1,0 +1,22 @@
+package dso
+
+import (
+	"os"
+	"strings"
+
+	"gperf/internal/untrusted"
+)
+
+// Owner returns the owner of the file recorded at path if the open image is this file, at this path of this machine. ok
+// is false for copies in archives, in other trees and in caches: in directories with a name that begins with a dot and
+// in perf's build-ID cache.
+func (l *Locator) Owner(im *Image, path string) (uid uint32, ok bool) {
+	f, isFile := im.r.(*os.File)
+	if !isFile || l.Packed() || l.Root != "" || im.Path != path || strings.Contains(path, "/.") {
+		return 0, false
+	}
+	if dir := l.CacheDir(); dir != "" && strings.HasPrefix(path, dir+"/") {
+		return 0, false
+	}
+	return untrusted.Owner(f, path)
+}
