@@ -129,7 +129,8 @@ func TestRecordSpanHistograms(t *testing.T) {
 		}
 	}
 	missing := counts["write"] - pairs
-	if counts["read"] < 500 || counts["write"] < 500 || counts["execve"] != 2 || missing < 0 || missing > notStored(stderr) {
+	if counts["read"] < 500 || counts["write"] < 500 || counts["execve"] != 2 || missing < 0 ||
+		missing > notStored(stderr) {
 		t.Errorf("system calls: %v; %d pairs\n%s", counts, pairs, stderr)
 	}
 	if r := runGperf(t, "script", "--tree", "-i", path); r.code != exitError ||

@@ -83,7 +83,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// Source text is not for other machines, and root's page has no file that others may not read, unless that is asked for.
+// Source text is not for other machines, and root's page has no file that others may not read, unless that is wanted.
 func TestHostileServerSource(t *testing.T) {
 	s, url := serve(t, craft(t, false)) // whose source is in a directory of this user
 	for _, c := range []struct {

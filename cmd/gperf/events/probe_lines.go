@@ -1,13 +1,12 @@
 package events
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
-	"path/filepath"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/internal/untrusted"
 	"gperf/record/probe"
+	"gperf/report/annotate"
 )
 
 // ProbeIdle lists the flags of perf probe that have no effect or are refused.
@@ -47,11 +46,14 @@ func (f *probeFlags) showLines() error {
 	if err != nil {
 		return err
 	}
-	source, err := untrusted.Open(filepath.Join(f.where.Source, l.Path))
+	sources := annotate.Sources{Prefix: f.where.Source}
+	lines, err := sources.Lines(l.Path, l.Owner)
+	if hidden := (*annotate.HiddenError)(nil); errors.As(err, &hidden) {
+		return &hiddenLines{hidden}
+	}
 	if err != nil {
 		return err
 	}
-	defer source.Close()
 	fmt.Fprintln(f.stdout, l.Title())
 	end := l.End
 	if end == 0 {
@@ -61,15 +63,22 @@ func (f *probeFlags) showLines() error {
 	for _, n := range l.Code {
 		code[n] = true
 	}
-	lines := bufio.NewScanner(source)
-	for n := 1; n <= end && lines.Scan(); n++ {
+	for n := 1; n <= min(end, len(lines)); n++ {
 		switch {
 		case n < l.Start:
 		case code[n]:
-			fmt.Fprintf(f.stdout, "%7d  %s\n", n-l.Base, lines.Text())
+			fmt.Fprintf(f.stdout, "%7d  %s\n", n-l.Base, lines[n-1])
 		default:
-			fmt.Fprintf(f.stdout, "%7s  %s\n", "", lines.Text())
+			fmt.Fprintf(f.stdout, "%7s  %s\n", "", lines[n-1])
 		}
 	}
-	return lines.Err()
+	return nil
+}
+
+// hiddenLines is annotate's error with the flag of gperf probe.
+type hiddenLines struct{ *annotate.HiddenError }
+
+// Hint returns what the user can do.
+func (e *hiddenLines) Hint() string {
+	return "Is it the program's source? Then add --source /. Or run gperf as an ordinary user.\n"
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gperf/internal/untrusted"
 	"gperf/record/probe/args"
 )
 
@@ -17,10 +18,11 @@ import (
 type Listing struct {
 	Function string // "" for lines of a file
 	Path     string
-	Base     int   // the function's first line, which relative lines count from; 0 for a file
-	Start    int   // first line, in the file
-	End      int   // last line, 0: the line after the last one with code
-	Code     []int // lines with code, in order
+	Base     int     // the function's first line, which relative lines count from; 0 for a file
+	Start    int     // first line, in the file
+	End      int     // last line, 0: the line after the last one with code
+	Code     []int   // lines with code, in order
+	Owner    *uint32 // of the program, if its own file has the lines and no link leads to it
 }
 
 // listed is FUNC[@SRC][:RLN[+NUM|-RLN2]] or SRC[:ALN[+NUM|-ALN2]].
@@ -60,7 +62,25 @@ func (l *Locator) List(def, name string) (*Listing, error) {
 	if list.find(info.Data); len(list.Code) == 0 {
 		return nil, bad("these lines have no code")
 	}
+	list.Owner = file.owner()
 	return list, nil
+}
+
+// owner returns the owner of a file that has its own debug information.
+func (f *File) owner() *uint32 {
+	path, err := filepath.Abs(f.path)
+	if err != nil || !f.HasDWARF() {
+		return nil
+	}
+	file, err := untrusted.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	if uid, ok := untrusted.Owner(file, path); ok {
+		return &uid
+	}
+	return nil
 }
 
 // find finds the lines with code.
