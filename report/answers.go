@@ -94,6 +94,9 @@ type layouts struct {
 func newLayouts(f *format.File, opts *Options) (*layouts, error) {
 	p := keyParser{file: f, raw: opts.RawTrace, mode: opts.Mode, live: opts.live}
 	base := p.defaultSort()
+	if opts.history {
+		base = branchHistorySort
+	}
 	words := make([]string, max(1, len(f.Attrs)))
 	for i := range f.Attrs {
 		if opts.choosesKeys() {

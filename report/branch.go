@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gperf/internal/session"
+	"gperf/report/hops"
 )
 
 // Flags of a branch (struct perf_branch_entry of
@@ -15,10 +16,9 @@ const (
 	branchPredicted
 	branchInTransaction
 	branchAbort
-	branchCyclesShift = 4
 )
 
-func branchCycles(x *extra) uint64 { return x.flags >> branchCyclesShift & 0xffff }
+func branchCycles(x *extra) uint64 { return hops.Cycles(x.flags) }
 
 // branchKeys look at a branch.
 var branchKeys = []*SortKey{

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"gperf/report/hops"
 )
 
 // call is the part of a callchain that belongs to an entry: the frames from one on.
@@ -21,7 +23,8 @@ func (c call) rest(n int) []*place { return c.stack.chain[c.from+n:] }
 type branch struct {
 	frames   []*place
 	parent   *branch
-	children []*branch // in a graph only those to show, the biggest first
+	children []*branch  // in a graph only those to show, the biggest first
+	hops     []hops.Sum // of frames, if they have branches
 	calls
 }
 
@@ -144,6 +147,9 @@ func (w *grower) branch(parent *branch, list []call, n int) *branch {
 	for {
 		first := list[0].rest(n)
 		b.frames = append(b.frames, first[0])
+		if w.Branches {
+			b.hops = append(b.hops, sumAt(list, n))
+		}
 		n++
 		if len(first) == 1 {
 			break

@@ -10,6 +10,7 @@ import (
 	"gperf/format"
 	"gperf/internal/session"
 	"gperf/report/by"
+	"gperf/report/hops"
 )
 
 // counter counts samples with equal keys as one stack.
@@ -21,6 +22,8 @@ type counter struct {
 	comms   ids
 	raws    ids
 	extras  ids
+	known   ids      // callchains with branches
+	history *history // of the current sample
 	file    *format.File
 	events  []int  // of the report, by those of the file; nil: the same
 	chains  []bool // by event of the file: samples have callchains
@@ -51,6 +54,7 @@ type stackKey struct {
 	extra     int32
 	leaf      *session.Frame
 	chain     session.ChainKey
+	history   int32 // with branches in callchains, in place of chain
 }
 
 // stack is a set of samples with equal keys.
@@ -67,6 +71,8 @@ type stack struct {
 	raw      []byte        // of the first sample
 	chain    []*place      // of frames, in the call graph's order
 	extra    *extra
+	hops     []*hops.Hop // of frames, and then of chain; nil: callchains without branches
+	hopsID   string      // equal for equal hops
 	Stat
 }
 
@@ -103,6 +109,7 @@ func newCounter(f *format.File, events []int, l *layouts, opts *Options, t *trac
 		comms:    ids{},
 		raws:     ids{},
 		extras:   ids{},
+		known:    ids{},
 		branched: make([]uint64, len(l.byEvent)),
 		byKey:    map[stackKey]*stack{},
 		unnamed:  map[*session.Thread]int32{},
@@ -112,7 +119,7 @@ func newCounter(f *format.File, events []int, l *layouts, opts *Options, t *trac
 		c.sockets = topology.CPUs
 	}
 	for i := range f.Attrs {
-		chains := f.Attrs[i].SampleType&format.SampleCallchain != 0 && opts.Mode != ModeBranches
+		chains := opts.hasChains(&f.Attrs[i])
 		c.chains = append(c.chains, chains && (opts.wantsChains() || l.byEvent[c.event(i)].uses&usesParent != 0))
 	}
 	return c
@@ -150,6 +157,10 @@ func (c *counter) countSample(s *session.Sample) {
 	}
 	if c.layout.uses&usesExtra != 0 {
 		c.extra = c.newExtra(s)
+	}
+	c.history = nil
+	if a := &c.file.Attrs[s.Event]; c.chains[s.Event] && c.opts.Graph.hasHistory(a) {
+		c.history = c.newHistory(s)
 	}
 	switch c.opts.Mode {
 	case ModeBranches:
@@ -197,7 +208,10 @@ func (c *counter) key(s *session.Sample, leaf *session.Frame) stackKey {
 		c.buf = c.layout.appendIdentity(c.buf[:0], &c.extra, frameID)
 		k.extra = c.extras.number(c.buf)
 	}
-	if c.chains[s.Event] {
+	switch {
+	case c.history != nil:
+		k.history = c.known.number(c.history.id)
+	case c.chains[s.Event]:
 		k.chain = s.Chain.Key()
 	}
 	return k
@@ -234,7 +248,10 @@ func (c *counter) newStack(k stackKey, s *session.Sample) *stack {
 		x := c.extra
 		st.extra = &x
 	}
-	if c.chains[s.Event] {
+	switch {
+	case c.history != nil:
+		st.frames, st.hops, st.hopsID = session.Chain{User: c.history.frames}, c.history.hops, string(c.history.id)
+	case c.chains[s.Event]:
 		st.frames = s.Chain
 	}
 	if c.layout.uses&usesRaw != 0 {
@@ -251,7 +268,7 @@ func (c *counter) shownFrames() iter.Seq[*session.Frame] {
 			if st.filtered {
 				continue
 			}
-			for f := range framesOf(&st.frames, &c.opts.Graph, c.opts.MaxStack) {
+			for _, f := range framesOf(st, c.opts) {
 				if f.Sym() != nil && !yield(f) {
 					return
 				}

@@ -1,11 +1,13 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"gperf/internal/look"
+	"gperf/report/hops"
 )
 
 // CallGraph selects how callchains are drawn. The zero value draws none.
@@ -15,6 +17,10 @@ type CallGraph struct {
 	Value   Value
 	Percent float64 // omit branches with a lower percentage
 	Limit   int     // maximum of branches at a fork; 0: no limit
+	// ByAddress merges frames with equal addresses, not of equal functions, and shows their lines.
+	ByAddress bool
+	// Branches adds the branches of samples to their callchains.
+	Branches bool
 }
 
 // DefaultCallGraph is perf's default.
@@ -76,8 +82,8 @@ func (g *CallGraph) Set(arg string) error {
 			g.Limit, err = strconv.Atoi(word)
 		}
 		if err != nil || g.Percent < 0 || g.Limit < 0 {
-			return fmt.Errorf("%q is not graph, flat, fractal, folded, none, caller, callee, function, percent, "+
-				"period, count or a number", word)
+			return fmt.Errorf("%q is not graph, flat, fractal, folded, none, caller, callee, function, address, "+
+				"branch, percent, period, count or a number", word)
 		}
 		numbers++
 	}
@@ -95,7 +101,9 @@ var graphWords = []struct {
 	{"folded", func(g *CallGraph) { g.Mode = GraphFolded }},
 	{"caller", func(g *CallGraph) { g.Order = Caller }},
 	{"callee", func(g *CallGraph) { g.Order = Callee }},
-	{"function", func(*CallGraph) {}},
+	{"function", func(g *CallGraph) { g.ByAddress = false }},
+	{"address", func(g *CallGraph) { g.ByAddress = true }},
+	{"branch", func(g *CallGraph) { g.Branches = true }},
 	{"percent", func(g *CallGraph) { g.Value = ValuePercent }},
 	{"period", func(g *CallGraph) { g.Value = ValuePeriod }},
 	{"count", func(g *CallGraph) { g.Value = ValueCount }},
@@ -108,8 +116,8 @@ func (g *CallGraph) setWord(word string) (known bool, err error) {
 			return true, nil
 		}
 	}
-	if word == "address" || word == "srcline" || word == "branch" {
-		return false, fmt.Errorf("frames cannot be merged by %s yet, only by function", word)
+	if word == "srcline" {
+		return false, errors.New("frames cannot be merged by srcline yet, only by function and address")
 	}
 	return false, nil
 }
@@ -119,6 +127,9 @@ type drawing struct {
 	g       *CallGraph
 	total   uint64 // period
 	minHits uint64 // minimum of a branch, unless it is relative to the parent
+	places  *places
+	inline  bool   // callchains have inlined calls
+	counts  bool   // show the figures of branches
 	byName  bool   // omit the first frame of a single graph: the entry shows it
 	sep     string // between folded frames
 	look    look.Look
@@ -147,7 +158,7 @@ func (d *drawing) append(b []byte, e *Entry, whole uint64) []byte {
 	if len(root.children) == 1 && root.children[0].sum() == whole {
 		root = root.children[0]
 		var drawn bool
-		if b, drawn = d.appendLine(b, root.frames); drawn {
+		if b, drawn = d.appendLine(b, root); drawn {
 			margin += "   "
 		}
 	}
@@ -159,21 +170,22 @@ func (d *drawing) append(b []byte, e *Entry, whole uint64) []byte {
 }
 
 // appendLine appends the frames of the only root of a graph.
-func (d *drawing) appendLine(b []byte, frames []*place) (_ []byte, drawn bool) {
+func (d *drawing) appendLine(b []byte, root *branch) (_ []byte, drawn bool) {
+	frames, skipped := root.frames, 0
 	if d.byName {
-		frames = frames[1:]
+		frames, skipped = frames[1:], 1
 	}
 	if d.g.Limit > 0 {
 		frames = frames[:min(len(frames), d.g.Limit)]
 	}
-	for i, pl := range frames {
+	for i := range frames {
 		b = append(b, graphMargin...)
 		if i == 0 {
 			b = append(append(append(b, "|\n"...), graphMargin...), "---"...)
 		} else {
 			b = append(b, "   "...)
 		}
-		b = append(d.appendCropped(b, pl), '\n')
+		b = append(d.appendCropped(b, root, skipped+i), '\n')
 	}
 	return b, len(frames) > 0
 }
@@ -216,14 +228,14 @@ func (d *drawing) appendForks(b []byte, forks []*branch, total uint64, margin st
 			below = p.without(depth - 1)
 		}
 		b = append(p.append(append(b, margin...), depth, graphGap), '\n')
-		for j, pl := range f.frames {
+		for j := range f.frames {
 			b = append(b, margin...)
 			if j == 0 {
 				b = d.appendFork(b, depth, below, &f.calls, total)
 			} else {
 				b = below.append(b, depth, graphGap)
 			}
-			b = append(d.appendCropped(b, pl), '\n')
+			b = append(d.appendCropped(b, f, j), '\n')
 		}
 		whole := total
 		if d.g.Mode == GraphFractal {
@@ -237,7 +249,11 @@ func (d *drawing) appendForks(b []byte, forks []*branch, total uint64, margin st
 	if d.g.Mode == GraphFractal && remaining != 0 && remaining != total &&
 		(d.g.Value != ValueCount || int64(rest) > 0) {
 		b = d.appendFork(append(b, margin...), depth, p.without(depth-1), &calls{hits: remaining, samples: rest}, total)
-		b = append(b, "[...]\n"...)
+		b = append(b, "[...]"...)
+		if d.counts { // as perf does: it is no branch
+			b = append(b, hops.NoBranches...)
+		}
+		b = append(b, '\n')
 	}
 	return b
 }
@@ -273,7 +289,8 @@ func (d *drawing) appendFlat(b []byte, list []*branch) []byte {
 		b = append(d.appendValue(b, &br.calls, d.total), '\n')
 		for _, pl := range br.path() {
 			b = append(b, "                "...)
-			b = append(d.appendCropped(b, pl), '\n')
+			start := len(b)
+			b = append(d.look.Crop(d.appendFrame(b, pl), start), '\n')
 		}
 		b = append(b, '\n')
 		if i+1 == d.g.Limit {
@@ -290,7 +307,7 @@ func (d *drawing) appendFolded(b []byte, list []*branch) []byte {
 			if j > 0 {
 				b = append(b, d.sep...)
 			}
-			b = appendFrame(b, pl)
+			b = d.appendFrame(b, pl)
 		}
 		b = append(b, '\n')
 		if i+1 == d.g.Limit {
@@ -308,18 +325,26 @@ func (b *branch) path() []*place {
 	return append(b.parent.path(), b.frames...)
 }
 
-// appendCropped appends a frame at the end of a line, cropped to the window.
-func (d *drawing) appendCropped(b []byte, pl *place) []byte {
+// appendCropped appends frame i of a branch at the end of a line, cropped to the window.
+func (d *drawing) appendCropped(b []byte, br *branch, i int) []byte {
 	start := len(b)
-	return d.look.Crop(appendFrame(b, pl), start)
+	b = d.appendFrame(b, br.frames[i])
+	if d.counts {
+		b = br.hops[i].Append(b)
+	}
+	return d.look.Crop(b, start)
 }
 
-// appendFrame appends the function of a frame, or its address.
-func appendFrame(b []byte, pl *place) []byte {
+// appendFrame appends the function of a frame, with its line if the graph shows addresses, or its address.
+func (d *drawing) appendFrame(b []byte, pl *place) []byte {
 	f := pl.frame
 	switch {
 	case f.Sym() != nil:
-		return pl.appendMark(append(b, f.Sym().Name...))
+		b = append(b, f.Sym().Name...)
+		if d.g.ByAddress {
+			b = append(append(b, ' '), d.places.lineInChain(pl, callAt(pl, d.inline))...)
+		}
+		return pl.appendMark(b)
 	case f.IP != 0:
 		b = append(b, "0x"...)
 	}

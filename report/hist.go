@@ -6,6 +6,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
+	"gperf/report/hops"
 	"gperf/symbolize"
 )
 
@@ -49,10 +50,11 @@ type Entry struct {
 	raw    []byte // tracepoint data of the first sample
 	// srcline and srcfile are the source position, "" if no key uses them.
 	srcline, srcfile string
-	text             string // of raw, once it was made
-	depth            int    // of the longest callchain
-	last             int    // number of the stack that was added last
-	calls            []call // none if every branch is too small to be shown
+	text             string   // of raw, once it was made
+	depth            int      // of the longest callchain
+	last             int      // number of the stack that was added last
+	calls            []call   // none if every branch is too small to be shown
+	hops             hops.Sum // of the callchains
 }
 
 // Stat is a sum of samples.
@@ -106,7 +108,8 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 		byEvent[st.event] = append(byEvent[st.event], st)
 	}
 	all := make([]*Hist, len(f.Attrs))
-	p := places{rank: rank, mapSize: mapSize, paths: opts.Verbose, fullPath: opts.FullPath}
+	p := places{rank: rank, mapSize: mapSize, paths: opts.Verbose, fullPath: opts.FullPath,
+		byAddress: opts.Graph.ByAddress}
 	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}, parents: newParents(opts.Parent)}
 	for i, stacks := range byEvent {
 		h := &Hist{
@@ -118,8 +121,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 			byKey:  map[entryKey]*Entry{},
 			places: &p,
 		}
-		h.chains = opts.Graph.Mode != GraphNone && opts.Mode != ModeBranches &&
-			f.Attrs[i].SampleType&format.SampleCallchain != 0
+		h.chains = opts.Graph.Mode != GraphNone && opts.hasChains(&f.Attrs[i])
 		(&histBuilder{Hist: h, identities: same}).fill(stacks)
 		all[i] = h
 	}
@@ -197,7 +199,8 @@ type histBuilder struct {
 	*identities
 	buf []byte
 
-	number int // of the stack
+	number int        // of the stack
+	tails  []hops.Sum // of the stack's callchain from each frame on
 	stack  *stack
 	key    entryKey // without the place
 	parent *symbolize.Symbol
@@ -224,9 +227,13 @@ func (b *histBuilder) fill(stacks []*stack) {
 			continue
 		}
 		b.leaf().Self.add(&st.Stat)
+		b.sumHops(st)
 		b.each(func(e *Entry, from int) {
 			e.Children.add(&st.Stat)
 			e.depth = max(e.depth, len(st.chain)-from)
+			if st.hops != nil {
+				e.hops.AddTotals(&b.tails[from])
+			}
 		})
 	}
 	if b.chains {
@@ -281,7 +288,7 @@ func (b *histBuilder) filterSymbols() {
 func (b *histBuilder) begin(number int, st *stack) {
 	b.number, b.stack = number, st
 	if st.chain == nil {
-		st.chain = b.places.chain(&st.frames, &b.opts.Graph, b.opts.MaxStack, b.opts.Inline, b.opts.Resolved)
+		st.chain, st.hops = b.places.chain(st, b.opts)
 		b.ignoreCallees(st)
 	}
 	uses := b.layout.uses
@@ -328,6 +335,9 @@ func (b *histBuilder) ignoreCallees(st *stack) {
 	for i, pl := range slices.Backward(st.chain) {
 		if sym := pl.frame.Sym(); sym != nil && pl.call == nil && b.opts.IgnoreCallees.MatchString(sym.Name) {
 			st.chain, st.leaf = st.chain[i:], pl.frame
+			if st.hops != nil {
+				st.hops = st.hops[i:]
+			}
 			return
 		}
 	}
@@ -362,7 +372,7 @@ func (b *histBuilder) leaf() *Entry {
 	if ip != pl.frame.IP && pl.frame.Sym() == nil {
 		id = b.places.id(pl, ip)
 	}
-	return b.entry(pl, id, ip, b.stack.level, false)
+	return b.entry(pl, id, ip, b.stack.level, atSample)
 }
 
 // each visits the stack's entries, each once although functions recur: that of
@@ -382,7 +392,7 @@ func (b *histBuilder) each(visit func(e *Entry, from int)) {
 		if pl.frame.Map != nil {
 			level = '.'
 		}
-		e := b.entry(pl, pl.id, pl.frame.IP, level, true)
+		e := b.entry(pl, pl.id, pl.frame.IP, level, b.stack.position(i))
 		if e.last != b.number {
 			e.last = b.number
 			visit(e, i)
@@ -390,14 +400,16 @@ func (b *histBuilder) each(visit func(e *Entry, from int)) {
 	}
 }
 
-// entry finds or makes the entry of the stack at a place. inChain says that the
-// place is a frame of the callchain.
-func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, inChain bool) *Entry {
+// entry finds or makes the entry of the stack at a place.
+func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, at position) *Entry {
 	k := b.key
 	var srcline, srcfile string
 	if b.layout.uses&(usesSrcline|usesSrcfile) != 0 {
-		c := b.callAt(pl, inChain)
-		srcline, srcfile = b.places.srcline(pl, c), b.places.srcfile(c)
+		c := callAt(pl, at.inlines(b.opts))
+		if srcline = b.places.srcline(pl, c); at != atSample {
+			srcline = b.places.lineInChain(pl, c)
+		}
+		srcfile = b.places.srcfile(c)
 		if b.layout.uses&usesSrcline != 0 {
 			k.srcline = b.names.numberOf(srcline)
 		}

@@ -37,6 +37,7 @@ type mergedKey struct {
 	filtered   bool
 	leaf       *session.Frame
 	chain      session.ChainKey
+	hops       string
 }
 
 // NewMerge prepares a report of several recordings.
@@ -60,8 +61,10 @@ func (m *Merge) Begin() (err error) {
 	}
 	// Source lines are looked up in the recordings, before their files are closed.
 	uses := m.layouts.uses()
-	m.pool.Lines = m.opts.Inline && m.opts.wantsChains() || uses&(usesSrcline|usesSrcfile) != 0
-	m.pool.Functions = !m.pool.Lines && !m.opts.Verbose && uses&(usesAddress|usesPlace|usesBranch|usesData) == 0
+	m.pool.Lines = m.opts.wantsChains() && (m.opts.Inline || m.opts.Graph.ByAddress) ||
+		uses&(usesSrcline|usesSrcfile) != 0
+	m.pool.Functions = !m.pool.Lines && !m.opts.Verbose && uses&(usesAddress|usesPlace|usesBranch|usesData) == 0 &&
+		!m.opts.Graph.ByAddress && !m.opts.Graph.Branches
 	m.traces = newTraces(f, nil, m.opts.RawTrace)
 	m.traces.env.Symbol = m.pool.Symbol
 	m.total = newCounter(f, nil, m.layouts, &m.opts, m.traces)
@@ -163,7 +166,7 @@ func (m *Merge) rank(f *session.Frame) {
 func (m *Merge) key(st *stack) mergedKey {
 	l := m.layouts.byEvent[st.event]
 	k := mergedKey{event: int32(st.event), comm: st.commID, level: st.level, filtered: st.filtered, leaf: st.leaf,
-		chain: st.frames.Key()}
+		chain: st.frames.Key(), hops: st.hopsID}
 	if l.uses&usesTID != 0 {
 		k.tid = st.thread.TID
 	}

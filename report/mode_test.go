@@ -35,8 +35,8 @@ func TestBranches(t *testing.T) {
 		return st
 	}
 	stacks := []*stack{
-		user(loop, head, 5<<branchCyclesShift|branchPredicted, 6),
-		user(loop, head, 5<<branchCyclesShift|branchMispredicted, 1),
+		user(loop, head, 5<<4|branchPredicted, 6),
+		user(loop, head, 5<<4|branchMispredicted, 1),
 		user(loop, head, 0, 1),
 		user(far, w.frame("?", 0xffffffff81000000), 0, 2),
 	}

@@ -7,6 +7,7 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/session"
+	"gperf/report/hops"
 	"gperf/symbolize"
 	"gperf/symbolize/srcline"
 )
@@ -41,6 +42,8 @@ type places struct {
 	lines   map[string]int32 // of branches
 	// fullPath shows the whole paths of source files.
 	fullPath bool
+	// byAddress distinguishes the addresses of callchains.
+	byAddress bool
 }
 
 type fileKey struct {
@@ -98,7 +101,7 @@ func (p *places) make(f *session.Frame, inlined string) *place {
 	}
 	pl.id = p.idOf(pl, f.IP, inlined)
 	pl.file = number(p.files, fileKey{pl.dso, f.Map != nil})
-	if f.Sym() != nil {
+	if f.Sym() != nil && !p.byAddress {
 		ck.named, ck.start = true, f.Sym().Start
 	}
 	pl.chain = number(p.chains, ck)
@@ -132,20 +135,20 @@ func (p *places) address(dso string, ip uint64) int32 {
 	return number(p.ids, placeKey{dso: dso, start: ip, end: math.MaxUint64})
 }
 
-// chain returns the places of a callchain in the graph's order, of at most limit
-// frames. inline adds the inlined calls; resolved drops frames without symbols.
-func (p *places) chain(c *session.Chain, g *CallGraph, limit int, inline, resolved bool) []*place {
-	list := make([]*place, 0, min(c.Len(), limit))
-	for f := range framesOf(c, g, limit) {
-		if resolved && f.Sym() == nil {
+// chain returns the places of a stack's callchain in the graph's order, and the branches that they are ends of.
+// Options.Inline adds the inlined calls; Options.Resolved drops frames without symbols.
+func (p *places) chain(st *stack, opts *Options) (list []*place, ends []*hops.Hop) {
+	list = make([]*place, 0, min(st.frames.Len(), opts.MaxStack))
+	for i, f := range framesOf(st, opts) {
+		if opts.Resolved && f.Sym() == nil {
 			continue
 		}
 		pl := p.of(f)
 		var inlined []*place
-		if inline {
+		if opts.Inline && (st.hops == nil || st.hops[i] == nil) {
 			inlined = p.inlinedAt(pl)
 		}
-		if g.Order == Caller {
+		if opts.Graph.Order == Caller {
 			list = append(list, pl)
 			for _, pl := range slices.Backward(inlined) {
 				list = append(list, pl)
@@ -153,19 +156,29 @@ func (p *places) chain(c *session.Chain, g *CallGraph, limit int, inline, resolv
 		} else {
 			list = append(append(list, inlined...), pl)
 		}
+		if st.hops != nil {
+			for range 1 + len(inlined) {
+				ends = append(ends, st.hops[i])
+			}
+		}
 	}
-	return list
+	return list, ends
 }
 
-// framesOf yields the frames of a callchain in the graph's order, at most limit.
-func framesOf(c *session.Chain, g *CallGraph, limit int) iter.Seq[*session.Frame] {
-	return func(yield func(*session.Frame) bool) {
-		n := c.Len()
-		for i := range min(n, limit) {
-			if g.Order == Caller {
+// framesOf yields the frames of a stack's callchain with their indexes in the graph's order: at most MaxStack, or with
+// branches, of which a history has no more, all.
+func framesOf(st *stack, opts *Options) iter.Seq2[int, *session.Frame] {
+	return func(yield func(int, *session.Frame) bool) {
+		n := st.frames.Len()
+		limit := min(n, opts.MaxStack)
+		if st.hops != nil {
+			limit = n
+		}
+		for i := range limit {
+			if opts.Graph.Order == Caller {
 				i = n - 1 - i
 			}
-			if !yield(c.Frame(i)) {
+			if !yield(i, st.frames.Frame(i)) {
 				return
 			}
 		}

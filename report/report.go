@@ -69,9 +69,11 @@ type Options struct {
 	Weight        string         // the field that session.Weight made the periods from
 	Look          look.Look
 
-	chains bool // an event has callchains
-	live   bool // a table of Live
-	csv    bool // no text of perf
+	chains  bool // an event has callchains
+	history bool // branches are added to callchains
+	counts  bool // graphs show the figures of branches
+	live    bool // a table of Live
+	csv     bool // no text of perf
 }
 
 // Mode is what a report counts.
@@ -179,7 +181,7 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 	}
 	s.Misses = slices.Concat(c.opts.Filter.Misses(), c.opts.Filter.Where.Misses())
 	c.nameThreads()
-	if c.opts.Inline {
+	if c.opts.Inline || c.opts.Graph.ByAddress {
 		session.LookUpCalls(c.shownFrames())
 	}
 	return skipped, nil
@@ -203,7 +205,9 @@ func (o *Options) adapt(f *format.File) error {
 	for i := range f.Attrs {
 		all |= f.Attrs[i].SampleType
 	}
-	o.chooseMode(f.Has(format.FeatureBranchStack) && !f.Pipe, all)
+	recorded := f.Has(format.FeatureBranchStack) && !f.Pipe
+	o.chooseMode(recorded, all)
+	o.counts = o.history && recorded
 	if o.Mode == ModeBranches && all&format.SampleBranchStack == 0 {
 		return ErrNoBranches
 	}
@@ -218,7 +222,10 @@ func (o *Options) adapt(f *format.File) error {
 	}
 	o.chains = all&format.SampleCallchain != 0
 	if !o.chains {
-		o.NoChildren, o.Graph.Mode = true, GraphNone
+		o.NoChildren = true
+		if !o.Graph.Branches || all&format.SampleBranchStack == 0 {
+			o.Graph.Mode = GraphNone
+		}
 	}
 	if f.Pipe { // perf has not read its attrs at this point
 		o.NoChildren = true
@@ -229,7 +236,8 @@ func (o *Options) adapt(f *format.File) error {
 // chooseMode selects branch mode for recordings of branches, except with stack
 // copies: perf then treats the branches as part of callchains.
 func (o *Options) chooseMode(recorded bool, all format.SampleType) {
-	if o.Mode == ModeSamples && o.Branches == BranchesDefault && recorded && all&format.SampleStackUser == 0 {
+	if o.Mode == ModeSamples && !o.history && o.Branches == BranchesDefault && recorded &&
+		all&format.SampleStackUser == 0 {
 		o.Mode = ModeBranches
 	}
 }

@@ -296,7 +296,7 @@ func TestCallGraphSet(t *testing.T) {
 		{arg: "fract,caller,period", want: CallGraph{Mode: GraphFractal, Percent: 0.5, Order: Caller,
 			Value: ValuePeriod}},
 		{arg: "folded,0", want: CallGraph{Mode: GraphFolded}},
-		{arg: "address", err: "cannot be merged by address"},
+		{arg: "srcline", err: "cannot be merged by srcline"},
 		{arg: "grap,x", err: `"x" is not graph`},
 		{arg: "graph,-1", err: `"-1" is not graph`},
 	} {

@@ -104,7 +104,7 @@ var figures = []*SortKey{
 }
 
 // allKeys lists the keys in the order in which lookupKey tries them.
-var allKeys = [...][]*SortKey{keys, extraKeys, branchKeys, memoryKeys, figures}
+var allKeys = [...][]*SortKey{keys, extraKeys, hopKeys, branchKeys, memoryKeys, figures}
 
 // Keys returns the names of all sort keys and columns except the fields of
 // tracepoints.

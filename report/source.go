@@ -49,7 +49,7 @@ func (p *places) line(f *session.Frame) string {
 
 // callAt returns the call that an entry at a place shows: the innermost one of a
 // sampled instruction; in a callchain with inlined calls, each its own.
-func (b *histBuilder) callAt(pl *place, inChain bool) *srcline.InlineFrame {
+func callAt(pl *place, inlined bool) *srcline.InlineFrame {
 	if pl.call != nil {
 		return pl.call
 	}
@@ -57,10 +57,19 @@ func (b *histBuilder) callAt(pl *place, inChain bool) *srcline.InlineFrame {
 	switch {
 	case len(calls) == 0:
 		return nil
-	case inChain && b.opts.Inline && pl.frame.Sym() != nil:
+	case inlined && pl.frame.Sym() != nil:
 		return &calls[len(calls)-1]
 	}
 	return &calls[0]
+}
+
+// lineInChain returns the text of the key srcline for a frame of a callchain. If the graph shows addresses, perf
+// leaves the symbol out.
+func (p *places) lineInChain(pl *place, c *srcline.InlineFrame) string {
+	if sym := pl.frame.Sym(); sym != nil && c == nil && p.byAddress {
+		return "+" + strconv.FormatUint(pl.frame.Off(), 10)
+	}
+	return p.srcline(pl, c)
 }
 
 // srcline returns the place's file and line, or else its offset in its symbol, in

@@ -4,20 +4,12 @@ import (
 	"strconv"
 
 	"gperf/format"
+	"gperf/format/branchkind"
 	"gperf/internal/session"
 )
 
-// Kinds of branches (enum PERF_BR_* of include/uapi/linux/perf_event.h), those
-// that came with the second field, and how a branch was speculated upon.
-var (
-	branchTypes = [...]string{"", "COND", "UNCOND", "IND", "CALL", "IND_CALL", "RET", "SYSCALL", "SYSRET",
-		"COND_CALL", "COND_RET", "ERET", "IRQ", "SERROR", "NO_TX", ""}
-	newBranchTypes = [...]string{"FAULT_ALGN", "FAULT_DATA", "FAULT_INST",
-		"ARCH_1", "ARCH_2", "ARCH_3", "ARCH_4", "ARCH_5"}
-	speculations = [...]string{"-", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH"}
-)
-
-const extendedType = 15 // PERF_BR_EXTEND_ABI: the kind is in the second field
+// speculations says how a branch was speculated upon (enum PERF_BR_SPEC_* of include/uapi/linux/perf_event.h).
+var speculations = [...]string{"-", "SPEC_WRONG_PATH", "NON_SPEC_CORRECT_PATH", "SPEC_CORRECT_PATH"}
 
 // branchFlags are the bit fields of struct perf_branch_entry, the first lowest.
 type branchFlags uint64
@@ -33,8 +25,9 @@ func (f *branchFlags) take(n int) uint64 {
 // a transaction, whether that was aborted, its cycles, its kind, and how it was
 // speculated upon (print_bstack_flags of tools/perf/builtin-script.c).
 func appendFlags(b []byte, f branchFlags) []byte {
+	kind := branchkind.Of(uint64(f))
 	missed, predicted, inTX, aborted := f.take(1), f.take(1), f.take(1), f.take(1)
-	cycles, kind, speculated, newKind, _, notTaken := f.take(16), f.take(4), f.take(2), f.take(4), f.take(3), f.take(1)
+	cycles, _, speculated, _, notTaken := f.take(16), f.take(4), f.take(2), f.take(4+3), f.take(1)
 	b = append(b, '/')
 	switch {
 	case predicted != 0:
@@ -49,20 +42,9 @@ func appendFlags(b []byte, f branchFlags) []byte {
 	}
 	b = append(b, '/', "-X"[inTX], '/', "-A"[aborted], '/')
 	b = append(strconv.AppendUint(b, cycles, 10), '/')
-	if kind == extendedType {
-		b = append(b, nameOrNone(newBranchTypes[:], newKind)...)
-	} else {
-		b = append(b, branchTypes[kind]...)
-	}
+	b = append(b, branchkind.Names[kind]...)
 	b = append(append(b, '/'), speculations[speculated]...)
 	return append(b, ' ')
-}
-
-func nameOrNone(names []string, i uint64) string {
-	if i < uint64(len(names)) {
-		return names[i]
-	}
-	return ""
 }
 
 // appendBranches appends the branch stack: addresses, symbols, or addresses within

@@ -7,6 +7,7 @@ import (
 	"unsafe"
 
 	"gperf/format"
+	"gperf/format/branchkind"
 	"gperf/internal/session"
 )
 
@@ -160,15 +161,12 @@ func appendDumpedBranches(b []byte, branches format.Branches) []byte {
 // appendDumpedFlags appends the flags of a branch, as branch_stack__printf of
 // tools/perf does.
 func appendDumpedFlags(b []byte, f branchFlags) []byte {
+	kind := branchkind.Of(uint64(f))
 	missed, predicted, inTX, aborted := f.take(1), f.take(1), f.take(1), f.take(1)
-	cycles, kind, speculated, newKind := f.take(16), f.take(4), f.take(2), f.take(4)
+	cycles, _, speculated, _ := f.take(16), f.take(4), f.take(2), f.take(4)
 	b = fmt.Appendf(b, "%d cycles %c%c%c%c %x ", cycles, " M"[missed], " P"[predicted], " A"[aborted], " T"[inTX],
 		uint32(f))
-	if kind == extendedType {
-		b = append(b, nameOrNone(newBranchTypes[:], newKind)...)
-	} else {
-		b = append(b, branchTypes[kind]...)
-	}
+	b = append(b, branchkind.Names[kind]...)
 	if b = append(b, ' '); speculated != 0 {
 		b = append(b, speculations[speculated]...)
 	}

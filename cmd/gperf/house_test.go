@@ -83,6 +83,7 @@ var house = []struct{ question, packages string }{
 		internal/inspect
 		report/annotate/disasm
 		report/by
+		report/hops
 	`},
 	{"How are events sampled that perf does not have, and counted? Where do threads wait?", `
 		record/sampler
@@ -142,6 +143,7 @@ var house = []struct{ question, packages string }{
 	`},
 	{"The ground: formats and structures of others", `
 		format/hiperf
+		format/branchkind
 		format/memaccess
 		format/listeners
 		format/register

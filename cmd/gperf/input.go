@@ -281,6 +281,13 @@ func (in *input) hasCallchains() bool {
 	})
 }
 
+// hasBranches reports whether an event has branch stacks.
+func (in *input) hasBranches() bool {
+	return slices.ContainsFunc(in.File.Attrs, func(a format.Attr) bool {
+		return a.SampleType&format.SampleBranchStack != 0
+	})
+}
+
 // recordedDepth returns the recording's limit of frames per callchain, but at least
 // perfMaxStack.
 func (in *input) recordedDepth() int {

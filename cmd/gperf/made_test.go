@@ -197,14 +197,16 @@ func TestMadeStacksOfArm(t *testing.T) {
 }
 
 // makeRecording writes a recording of a process with one file mapped.
-func makeRecording(t *testing.T, arch string, attrs []format.Attr, samples []byte) (path string) {
+func makeRecording(t *testing.T, arch string, attrs []format.Attr, samples []byte,
+	sections ...format.Section) (path string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "perf.data"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w, err := format.NewWriter(f, attrs, []format.Section{format.StringSection(format.FeatureArch, arch)})
+	sections = append([]format.Section{format.StringSection(format.FeatureArch, arch)}, sections...)
+	w, err := format.NewWriter(f, attrs, sections)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,14 +85,13 @@ func (o *reportFlags) addTable(s *pflag.FlagSet) {
 	s.BoolVar(&o.RawTrace, "raw-trace", false, "print tracepoint fields as raw numbers")
 	s.BoolVarP(&o.branches, "branch-stack", "b", false, "count branches (default for recordings with -b)")
 	s.BoolVar(&o.noBranches, "no-branch-stack", false, "count samples even if branches were recorded")
-	s.BoolVar(&o.branchHistory, "branch-history", false, "")
+	s.BoolVar(&o.branchHistory, "branch-history", false, "add the branches of samples to callchains")
 	s.BoolVar(&o.memory, "mem-mode", false, "count memory accesses by their weights")
 	s.BoolVar(&o.group, "group", false, "show all events in one table, as a recorded group")
 	s.BoolVar(&o.noGroup, "no-group", false, "show each event of a group in its own table")
 	s.BoolVar(&o.latHist, "latency-hist", false, "print histograms of the durations of spans, by --sort")
 	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline, srcfile: show the full path")
 	addViews(s)
-	cli.Hide(s, "branch-history")
 	o.view.addTable(s)
 }
 
@@ -202,7 +201,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 			Children: !o.NoChildren},
 			browse.Recording{MaxStack: o.MaxStack, NoInline: !o.Inline}, o.Filter, stdout, stderr)
 	}
-	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.File.Pipe && !in.hasCallchains() {
+	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.File.Pipe && !o.hasGraph(in) {
 		return errors.New("the recording has no callchains: record them with -g")
 	}
 	skipped, err := report.Text(stdout, in.session, o.Options)
@@ -322,14 +321,16 @@ func (o *reportFlags) apply() error {
 // applyMode chooses between samples, branches and memory accesses, and how to show groups.
 func (o *reportFlags) applyMode() error {
 	switch {
-	case o.branchHistory:
-		return cli.WrongUse("--branch-history: gperf does not add branches to callchains yet; -b counts them")
+	case o.branchHistory && (o.branches || o.memory):
+		return cli.WrongUse("--branch-history, -b and --mem-mode exclude each other")
 	case o.branches && o.memory:
 		return cli.WrongUse("-b and --mem-mode exclude each other")
 	case o.branches:
 		o.Mode = report.ModeBranches
 	case o.memory:
 		o.Mode = report.ModeMemory
+	case o.branchHistory:
+		o.SetBranchHistory()
 	}
 	var err error
 	if o.Parent, err = regexp.Compile(o.parent); err != nil {
@@ -345,6 +346,11 @@ func (o *reportFlags) applyMode() error {
 		o.Groups = report.GroupsTogether
 	}
 	return nil
+}
+
+// hasGraph reports whether a recording has callchains, or branches that the report adds to them.
+func (o *reportFlags) hasGraph(in *input) bool {
+	return in.hasCallchains() || o.Graph.Branches && in.hasBranches()
 }
 
 func (o *reportFlags) applyFilter() (err error) {

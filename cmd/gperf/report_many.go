@@ -37,7 +37,7 @@ func (o *reportFlags) runMany(paths []string, s *pflag.FlagSet, stdout, stderr i
 	depth, chains := perfMaxStack, false
 	m, err := o.input.readMany(paths, stderr, func(f *format.File) ([]int, error) {
 		in := input{Recording: &archive.Recording{File: f}}
-		depth, chains = max(depth, in.recordedDepth()), chains || f.Pipe || in.hasCallchains()
+		depth, chains = max(depth, in.recordedDepth()), chains || f.Pipe || o.hasGraph(&in)
 		return merge.Describe(f)
 	})
 	if err != nil {

@@ -246,7 +246,7 @@ func TestReportWrongUse(t *testing.T) {
 		{[]string{"--time-quantum", "0ms"}, "a number above 0"},
 		{[]string{"--time-quantum", "3h"}, "with ns, us, ms or s"},
 		{[]string{"--parallelism", "0"}, "at least one"},
-		{[]string{"--branch-history"}, "does not add branches to callchains yet"},
+		{[]string{"--branch-history", "-b"}, "exclude each other"},
 		{[]string{"-b", "--mem-mode"}, "exclude each other"},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {

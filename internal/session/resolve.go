@@ -93,14 +93,8 @@ func join(a, b []*Frame, number int32) ([]*Frame, int32) {
 // returns false if the sample has no user part: the callchain alone counts then.
 func (w *walk) lbrChain(s *Sample) bool {
 	a := &w.file.Attrs[s.Event]
-	if a.SampleType&format.SampleBranchStack == 0 || a.BranchSampleType&BranchCallStack == 0 {
-		return false
-	}
-	user, n := 0, s.Callchain.Len()
-	for user < n && s.Callchain.At(user) != format.ContextUser {
-		user++
-	}
-	if user == n {
+	user := s.lbrStart(a)
+	if user < 0 {
 		return false
 	}
 	if !w.chain(s, s.Callchain.Slice(0, user)) {
@@ -112,6 +106,22 @@ func (w *walk) lbrChain(s *Sample) bool {
 		s.User = append(s.User, w.frames.user(s.maps, branches.From(i), false))
 	}
 	return true
+}
+
+// HasLBRChain reports whether the user part of the sample's callchain is its branch stack. a is the event's attr.
+func (s *Sample) HasLBRChain(a *format.Attr) bool { return s.lbrStart(a) >= 0 }
+
+// lbrStart returns the word of the callchain from which on the branch stack replaces it, -1 if it does not.
+func (s *Sample) lbrStart(a *format.Attr) int {
+	if a.SampleType&format.SampleBranchStack == 0 || a.BranchSampleType&BranchCallStack == 0 {
+		return -1
+	}
+	for i := range s.Callchain.Len() {
+		if s.Callchain.At(i) == format.ContextUser {
+			return i
+		}
+	}
+	return -1
 }
 
 // BranchCallStack is PERF_SAMPLE_BRANCH_CALL_STACK: the branch stack holds the
