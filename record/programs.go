@@ -254,7 +254,7 @@ func (p *bpfPrograms) keepNames(sum *Summary, notice func(error)) {
 		return
 	}
 	var err error
-	if sum.Kept, err = p.walker.Save(); err != nil && !p.unsaved {
+	if sum.Kept, sum.Generated, err = p.walker.Save(); err != nil && !p.unsaved {
 		p.unsaved = true
 		notice(err)
 	}

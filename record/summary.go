@@ -47,6 +47,8 @@ type Summary struct {
 	Unwind *stacks.Summary
 	// Kept counts the copies of programs and libraries that readers may not find later.
 	Kept dso.Kept
+	// Generated are open perf maps and jitdumps of sampled processes in other namespaces. The caller closes them.
+	Generated []dso.Generated
 	// Closing is the number of tracepoints that the kernel still has to close when Run has
 	// returned: a separate process waits for that.
 	Closing int

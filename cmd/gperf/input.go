@@ -196,11 +196,13 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 // symbolizer returns the Symbolizer of an open recording, and sets its files.
 func (in *inputFlags) symbolizer(r *input) *symbolize.Symbolizer {
 	recorded := session.RecordedSymbols(r.File)
-	r.shared = in.many != nil && r.Packed == nil && r.Proc == "" && recorded == nil
+	generated := r.Generated()
+	r.shared = in.many != nil && r.Packed == nil && r.Proc == "" && recorded == nil && generated == ""
 	if r.shared {
 		r.files = in.many.sharedFiles()
 	} else {
 		r.files = in.files.open(r.Packed, r.Path, r.bar)
+		r.files.Generated = generated
 	}
 	id, ref, addr := session.RecordedKernel(r.File)
 	opts := symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,

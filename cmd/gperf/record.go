@@ -183,7 +183,7 @@ func (f *recordFlags) report(stderr io.Writer, p *terminal.Progress) {
 
 // keep keeps copies of the programs with samples that the recorder did not hold while it ran.
 func (f *recordFlags) keep(sum *record.Summary) {
-	if err := archive.KeepHits(&sum.Kept, sum.Path); err != nil {
+	if err := archive.KeepHits(&sum.Kept, sum.Generated, sum.Path); err != nil {
 		f.opts.Notice(err)
 	}
 }
@@ -304,6 +304,13 @@ func printSummary(sum *record.Summary, w io.Writer) {
 		}
 		status(w, "Kept a copy of %d %s with samples (%.1f MB) in ~/.debug, as programs may change (-N keeps none)",
 			n, what, float64(sum.Kept.Bytes)/(1<<20))
+	}
+	if n := sum.Kept.Generated; n > 0 {
+		what := "perf maps or jitdumps"
+		if n == 1 {
+			what = "perf map or jitdump"
+		}
+		status(w, "Kept %d %s of containers in ~/.debug/.generated, for this recording (-N keeps none)", n, what)
 	}
 	if n := sum.Kept.TooMany; n > 0 {
 		status(w, "Kept no copy of %d more, because there were too many: run gperf archive before they change", n)

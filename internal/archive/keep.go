@@ -1,10 +1,14 @@
 package archive
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +17,7 @@ import (
 	"gperf/internal/session"
 	"gperf/internal/untrusted"
 	"gperf/symbolize"
+	"gperf/symbolize/jit"
 )
 
 // keepFor limits how long KeepHits reads a recording.
@@ -23,9 +28,15 @@ var ErrPart = errors.New("the recording is large: only the programs of its first
 	"before others change")
 
 // KeepHits stores copies of programs and libraries in perf's build-ID cache in which the recording at path has samples,
-// if a reader may not find them later (dso.Stays). It does nothing unless path is a
-// regular file. kept has the copies that the recorder made before. The error may be ErrPart.
-func KeepHits(kept *dso.Kept, path string) error {
+// if a reader may not find them later (dso.Stays), and, for this recording alone, of the perf maps and jitdumps of
+// processes in other namespaces. It does nothing unless path is a regular file. kept has the copies that the recorder
+// made before, held the files that it opened. The error may be ErrPart.
+func KeepHits(kept *dso.Kept, held []dso.Generated, path string) error {
+	defer func() {
+		for _, g := range held {
+			g.Close()
+		}
+	}()
 	fd, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) { // the recording went into a pipe
 		return nil
@@ -43,37 +54,121 @@ func KeepHits(kept *dso.Kept, path string) error {
 		return err
 	}
 	s := session.New(session.Options{File: f, Symbols: symbolize.New(symbolize.Options{})})
-	hit, err := hitDSOs(s, time.Now().Add(keepFor))
-	for d := range hit {
+	h := hits{dsos: map[*session.DSO]bool{}, generated: map[int32]bool{}, dumps: map[int32][]string{}}
+	err = h.read(s, time.Now().Add(keepFor))
+	for d := range h.dsos {
 		err = errors.Join(err, keepDSO(kept, s.Symbols.Locator(), d))
 	}
-	return err
+	return errors.Join(err, h.keepGenerated(kept, held, recordingID(fd, st.Size())))
 }
 
-// hitDSOs returns the DSOs of processes that have instructions or callers of samples, up to a moment.
-func hitDSOs(s *session.Session, until time.Time) (hit map[*session.DSO]bool, err error) {
-	hit = map[*session.DSO]bool{}
-	add := func(m *session.Map) { hit[m.DSO] = true }
+// hits is what instructions and callers of samples hit.
+type hits struct {
+	dsos      map[*session.DSO]bool
+	generated map[int32]bool     // processes, in code that they generated
+	dumps     map[int32][]string // jitdumps, of all processes
+}
+
+func (h *hits) add(m *session.Map) {
+	h.dsos[m.DSO] = true
+	if pid, ok := jit.PerfMapPID(m.PerfMap()); ok {
+		h.generated[pid] = true
+	}
+}
+
+// apply updates the session with a record that is no sample.
+func (h *hits) apply(s *session.Session, rec format.Record) {
+	s.Apply(rec)
+	if m, ok := rec.(*format.Mmap); ok && jit.IsDump(m.Filename) && !slices.Contains(h.dumps[m.PID], m.Filename) {
+		h.dumps[m.PID] = append(h.dumps[m.PID], m.Filename)
+	}
+}
+
+// read reads a recording up to a moment.
+func (h *hits) read(s *session.Session, until time.Time) error {
 	var sample format.Sample
+	add := func(m *session.Map) {
+		h.add(m)
+		if jit.IsDump(m.DSO.Name) {
+			h.generated[sample.PID] = true
+		}
+	}
 	reader := s.File.Records()
 	for n := 0; ; n++ {
 		raw, err := reader.Next()
 		switch {
 		case err == io.EOF:
-			return hit, nil
+			return nil
 		case err != nil:
-			return hit, err
+			return err
 		case raw.Type != format.TypeSample:
 			if rec, err := s.File.Record(raw); err == nil {
-				s.Apply(rec)
+				h.apply(s, rec)
 			}
 		case n%(1<<16) == 1<<16-1 && time.Now().After(until):
-			return hit, ErrPart
+			return ErrPart
 		case s.File.Sample(raw, &sample) == nil:
 			s.UserMaps(&sample, add)
 		}
 		raw.Release()
 	}
+}
+
+// keepGenerated stores the perf maps and jitdumps of the processes with hits: those that the recorder held, and those
+// of running processes in other namespaces.
+func (h *hits) keepGenerated(kept *dso.Kept, held []dso.Generated, recording string) (err error) {
+	dir := dso.GeneratedDir(recording)
+	if dir == "" {
+		return nil
+	}
+	type file struct {
+		pid  int32
+		name string
+	}
+	done := map[file]bool{}
+	for _, g := range held {
+		if h.generated[g.PID] {
+			done[file{g.PID, g.Name}] = true
+			err = errors.Join(err, kept.KeepGenerated(dir, g))
+		}
+	}
+	for pid := range h.generated {
+		if !dso.Elsewhere(pid) {
+			continue
+		}
+		for _, name := range append(h.dumps[pid], jit.PerfMapPattern) {
+			if done[file{pid, name}] {
+				continue
+			}
+			if g, openErr := dso.OpenGenerated(pid, name); openErr == nil { // else the report says that it has no names
+				err = errors.Join(err, kept.KeepGenerated(dir, g))
+				g.Close()
+			}
+		}
+	}
+	return err
+}
+
+// recordingID identifies a recording by its contents: header and first records, last records and feature sections.
+func recordingID(r io.ReaderAt, size int64) string {
+	const part = 64 << 10
+	h := sha256.New()
+	fmt.Fprintln(h, size)
+	io.Copy(h, io.NewSectionReader(r, 0, part))
+	io.Copy(h, io.NewSectionReader(r, max(size-part, 0), part))
+	return hex.EncodeToString(h.Sum(nil)[:20])
+}
+
+// Generated returns the directory with the perf maps and jitdumps that were kept for the recording, "" without any.
+func (r *Recording) Generated() string {
+	if len(r.Parts) != 1 || r.Packed != nil {
+		return ""
+	}
+	dir := dso.GeneratedDir(recordingID(r.Parts[0], r.Parts[0].Size))
+	if _, err := os.Stat(dir); err != nil {
+		return ""
+	}
+	return dir
 }
 
 // keepDSO stores the file of a DSO.

@@ -13,9 +13,10 @@ import (
 
 // Kept counts the files that were stored in perf's build-ID cache.
 type Kept struct {
-	Files   int
-	Bytes   int64
-	TooMany int // files that were not stored, because the recording held too many others
+	Files     int
+	Generated int   // perf maps and jitdumps, not among Files
+	Bytes     int64 // of both
+	TooMany   int   // files that were not stored, because the recording held too many others
 }
 
 // maxKept is how many bytes a recording stores.

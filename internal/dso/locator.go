@@ -31,6 +31,9 @@ type Locator struct {
 	// FetchCode makes Candidates fetch the file with a DSO's code, too, if there is none.
 	FetchCode bool
 
+	// Generated is the directory with the perf maps and jitdumps that were kept for the recording; "" means none.
+	Generated string
+
 	// Carried, if set, are files that the recording itself contains.
 	Carried *Carried
 

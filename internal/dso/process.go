@@ -19,8 +19,9 @@ var ErrOwner = untrusted.ErrOwner
 // proc is the mount point of procfs.
 const proc = "/proc"
 
-// OpenOf opens a file that process pid wrote, in the process's mount namespace. name is its path, with %d for the
-// process's PID in its own PID namespace. As in perf the file must belong to the user or root, unless Force is set.
+// OpenOf opens a file that process pid wrote: the copy that was kept for the recording, or the file in the process's
+// mount namespace. name is its path, with %d for the process's PID in its own PID namespace. As in perf the file must
+// belong to the user or root, unless Force is set.
 func (l *Locator) OpenOf(pid int32, name string) (fs.File, error) {
 	numbered := func(n int32) string { return strings.ReplaceAll(name, "%d", fmt.Sprint(n)) }
 	if l.files != nil {
@@ -28,6 +29,11 @@ func (l *Locator) OpenOf(pid int32, name string) (fs.File, error) {
 	}
 	if l.Root != "" {
 		return l.openOwned(l.Rooted(numbered(pid)))
+	}
+	if l.Generated != "" {
+		if file, err := l.openOwned(keptPath(l.Generated, pid, name)); err == nil {
+			return file, nil
+		}
 	}
 	dir := filepath.Join(proc, fmt.Sprint(pid))
 	if own := innerPID(pid); own != pid || !sameNamespace(dir) {

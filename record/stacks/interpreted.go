@@ -392,15 +392,17 @@ func (r *Recorder) NewFile() {
 }
 
 // Save stores the names and lines of the functions of interpreters, and copies of the programs and libraries that
-// may be gone later, so that readers find them. It returns which copies it has stored since the recording began.
-func (r *Recorder) Save() (kept dso.Kept, err error) {
+// may be gone later, so that readers find them. It returns which copies it has stored since the recording began, and
+// the open perf maps and jitdumps of processes in other namespaces, which the caller closes.
+func (r *Recorder) Save() (kept dso.Kept, held []dso.Generated, err error) {
 	if r.tables.builder != nil {
 		kept, err = r.tables.builder.keeper.store()
+		held = r.tables.takeGenerated()
 	}
 	if r.names == nil || r.opts.NoCache {
-		return kept, err
+		return kept, held, err
 	}
-	return kept, errors.Join(r.names.set.Save(), err)
+	return kept, held, errors.Join(r.names.set.Save(), err)
 }
 
 // counts returns the counts, with the interpreters of files that are not understood.

@@ -20,6 +20,7 @@ import (
 // has, a new table is built in the background and replaces the previous one.
 type jitDump struct {
 	path string // of the mapped dump, in this process's file system
+	name string // in that of the process
 	ino  uint64
 
 	file    *mappedFile // whose table is in use
@@ -48,7 +49,7 @@ const (
 var errTooMuchCode = errors.New("too much generated code")
 
 func newJITDump(m *format.Mmap) *jitDump {
-	j := &jitDump{path: fmt.Sprintf("/proc/%d/root%s", m.PID, m.Filename), ino: m.Ino}
+	j := &jitDump{path: fmt.Sprintf("/proc/%d/root%s", m.PID, m.Filename), name: m.Filename, ino: m.Ino}
 	j.file = j.newFile()
 	return j
 }

@@ -19,8 +19,10 @@ const maxHeld = 256
 type keeper struct {
 	mu   sync.Mutex
 	held []heldFile
-	seen map[dso.BuildID]bool
-	kept dso.Kept
+	// generated are the perf maps and jitdumps of processes in other namespaces, which may be gone when these exit.
+	generated []dso.Generated
+	seen      map[dso.BuildID]bool
+	kept      dso.Kept
 }
 
 type heldFile struct {
@@ -64,6 +66,32 @@ func (k *keeper) hold(name string, im *dso.Image, file fileID) {
 		return
 	}
 	k.held = append(k.held, heldFile{name, id, opened})
+}
+
+// holdGenerated opens a file that a process in another namespace wrote, and reports whether it is there.
+func (k *keeper) holdGenerated(pid int32, name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.generated) >= maxHeld {
+		return false
+	}
+	g, err := dso.OpenGenerated(pid, name)
+	if err == nil {
+		k.generated = append(k.generated, g)
+	}
+	return err == nil
+}
+
+// takeGenerated returns the open perf maps and jitdumps; the caller closes them.
+func (k *keeper) takeGenerated() []dso.Generated {
+	if k == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	taken := k.generated
+	k.generated = nil
+	return taken
 }
 
 // store stores the held files and closes them. It returns what was stored so far, and the first error.

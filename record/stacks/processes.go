@@ -39,6 +39,7 @@ type process struct {
 	exited  bool // its EXIT has come
 	// mapped are the numbers of the files with functions whose mappings the recording has.
 	mapped map[int]bool
+	holds  holds
 	bpfProcess
 }
 

@@ -1,0 +1,87 @@
+package dso
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gperf/internal/untrusted"
+)
+
+// Generated is an open file in which a process lists the code that it generates: a perf map or a jitdump.
+type Generated struct {
+	PID  int32
+	Name string // as of OpenOf
+	*os.File
+}
+
+// Elsewhere reports whether a process has another mount or PID namespace than this one: the files that it writes may be
+// gone when it exits, and have names of its own.
+func Elsewhere(pid int32) bool {
+	return innerPID(pid) != pid || !sameNamespace(filepath.Join(proc, fmt.Sprint(pid)))
+}
+
+// OpenGenerated opens a file that a running process wrote, in the process's namespaces. name is as of OpenOf.
+func OpenGenerated(pid int32, name string) (Generated, error) {
+	inside := strings.ReplaceAll(name, "%d", fmt.Sprint(innerPID(pid)))
+	file, err := untrusted.Open(filepath.Join(proc, fmt.Sprint(pid), "root", inside))
+	return Generated{pid, name, file}, err
+}
+
+// GeneratedDir returns the directory in perf's cache with the files of generated code that were kept for a recording,
+// "" if there is no cache.
+func GeneratedDir(recording string) string {
+	dir := new(Tree).CacheDir()
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, ".generated", recording)
+}
+
+// keptPath returns the path of a kept file in a directory of GeneratedDir.
+func keptPath(dir string, pid int32, name string) string {
+	inside := strings.ReplaceAll(name, "%d", fmt.Sprint(pid))
+	return filepath.Join(dir, fmt.Sprint(pid), filepath.FromSlash(path.Clean("/"+inside)))
+}
+
+// KeepGenerated stores a file of generated code in a directory of GeneratedDir, for its owner, whom readers trust as much
+// as before.
+func (k *Kept) KeepGenerated(dir string, g Generated) error {
+	if err := k.keepGenerated(keptPath(dir, g.PID, g.Name), g.File); err != nil {
+		return fmt.Errorf("keeping a copy of %s of process %d: %w", g.Name, g.PID, err)
+	}
+	return nil
+}
+
+func (k *Kept) keepGenerated(to string, file *os.File) error {
+	st, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if k.Bytes+st.Size() > maxKept {
+		return fmt.Errorf("the copies of a recording are limited to %d MB", maxKept>>20)
+	}
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	out, err := os.CreateTemp(filepath.Dir(to), "new.")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(out.Name())
+	_, err = io.Copy(out, io.NewSectionReader(file, 0, st.Size()))
+	if err = errors.Join(err, out.Chmod(0o644), keepOwner(out, st), out.Close()); err != nil {
+		return err
+	}
+	if err := os.Chtimes(out.Name(), time.Time{}, st.ModTime()); err != nil {
+		return err
+	}
+	k.Generated++
+	k.Bytes += st.Size()
+	return os.Rename(out.Name(), to)
+}

@@ -1,0 +1,64 @@
+package stacks
+
+import (
+	"time"
+
+	"gperf/internal/dso"
+	"gperf/symbolize/jit"
+)
+
+// holds says which files of generated code of a process the keeper holds.
+type holds struct {
+	known, elsewhere bool // whether the process is in another namespace
+	perfMap, dump    bool
+}
+
+// holdTime is the interval at which perf maps are looked for: a process may begin to write its own at any time.
+const holdTime = 250 * time.Millisecond
+
+// holdGenerated opens the perf maps and jitdumps of sampled processes in other namespaces, because these are gone when
+// their container ends. The keeper holds them for the reader of the recording.
+func (t *tables) holdGenerated(now time.Time) {
+	k := t.builder.keeper
+	if k == nil || now.Sub(t.held) < holdTime {
+		return
+	}
+	t.held = now
+	for _, p := range t.procs.byPID {
+		if !p.registered || p.exited || !p.space.generates() {
+			continue
+		}
+		h := &p.holds
+		if !h.known {
+			h.known, h.elsewhere = true, dso.Elsewhere(p.pid)
+		}
+		if !h.elsewhere {
+			continue
+		}
+		h.perfMap = h.perfMap || k.holdGenerated(p.pid, jit.PerfMapPattern)
+		if j := p.space.jit; j != nil {
+			h.dump = h.dump || k.holdGenerated(p.pid, j.name)
+		}
+	}
+}
+
+// generates reports whether the address space has code without a file.
+func (s *addrSpace) generates() bool {
+	if s.jit != nil || s.vm != nil {
+		return true
+	}
+	for m := range s.maps.All() {
+		if m.Value.file.isAnonymous() {
+			return true
+		}
+	}
+	return false
+}
+
+// takeGenerated returns the files that the keeper holds. holdGenerated opens those of running processes again.
+func (t *tables) takeGenerated() []dso.Generated {
+	for _, p := range t.procs.byPID {
+		p.holds = holds{}
+	}
+	return t.builder.keeper.takeGenerated()
+}
