@@ -17,11 +17,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 build() { GOARCH=$1 make --no-print-directory gperf PROGRAM="$2"; }
-build "$(go env GOHOSTARCH)" "$work/gperf" # prints the completion
-export GPERF=$work/gperf
+for ARCH in amd64 arm64; do build $ARCH "$work/$ARCH"; done
+export GPERF=$work/$(go env GOHOSTARCH) # prints the completion
 
 # The version that Go stamps into the program: the tag, or a pseudo-version with the commit.
-VERSION=$(go version -m "$work/gperf" | awk '$1 == "mod" { print $3 }')
+VERSION=$(go version -m "$GPERF" | awk '$1 == "mod" { print $3 }')
 [ "$VERSION" != "(devel)" ] || VERSION=v0.1.0-devel
 VERSION=${VERSION#v}
 
@@ -38,8 +38,6 @@ pack() {
 }
 
 for ARCH in amd64 arm64; do
-	build $ARCH "$work/$ARCH"
-
 	name=gperf-$VERSION-linux-$ARCH
 	PROGRAM=$work/$ARCH testdata/install.sh "$work/tar/$name" gperf /usr/local
 	cp README.md CHANGELOG.md LICENSE "$work/tar/$name"
