@@ -56,10 +56,50 @@ func KeepHits(kept *dso.Kept, held []dso.Generated, path string) error {
 	s := session.New(session.Options{File: f, Symbols: symbolize.New(symbolize.Options{})})
 	h := hits{dsos: map[*session.DSO]bool{}, generated: map[int32]bool{}, dumps: map[int32][]string{}}
 	err = h.read(s, time.Now().Add(keepFor))
+	contested := contestedIDs(s.Symbols.Locator(), h.dsos)
 	for d := range h.dsos {
-		err = errors.Join(err, keepDSO(kept, s.Symbols.Locator(), d))
+		if !contested[d.BuildID] {
+			err = errors.Join(err, keepDSO(kept, s.Symbols.Locator(), d))
+		}
 	}
 	return errors.Join(err, h.keepGenerated(kept, held, recordingID(fd, st.Size())))
+}
+
+// contestedIDs returns the build IDs that several files with different contents have. Readers find kept files by
+// these alone, so none of the files is kept.
+func contestedIDs(l *dso.Locator, hit map[*session.DSO]bool) map[dso.BuildID]bool {
+	byID := map[dso.BuildID][]*session.DSO{}
+	for d := range hit {
+		byID[d.BuildID] = append(byID[d.BuildID], d)
+	}
+	contested := map[dso.BuildID]bool{}
+	for id, list := range byID {
+		if len(list) == 1 || id.IsZero() {
+			continue
+		}
+		sums := map[[sha256.Size]byte]bool{}
+		for _, d := range list {
+			if sum, ok := contentsOf(l, d); ok {
+				sums[sum] = true
+			}
+		}
+		contested[id] = len(sums) > 1
+	}
+	return contested
+}
+
+// contentsOf returns the SHA-256 of a DSO's file, and false if it cannot be read.
+func contentsOf(l *dso.Locator, d *session.DSO) (sum [sha256.Size]byte, ok bool) {
+	im, err := l.Find(d.Name, d.BuildID)
+	if err != nil {
+		return sum, false
+	}
+	defer im.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(im, 0, int64(im.Size))); err != nil {
+		return sum, false
+	}
+	return [sha256.Size]byte(h.Sum(nil)), true
 }
 
 // hits is what instructions and callers of samples hit.

@@ -21,7 +21,8 @@ type Image struct {
 	Type    elf.Type
 	Machine elf.Machine
 	Is64    bool
-	Size    uint64 // bytes
+	Size    uint64      // bytes
+	Info    fs.FileInfo // of the opened file; nil if the image is no file of its own
 
 	f     *elf.File
 	r     io.ReaderAt
@@ -51,7 +52,7 @@ func Open(path string) (*Image, error) {
 		f.Close()
 		return nil, err
 	}
-	im.close = f.Close
+	im.close, im.Info = f.Close, st
 	return im, nil
 }
 

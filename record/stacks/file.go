@@ -6,14 +6,18 @@ import (
 	"io/fs"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/internal/dso"
 	"gperf/internal/runtimes"
 	"gperf/unwind"
 )
+
+// sharedTable is an unwind table in BPF.
+type sharedTable struct {
+	bpf.Table
+	users int // files that have it
+}
 
 // fileState is how stacks are walked through a file's code.
 type fileState uint8
@@ -33,9 +37,12 @@ type mappedFile struct {
 	name  string
 	id    dso.BuildID
 	file  fileID // zero if records have the build ID
-	state fileState
-	pid   int32 // a process that has it mapped
-	at    mapping
+	inode fileID // of a file with a build ID; zero until a process is seen that maps it
+	// contested means that the build ID is that of several files with different unwind tables.
+	contested bool
+	state     fileState
+	pid       int32 // a process that has it mapped
+	at        mapping
 	// postponed means that there was no CPU time to make the table: the state is fileFP until there is.
 	postponed bool
 	// opened is the number of processes through which the file could not be opened.
@@ -53,7 +60,7 @@ type mappedFile struct {
 	table     *unwind.Table
 	object    *unwind.Object
 	entry     uint64 // vaddr
-	inBPF     bpf.Table
+	inBPF     *sharedTable
 	loaded    bool             // BPF has the table, as inBPF
 	cached    bool             // the cache has the table for the next recording, or gets it
 	runtime   runtimes.Runtime // the interpreter in the file; nil if there is none
@@ -78,7 +85,7 @@ func newMappedFile(m *format.Mmap) *mappedFile {
 
 // locate stores where the file can be opened, unless it has been: the latest process is the
 // likeliest to live.
-func (f *mappedFile) locate(m *format.Mmap) {
+func (f *mappedFile) locate(pid int32, at mapping) {
 	switch f.state {
 	case fileGone:
 		f.state = fileUnknown
@@ -86,7 +93,7 @@ func (f *mappedFile) locate(m *format.Mmap) {
 	default:
 		return
 	}
-	f.pid, f.at = m.PID, mapping{start: m.Start, end: m.Start + m.Len, pgoff: m.Pgoff}
+	f.pid, f.at = pid, at
 }
 
 // reset drops the table, until another sample needs it.
@@ -150,7 +157,7 @@ func (f *mappedFile) open() (*dso.Image, error) {
 	for _, path := range f.paths() {
 		im, e := dso.Open(path)
 		switch {
-		case e == nil && f.matches(im, path):
+		case e == nil && f.matches(im):
 			return im, nil
 		case e == nil:
 			im.Close()
@@ -167,13 +174,13 @@ func (f *mappedFile) open() (*dso.Image, error) {
 	return nil, err
 }
 
-// matches reports whether the image of a path belongs to the file.
-func (f *mappedFile) matches(im *dso.Image, path string) bool {
-	if !f.id.IsZero() {
-		return im.BuildID().Matches(f.id)
+// matches reports whether an image belongs to the file.
+func (f *mappedFile) matches(im *dso.Image) bool {
+	inode := inodeOf(im.Info)
+	if f.id.IsZero() {
+		return inode.ino == f.file.ino
 	}
-	var st unix.Stat_t
-	return unix.Stat(path, &st) == nil && st.Ino == f.file.ino
+	return im.BuildID().Matches(f.id) && (f.inode == (fileID{}) || f.inode == inode)
 }
 
 // unavailable reports whether an error of open means that the file can perhaps be opened through
@@ -198,16 +205,24 @@ func (f *mappedFile) build(cache *unwind.Cache, lean bool) (save func(), err err
 		return nil, err
 	}
 	defer im.Close()
+	f.identify(im)
 	table, save, err := cache.Get(im)
 	if err != nil {
 		return nil, err
 	}
-	f.im, f.table, f.cached = im, table, unwind.Cacheable(table)
+	f.im, f.cached = im, unwind.Cacheable(table)
 	f.runtime, f.noRuntime = runtimes.Find(im, f.name)
 	f.entry = im.Entry()
+	f.use(table, lean)
+	return save, nil
+}
+
+// use makes walks in Go use a table, and the file's complete CFI unless lean is true.
+func (f *mappedFile) use(table *unwind.Table, lean bool) {
+	f.table = table
 	if lean {
 		f.object = unwind.NewObject(table, nil)
-		return save, nil
+		return
 	}
 	f.object = unwind.NewObject(table, func() (*unwind.CFI, error) {
 		im, err := f.open()
@@ -217,7 +232,6 @@ func (f *mappedFile) build(cache *unwind.Cache, lean bool) (save func(), err err
 		defer im.Close()
 		return unwind.NewCFI(im)
 	})
-	return save, nil
 }
 
 // code reads the file's code at an offset.

@@ -203,8 +203,7 @@ func (t *tables) replaceJIT(f *mappedFile) {
 func (t *tables) removeReplaced() {
 	for _, f := range t.replaced {
 		if f.loaded {
-			t.bpf.RemoveTable(f.inBPF)
-			f.loaded = false
+			t.remove(f)
 		}
 	}
 	t.replaced = nil

@@ -3,6 +3,7 @@ package stacks
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -92,6 +93,22 @@ func (k *keeper) takeGenerated() []dso.Generated {
 	taken := k.generated
 	k.generated = nil
 	return taken
+}
+
+// drop makes store keep no file with a build ID, because readers find kept files by this alone.
+func (k *keeper) drop(id dso.BuildID) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.seen[id] = true
+	k.held = slices.DeleteFunc(k.held, func(f heldFile) bool {
+		if f.id == id {
+			f.Close()
+		}
+		return f.id == id
+	})
 }
 
 // store stores the held files and closes them. It returns what was stored so far, and the first error.

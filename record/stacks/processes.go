@@ -58,10 +58,12 @@ type addrSpace struct {
 type mapping struct {
 	start, end uint64 // ip
 	pgoff      uint64
+	name       string
 	file       *mappedFile
+	identified bool // file is known by more than a build ID
 }
 
-// fileKey identifies a file: by its build ID, else by device and inode; mappings without a
+// fileKey identifies a file: by its build ID, and by device and inode once these are known; mappings without a
 // file by their name.
 type fileKey struct {
 	buildID string
@@ -170,7 +172,7 @@ func (p *tracker) mmap(proc *process, m *format.Mmap) {
 	s.stale = true
 	proc.bpfProcess.stale = time.Time{}
 	p.touch(proc)
-	added := mapping{m.Start, m.Start + m.Len, m.Pgoff, p.file(m)}
+	added := mapping{start: m.Start, end: m.Start + m.Len, pgoff: m.Pgoff, name: m.Filename, file: p.file(m)}
 	switch {
 	case s.vm != nil && m.Filename == anonymous:
 		added.file = s.vm
@@ -201,7 +203,7 @@ func (s *addrSpace) insert(m mapping) {
 
 func cutMapping(old *addrspace.Range[mapping], start, end uint64) mapping {
 	m := old.Value
-	return mapping{start, end, m.pgoff + start - m.start, m.file}
+	return mapping{start, end, m.pgoff + start - m.start, m.name, m.file, m.identified}
 }
 
 // find returns the mapping that contains ip, nil if there is none.
@@ -246,12 +248,21 @@ func (p *tracker) file(m *format.Mmap) *mappedFile {
 		k.name = m.Filename
 	}
 	f := p.files[k]
-	if f == nil {
-		f = newMappedFile(m)
-		f.mapped = p.sweep
-		p.files[k] = f
+	switch {
+	case f == nil:
+		f = p.add(k, newMappedFile(m))
+	case f.contested:
+		return p.claimant(f, m)
 	}
-	f.locate(m)
+	if f.state != filePending && f.inode == (fileID{}) {
+		f.locate(m.PID, mapping{start: m.Start, end: m.Start + m.Len, pgoff: m.Pgoff})
+	}
+	return f
+}
+
+func (p *tracker) add(k fileKey, f *mappedFile) *mappedFile {
+	f.mapped = p.sweep
+	p.files[k] = f
 	return f
 }
 

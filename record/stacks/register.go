@@ -173,6 +173,7 @@ func (g *registry) update() {
 // publish passes a process and its mappings to BPF.
 func (g *registry) publish(p *process) error {
 	if s := p.space; s.stale || !s.loaded {
+		g.identify(p)
 		if s.loaded {
 			g.unused = append(g.unused, s.ids)
 		}

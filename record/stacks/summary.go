@@ -16,6 +16,8 @@ type Summary struct {
 	Missed   uint64              // samples lost because another BPF program was running
 	Tables   uint64              // unwind tables built
 	Failed   uint64              // files without a usable table
+	// Contested is the names of files with one build ID and different unwind information.
+	Contested []string
 	// Incomplete counts incomplete stacks by cause and place, the highest count first.
 	Incomplete []Incomplete
 	// Nameless is the sampled Java processes that wrote no names of their code.
@@ -28,8 +30,9 @@ type Summary struct {
 func (r *Recorder) Summary() *Summary {
 	st := r.bpf.Stats()
 	s := &Summary{Early: r.merged.ends, Missing: r.merged.single, Missed: st.Missed,
-		Tables: r.tables.made, Failed: r.tables.failed, Incomplete: r.resolver.incomplete.list(),
-		Nameless: r.procs.namelessJava()}
+		Tables: r.tables.made, Failed: r.tables.failed, Contested: r.tables.contested,
+		Incomplete: r.resolver.incomplete.list(),
+		Nameless:   r.procs.namelessJava()}
 	if r.names != nil {
 		s.Interpreted = r.names.counts()
 	}

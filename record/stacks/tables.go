@@ -28,6 +28,7 @@ type tables struct {
 	// affords, if set, reports whether there is CPU time to build tables: see Options.
 	affords   func() bool
 	postponed []*mappedFile // until there is
+	contested []string      // names of files: see Summary
 }
 
 // request starts building the table of the code at an address, as requestFile does.
@@ -131,7 +132,7 @@ func (t *tables) relocate(f *mappedFile) bool {
 			continue
 		}
 		for m := range p.space.maps.All() {
-			if m.Value.file == f {
+			if m.Value.file == f && (m.Value.identified || f.inode == fileID{}) {
 				f.pid, f.at = pid, m.Value
 				return true
 			}
@@ -179,18 +180,31 @@ func (f *mappedFile) describe() string {
 func (t *tables) add(f *mappedFile) (err error) {
 	if f.vm != nil {
 		f.vm.first, err = t.bpf.AddHeaps(f.vm.heaps)
-	} else {
-		f.inBPF, err = t.bpf.AddTable(f.table, f.entry)
+		return err
 	}
-	return err
+	if twin := t.twin(f); twin != nil {
+		f.inBPF = twin.inBPF
+		f.use(twin.table, t.builder.lean)
+	} else {
+		table, err := t.bpf.AddTable(f.table, f.entry)
+		if err != nil {
+			return err
+		}
+		f.inBPF = &sharedTable{Table: table}
+	}
+	f.inBPF.users++
+	return nil
 }
 
 // remove removes what add added.
 func (t *tables) remove(f *mappedFile) {
+	f.loaded = false
 	if f.vm != nil {
 		t.bpf.RemoveHeaps(f.vm.first, len(f.vm.heaps))
-	} else {
-		t.bpf.RemoveTable(f.inBPF)
+		return
+	}
+	if f.inBPF.users--; f.inBPF.users == 0 {
+		t.bpf.RemoveTable(f.inBPF.Table)
 	}
 }
 
@@ -203,12 +217,17 @@ func (t *tables) makeRoom() bool {
 	}
 	t.madeRoom = time.Now()
 	var idle, busy []*mappedFile
+	used := map[*sharedTable]bool{}
 	for _, f := range t.procs.files {
-		switch {
-		case !f.loaded || f.vm != nil: // code heaps need no room
-		case t.bpf.TakeUsed(f.inBPF):
+		if !f.loaded || f.vm != nil { // code heaps need no room
+			continue
+		}
+		if _, seen := used[f.inBPF]; !seen {
+			used[f.inBPF] = t.bpf.TakeUsed(f.inBPF.Table)
+		}
+		if used[f.inBPF] {
 			busy = append(busy, f)
-		default:
+		} else {
 			idle = append(idle, f)
 		}
 	}
@@ -222,7 +241,6 @@ func (t *tables) makeRoom() bool {
 	t.procs.update() // no walk uses the tables from here on
 	for _, f := range idle {
 		t.remove(f)
-		f.loaded = false
 	}
 	return len(idle) > 0
 }

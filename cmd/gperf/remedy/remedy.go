@@ -50,6 +50,10 @@ func Lines(u *stacks.Summary) []string {
 			lines = append(lines, "  "+causeText(c))
 		}
 	}
+	if len(u.Contested) > 0 {
+		lines = append(lines, "  files have one build ID, but different unwind information, and each its own walks: "+
+			strings.Join(slices.Compact(slices.Sorted(slices.Values(u.Contested))), ", "))
+	}
 	if len(u.Nameless) > 0 {
 		lines = append(lines, "  "+namelessText(u.Nameless))
 	}

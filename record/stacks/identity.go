@@ -1,0 +1,155 @@
+package stacks
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/format"
+	"gperf/internal/dso"
+)
+
+// A build ID is what a file claims: every user can write a file with another program's build ID and other unwind
+// information. So a file whose records have a build ID is known by its device and inode, too. Records have one or the
+// other: gperf reads the inodes from /proc when it passes the mappings of a process to BPF, which costs a system call
+// for each. Files with equal tables share one in BPF, such as the files of containers that run one image.
+//
+// A process that ended before has no inodes: it gets the file that has its build ID. If there are several with
+// different tables, it gets the one that has its path in gperf's own root directory, and otherwise none: frame pointers
+// are followed.
+
+// inodeOf returns the device and inode of an opened file; zero for an image that is no file.
+func inodeOf(info fs.FileInfo) (id fileID) {
+	if info == nil {
+		return id
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		id = fileID{maj: unix.Major(st.Dev), min: unix.Minor(st.Dev), ino: st.Ino}
+	}
+	return id
+}
+
+// statInode returns the device and inode of the file at a path.
+func statInode(path string) (fileID, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return fileID{}, err
+	}
+	return fileID{maj: unix.Major(st.Dev), min: unix.Minor(st.Dev), ino: st.Ino}, nil
+}
+
+// mappedInode returns the device and inode of the file that a process has mapped. It fails with EPERM without
+// CAP_CHECKPOINT_RESTORE.
+func mappedInode(pid int32, m *mapping) (fileID, error) {
+	return statInode(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.start, m.end))
+}
+
+// identify stores the inode of the file that an image was read from: through a process, if it is that one's memory.
+func (f *mappedFile) identify(im *dso.Image) {
+	if f.id.IsZero() || f.inode != (fileID{}) {
+		return
+	}
+	if f.inode = inodeOf(im.Info); f.inode == (fileID{}) {
+		f.inode, _ = mappedInode(f.pid, &f.at)
+	}
+}
+
+// identify finds out which files a process has mapped, where records only have their build IDs.
+func (p *tracker) identify(proc *process) {
+	for r := range proc.space.maps.All() {
+		if m := &r.Value; !m.identified {
+			p.identifyMapping(proc.pid, m)
+		}
+	}
+}
+
+func (p *tracker) identifyMapping(pid int32, m *mapping) {
+	if m.file.id.IsZero() || m.file.jit != nil || m.file.vm != nil {
+		m.identified = true
+		return
+	}
+	k := fileKey{buildID: string(m.file.id.Bytes())}
+	first := p.files[k]
+	if first != nil && first.state == filePending {
+		return // its builder stores the inode
+	}
+	id, err := mappedInode(pid, m)
+	if err != nil { // without the right, all processes are the user's own
+		m.identified = errors.Is(err, fs.ErrPermission)
+		return
+	}
+	k.id = id
+	switch known := p.files[k]; {
+	case known != nil:
+		m.file = known
+	case first != nil && first.inode == fileID{}:
+		first.inode, first.name = id, m.name
+		m.file = first
+	case first != nil && first.inode == id:
+		m.file = first
+	default:
+		m.file = p.add(k, &mappedFile{name: m.name, id: m.file.id, inode: id})
+	}
+	m.identified = true
+	m.file.locate(pid, *m)
+}
+
+// claimant returns the file of a mapping whose build ID several files claim, until it is identified.
+func (p *tracker) claimant(first *mappedFile, m *format.Mmap) *mappedFile {
+	k := fileKey{buildID: string(m.BuildID)}
+	if id, err := statInode(m.Filename); err == nil {
+		k.id = id
+		if f := p.files[k]; f != nil {
+			return f
+		}
+		if first.inode == id {
+			return first
+		}
+	}
+	k.id, k.name = fileID{}, m.Filename
+	if f := p.files[k]; f != nil {
+		return f
+	}
+	f := newMappedFile(m)
+	f.state = fileFP
+	return p.add(k, f)
+}
+
+// twin returns a loaded file with the same build ID and an equal table, nil if there is none. It marks all files with
+// the build ID as contested if a table is different.
+func (t *tables) twin(f *mappedFile) (twin *mappedFile) {
+	if f.id.IsZero() {
+		return nil
+	}
+	for _, g := range t.procs.files {
+		switch {
+		case g == f || g.id != f.id || g.state != fileReady || g.table == nil:
+		case !g.sameTable(f):
+			t.contest(f)
+		case g.loaded:
+			twin = g
+		}
+	}
+	return twin
+}
+
+func (f *mappedFile) sameTable(g *mappedFile) bool {
+	a, b := f.table, g.table
+	return f.entry == g.entry && a.Base == b.Base && slices.Equal(a.Rules, b.Rules) && slices.Equal(a.Pages, b.Pages) &&
+		slices.Equal(a.Rows, b.Rows)
+}
+
+// contest marks all files with the build ID of f.
+func (t *tables) contest(f *mappedFile) {
+	for _, g := range t.procs.files {
+		if g.id == f.id && !g.contested {
+			g.contested = true
+			t.contested = append(t.contested, g.name)
+		}
+	}
+	t.builder.keeper.drop(f.id)
+}

@@ -1,0 +1,141 @@
+package stacks
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gperf/bpf"
+	"gperf/format"
+	"gperf/unwind"
+)
+
+// identifiable is what a recorder knows of this process, which has mapped two files with one build ID.
+type identifiable struct {
+	*tracker
+	t       *testing.T
+	tables  *tables
+	records []*format.Mmap
+}
+
+func newIdentifiable(t *testing.T) *identifiable {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: /proc/PID/map_files cannot be read")
+	}
+	p := newTracker(func(*process) {})
+	p.replace(int32(os.Getpid()), &addrSpace{})
+	n := &identifiable{tracker: p, t: t, tables: &tables{procs: &registry{tracker: p}, builder: &builder{}}}
+	for _, name := range []string{"first", "second"} {
+		n.mmap(name)
+	}
+	return n
+}
+
+// mmap maps a new file, and records that.
+func (n *identifiable) mmap(name string) {
+	n.t.Helper()
+	path := filepath.Join(n.t.TempDir(), name)
+	if err := os.WriteFile(path, make([]byte, 4096), 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer f.Close()
+	b, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ, unix.MAP_PRIVATE)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { unix.Munmap(b) })
+	at := uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b))))
+	m := mmapRecord(int32(os.Getpid()), at, at+4096, 0, path)
+	m.BuildID = []byte("the same for all")
+	n.records = append(n.records, m)
+	n.record(m)
+}
+
+// file returns the file of a mapping.
+func (n *identifiable) file(i int) *mappedFile {
+	return n.byPID[int32(os.Getpid())].space.find(n.records[i].Start).file
+}
+
+// ready makes a file's table one with a rule.
+func (n *identifiable) ready(f *mappedFile, r unwind.Rule) {
+	f.use(&unwind.Table{Rules: []unwind.Rule{{}, r}}, true)
+	f.state, f.loaded, f.inBPF = fileReady, true, &sharedTable{Table: bpf.Table{}, users: 1}
+}
+
+func TestIdentify(t *testing.T) {
+	n := newIdentifiable(t)
+	if n.file(0) != n.file(1) {
+		t.Fatal("records with one build ID have two files")
+	}
+	proc := n.byPID[int32(os.Getpid())]
+	n.identify(proc)
+	first, second := n.file(0), n.file(1)
+	if first == second || first.inode == second.inode || first.name == second.name {
+		t.Fatalf("two files with one build ID are one: %q, %v; %q, %v", first.name, first.inode,
+			second.name, second.inode)
+	}
+	n.record(n.records[1]) // again, by another process or this one
+	n.identify(proc)
+	if n.file(1) != second {
+		t.Error("a known file is another one, mapped again")
+	}
+	for i, f := range []*mappedFile{first, second} {
+		im := &mappedFile{name: f.name, pid: f.pid, at: f.at}
+		if got, err := mappedInode(im.pid, &im.at); err != nil || got != f.inode {
+			t.Errorf("file %d is to be opened where the file %v is: %v", i, got, err)
+		}
+	}
+}
+
+// Files with equal tables share one; a different table makes the build ID contested.
+func TestTwin(t *testing.T) {
+	n := newIdentifiable(t)
+	n.mmap("third")
+	n.identify(n.byPID[int32(os.Getpid())])
+	first, second, third := n.file(0), n.file(1), n.file(2)
+	honest, other := unwind.Rule{CFA: 1}, unwind.Rule{CFA: 2}
+	n.ready(first, honest)
+	second.use(&unwind.Table{Rules: []unwind.Rule{{}, honest}}, true)
+	if n.tables.twin(second) != first {
+		t.Error("an equal table is not shared")
+	}
+	if first.contested {
+		t.Error("equal tables are contested")
+	}
+	n.ready(second, honest)
+	third.use(&unwind.Table{Rules: []unwind.Rule{{}, other}}, true)
+	if n.tables.twin(third) != nil {
+		t.Error("a different table is shared")
+	}
+	if !first.contested || !second.contested || !third.contested {
+		t.Error("different tables are not contested")
+	}
+	names := []string{first.name, second.name, third.name}
+	if slices.Sort(n.tables.contested); !slices.Equal(n.tables.contested, names) {
+		t.Errorf("contested: %q", n.tables.contested)
+	}
+
+	// A process that cannot be asked gets the file at its path, or none.
+	const gone = 1 << 30
+	for i, want := range []*mappedFile{first, second, third} {
+		m := *n.records[i]
+		m.PID = gone
+		if got := n.tracker.file(&m); got != want {
+			t.Errorf("the path of file %d leads to %q", i, got.name)
+		}
+	}
+	m := *n.records[0]
+	m.PID, m.Filename = gone, "/in/a/container"
+	if got := n.tracker.file(&m); got.state != fileFP {
+		t.Errorf("a file at an unknown path is %q", got.name)
+	}
+}
