@@ -15,8 +15,8 @@ import (
 var generatesProgram = programs.C("testdata/generates.c", "-O2")
 
 // TestScenarioGeneratedElsewhere records programs in mount and PID namespaces of their own, which are gone when the
-// recording is read: the functions that they generated get their names from the copies of perf maps and jitdumps that the
-// recorder keeps, in archives, too, and only in this recording.
+// recording is read: the functions that they generated get their names from the copies of perf maps and jitdumps that
+// the recorder keeps, in archives, too, and only in this recording.
 func TestScenarioGeneratedElsewhere(t *testing.T) {
 	needPrograms(t, "unshare", "mount")
 	needArchives(t)
@@ -36,7 +36,8 @@ func TestScenarioGeneratedElsewhere(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("HOME", t.TempDir())
 			dir := t.TempDir()
-			run := []string{"unshare", "-m", "-p", "-f", "--kill-child", "sh", "-ec", inside, generatesProgram.Path(t), c.form}
+			run := []string{"unshare", "-m", "-p", "-f", "--kill-child", "sh", "-ec", inside,
+				generatesProgram.Path(t), c.form}
 			args := append([]string{"-F", "499"}, c.flags...)
 			var end func()
 			if c.alive {
@@ -89,7 +90,8 @@ func startNamed(t *testing.T, name string, args []string) (pid int, end func()) 
 	}
 	t.Cleanup(end)
 	children := "/proc/" + strconv.Itoa(cmd.Process.Pid) + "/task/" + strconv.Itoa(cmd.Process.Pid) + "/children"
-	for deadline := time.Now().Add(patience(20 * time.Second)); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	const pause = 10 * time.Millisecond
+	for deadline := time.Now().Add(patience(20 * time.Second)); time.Now().Before(deadline); time.Sleep(pause) {
 		list, _ := os.ReadFile(children)
 		pid, err := strconv.Atoi(strings.TrimSpace(string(list)))
 		if err != nil {

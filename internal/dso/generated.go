@@ -49,8 +49,8 @@ func keptPath(dir string, pid int32, name string) string {
 	return filepath.Join(dir, fmt.Sprint(pid), filepath.FromSlash(path.Clean("/"+inside)))
 }
 
-// KeepGenerated stores a file of generated code in a directory of GeneratedDir, for its owner, whom readers trust as much
-// as before.
+// KeepGenerated stores a file of generated code in a directory of GeneratedDir, for its owner, whom readers trust as
+// much as before.
 func (k *Kept) KeepGenerated(dir string, g Generated) error {
 	if err := k.keepGenerated(keptPath(dir, g.PID, g.Name), g.File); err != nil {
 		return fmt.Errorf("keeping a copy of %s of process %d: %w", g.Name, g.PID, err)
