@@ -142,7 +142,7 @@ func (m *mapping) forBPF() bpf.Mapping {
 func (f *mappedFile) paths() []string {
 	return []string{
 		fmt.Sprintf("/proc/%d/root%s", f.pid, f.name),
-		fmt.Sprintf("/proc/%d/map_files/%x-%x", f.pid, f.at.start, f.at.end), // requires CAP_CHECKPOINT_RESTORE
+		f.at.path(f.pid),
 		f.name,
 	}
 }

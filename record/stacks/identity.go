@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -33,19 +36,24 @@ func inodeOf(info fs.FileInfo) (id fileID) {
 	return id
 }
 
-// statInode returns the device and inode of the file at a path.
+// statInode returns the device and inode of the file at a path. It does not wait for the server of a file system.
 func statInode(path string) (fileID, error) {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st); err != nil {
 		return fileID{}, err
 	}
-	return fileID{maj: unix.Major(st.Dev), min: unix.Minor(st.Dev), ino: st.Ino}, nil
+	return fileID{maj: st.Dev_major, min: st.Dev_minor, ino: st.Ino}, nil
 }
 
 // mappedInode returns the device and inode of the file that a process has mapped. It fails with EPERM without
 // CAP_CHECKPOINT_RESTORE.
 func mappedInode(pid int32, m *mapping) (fileID, error) {
-	return statInode(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.start, m.end))
+	return statInode(m.path(pid))
+}
+
+// path returns the path of the file that a process has mapped. It requires CAP_CHECKPOINT_RESTORE.
+func (m *mapping) path(pid int32) string {
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.start, m.end)
 }
 
 // identify stores the inode of the file that an image was read from: through a process, if it is that one's memory.
@@ -82,21 +90,32 @@ func (p *tracker) identifyMapping(pid int32, m *mapping) {
 		m.identified = errors.Is(err, fs.ErrPermission)
 		return
 	}
+	m.identified = true
 	k.id = id
 	switch known := p.files[k]; {
 	case known != nil:
 		m.file = known
+	case first != nil && first.inode == id:
+		m.file = first
+	case !m.isOf(pid):
+		return
 	case first != nil && first.inode == fileID{}:
 		first.inode, first.name = id, m.name
-		m.file = first
-	case first != nil && first.inode == id:
 		m.file = first
 	default:
 		m.file = p.add(k, &mappedFile{name: m.name, id: m.file.id, inode: id})
 	}
-	m.identified = true
 	m.file.locate(pid, *m)
 }
+
+// isOf reports whether a process has mapped a file of the mapping's name: memory to which it copied the file's code
+// has another one.
+func (m *mapping) isOf(pid int32) bool {
+	name, err := os.Readlink(m.path(pid))
+	return err == nil && baseName(name) == baseName(m.name)
+}
+
+func baseName(path string) string { return filepath.Base(strings.TrimSuffix(path, " (deleted)")) }
 
 // claimant returns the file of a mapping whose build ID several files claim, until it is identified.
 func (p *tracker) claimant(first *mappedFile, m *format.Mmap) *mappedFile {
