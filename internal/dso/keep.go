@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -37,13 +38,17 @@ func (k *Kept) keep(name string, id BuildID, file *os.File) error {
 		return err
 	}
 	tree := new(Tree)
-	if has, err := os.Stat(tree.CachePath(id, "elf")); err == nil && (!id.IsZero() || sameVersion(has, st)) {
+	at, store := tree.CachePath(id, "elf"), (*Tree).Store
+	if !id.IsZero() && isOthers(st) {
+		at, store = namedPath(tree, name, id), storeNamed
+	}
+	if has, err := os.Stat(at); err == nil && (!id.IsZero() || sameVersion(has, st)) {
 		return nil
 	}
 	if k.Bytes+st.Size() > maxKept {
 		return fmt.Errorf("the copies of a recording are limited to %d MB", maxKept>>20)
 	}
-	err = tree.Store(name, id, func(to *os.File) error {
+	err = store(tree, name, id, func(to *os.File) error {
 		if _, err := io.Copy(to, file); err != nil { // shares the blocks if the file system can
 			return err
 		}
@@ -57,6 +62,13 @@ func (k *Kept) keep(name string, id BuildID, file *os.File) error {
 		k.Bytes += st.Size()
 	}
 	return err
+}
+
+// isOthers reports whether a file belongs neither to root nor to the user who records. It can have the build ID of any
+// other program: the cache has it by its name and build ID together, where stock perf does not look for it.
+func isOthers(st fs.FileInfo) bool {
+	owner, known := ownerOf(st)
+	return known && owner != 0 && owner != os.Geteuid() && strconv.Itoa(owner) != os.Getenv("SUDO_UID")
 }
 
 // isCopy reports whether a copy of a file is whole: it has the build ID, or the file has not changed since st.

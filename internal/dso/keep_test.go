@@ -34,3 +34,53 @@ func TestStays(t *testing.T) {
 		}
 	}
 }
+
+// A copy of another user's file, which may have the build ID of an honest one, is found for its own path only, and
+// after the file that is there.
+func TestHostileKept(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: files have one owner")
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("SUDO_UID", "")
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	id, err := BuildIDOf(shell)
+	if err != nil {
+		t.Skip(err)
+	}
+	b, err := os.ReadFile(shell)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, owner := range []int{65534, 0} {
+		strangers := filepath.Join(t.TempDir(), "copy")
+		if err := os.WriteFile(strangers, append(b, 0), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(strangers, owner, owner); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(strangers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		var kept Kept
+		if err := kept.Keep(strangers, id, file); err != nil || kept.Files != 1 {
+			t.Fatalf("%d files kept: %v", kept.Files, err)
+		}
+		if err := os.Remove(strangers); err != nil {
+			t.Fatal(err)
+		}
+		for name, copied := range map[string]bool{strangers: true, shell: owner == 0, "/gone": owner == 0} {
+			im, err := new(Locator).Find(name, id)
+			if found := err == nil && im.Size == uint64(len(b)+1); found != copied {
+				t.Errorf("owner %d: the copy is found for %s: %v (%v)", owner, name, found, err)
+			}
+			im.Close()
+		}
+	}
+}

@@ -25,7 +25,7 @@ func (t *Tree) Store(name string, id BuildID, fill func(*os.File) error) error {
 	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
 		return err
 	}
-	if err := fillFile(filepath.Join(root, name, hex), fill); err != nil {
+	if err := storeNamed(t, name, id, fill); err != nil {
 		return err
 	}
 	err := os.Symlink(filepath.Join("..", "..", name, hex), link)
@@ -33,6 +33,14 @@ func (t *Tree) Store(name string, id BuildID, fill func(*os.File) error) error {
 		return nil
 	}
 	return err
+}
+
+// storeNamed stores a file as Store does, but without the link: it is found by its name and ID together.
+func storeNamed(t *Tree, name string, id BuildID, fill func(*os.File) error) error {
+	if t.CacheDir() == "" {
+		return ErrNoCache
+	}
+	return fillFile(filepath.Dir(namedPath(t, name, id)), fill)
 }
 
 // fillFile makes the file elf in a directory, which exists when its contents are whole.

@@ -92,6 +92,15 @@ func (t *Tree) CachePath(id BuildID, base string) string {
 	return filepath.Join(entry, base)
 }
 
+// namedPath returns the path in perf's cache of the file recorded under a name, or "".
+func namedPath(t *Tree, name string, id BuildID) string {
+	dir := t.CacheDir()
+	if dir == "" || id.IsZero() || !filepath.IsAbs(name) {
+		return ""
+	}
+	return filepath.Join(dir, name, id.String(), "elf")
+}
+
 // KallsymsPath returns the path in perf's cache of a kernel's kallsyms.
 func (t *Tree) KallsymsPath(id BuildID) string { return t.procPath("kallsyms", id) }
 
@@ -145,6 +154,7 @@ var places = []place{
 	{'u', func(t *Tree, path string, _ BuildID) string { return filepath.Join(t.debugDir(), path) }},
 	{'b', func(t *Tree, _ string, id BuildID) string { return t.debugPath(id) }},
 	{'d', func(t *Tree, path string, _ BuildID) string { return t.recordedPath(path) }},
+	{'B', namedPath}, // a copy of another user's file: see Kept
 	{'o', func(t *Tree, path string, _ BuildID) string {
 		dir, base := filepath.Split(t.Rooted(path))
 		return filepath.Join(dir, ".debug", base)
