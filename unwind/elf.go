@@ -4,7 +4,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
 
 	"gperf/internal/dso"
 	"gperf/internal/dwarf"
@@ -67,14 +66,13 @@ func sections(im *dso.Image) ([]section, error) {
 	return kept, nil
 }
 
-// inflate returns a section's bytes, decompressed if necessary. It ignores the size in a compressed section's header,
-// and reads up to maxSection bytes.
+// inflate returns a section's bytes, decompressed if necessary.
 func inflate(im *dso.Image, s *elf.Section) ([]byte, error) {
-	if s.Flags&elf.SHF_COMPRESSED == 0 && s.Name != ".zdebug_frame" {
-		return im.Data(s)
-	}
-	b, err := io.ReadAll(io.LimitReader(s.Open(), maxSection+1))
+	b, err := im.Data(s)
 	if err != nil {
+		return nil, err
+	}
+	if b, err = dso.Unpack(s, b); err != nil {
 		return nil, fmt.Errorf("decompress %s: %w", s.Name, err)
 	}
 	return b, nil

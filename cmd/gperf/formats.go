@@ -16,6 +16,7 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
+	"gperf/internal/untrusted"
 	"gperf/report/by"
 	"gperf/report/stacks"
 	"gperf/report/timeline"
@@ -284,7 +285,7 @@ func (o *formatFlags) write(stdout io.Writer, to func(io.Writer) error) error {
 	if o.output == "" || o.output == "-" {
 		return to(stdout)
 	}
-	f, err := os.Create(o.output)
+	f, err := untrusted.Create(o.output, 0o666)
 	if err != nil {
 		return err
 	}

@@ -171,6 +171,7 @@ var house = []struct{ question, packages string }{
 // testFloor is packages that only tests and scripts use. They import none of gperf's.
 const testFloor = `
 	internal/testutil/bench
+	internal/testutil/bomb
 	internal/testutil/chromium
 	internal/testutil/dropper
 	internal/testutil/drops

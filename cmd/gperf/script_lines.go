@@ -13,6 +13,7 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/internal/session"
+	"gperf/internal/untrusted"
 	"gperf/script"
 )
 
@@ -92,7 +93,7 @@ func createEventFiles(path string, f *format.File) ([]script.EventText, error) {
 	for i := range f.Attrs {
 		name := path + "." + strings.ReplaceAll(f.EventName(i), "/", "_") + ".dump"
 		if files[name] == nil {
-			file, err := os.Create(name)
+			file, err := untrusted.Create(name, 0o666)
 			if err != nil {
 				closeEventFiles(texts[:i])
 				return nil, err

@@ -62,6 +62,17 @@ func OpenOwned(path string, force bool) (*os.File, error) {
 	return file, nil
 }
 
+// Create opens a file for writing: it truncates it, or makes it with these permissions. It is for names that the user
+// chose, and which other users can make in a shared directory before. It follows links of the current user or root
+// only, and opens files of these two and of the directory's owner. The error may wrap ErrOwner.
+func Create(path string, perm fs.FileMode) (*os.File, error) {
+	file, err := create(path, perm, maxLinks)
+	if err != nil {
+		return nil, pathError(path, err)
+	}
+	return file, nil
+}
+
 // maxLinks is how many links may follow each other, as in the kernel (MAXSYMLINKS in linux/namei.h).
 const maxLinks = 40
 

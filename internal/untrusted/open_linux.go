@@ -41,18 +41,86 @@ func openOwned(path string, owners owners, links int) (*os.File, error) {
 	case links == 0:
 		return nil, unix.ELOOP
 	}
-	target := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(fd, "", target)
+	next, err := follow(fd, path)
 	if err != nil {
 		return nil, err
 	}
+	return openOwned(next, owners.after(st.Uid), links-1)
+}
+
+// follow returns where the link at path leads, whose descriptor is fd.
+func follow(fd int, path string) (string, error) {
+	target := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(fd, "", target)
+	if err != nil {
+		return "", err
+	}
 	next := string(target[:n])
 	if root := processRoot.FindString(path); filepath.IsAbs(next) {
-		next = root + next
-	} else {
-		next = filepath.Dir(path) + "/" + next
+		return root + next, nil
 	}
-	return openOwned(next, owners.after(st.Uid), links-1)
+	return filepath.Dir(path) + "/" + next, nil
+}
+
+// create makes a file that is missing, or truncates one that exists.
+func create(path string, perm os.FileMode, links int) (file *os.File, err error) {
+	for range maxTries {
+		file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		if !errors.Is(err, os.ErrExist) {
+			break
+		}
+		file, err = truncate(path, perm, links)
+		if !errors.Is(err, os.ErrNotExist) { // it was not removed between the two
+			break
+		}
+	}
+	return file, err
+}
+
+// truncate opens what create finds at a path.
+func truncate(path string, perm os.FileMode, links int) (*os.File, error) {
+	fd, err := find(path, unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	var st, dir unix.Stat_t
+	if err := errors.Join(unix.Fstat(fd, &st), unix.Stat(filepath.Dir(path), &dir)); err != nil {
+		return nil, err
+	}
+	trusted := owners{euid: uint32(os.Geteuid())}.trust(st.Uid)
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		if !trusted {
+			return nil, ErrOwner
+		}
+		return createAt(fd, path, perm, links)
+	case unix.S_IFCHR: // only root makes devices; a terminal belongs to who logged in
+	default:
+		if !trusted && st.Uid != dir.Uid {
+			return nil, ErrOwner
+		}
+	}
+	return os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", fd), os.O_WRONLY|os.O_TRUNC, 0)
+}
+
+// createAt creates the file to which a link leads.
+func createAt(fd int, path string, perm os.FileMode, links int) (*os.File, error) {
+	var in unix.Statfs_t
+	if err := unix.Fstatfs(fd, &in); err != nil {
+		return nil, err
+	}
+	if in.Type == unix.PROC_SUPER_MAGIC { // /proc/self/fd/1, which /dev/stdout leads to, may be no path
+		return os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	}
+	next, err := follow(fd, path)
+	if err == nil && links == 0 {
+		err = unix.ELOOP
+	}
+	if err != nil {
+		return nil, err
+	}
+	return create(next, perm, links-1)
 }
 
 // processRoot matches the root directory of a process at the begin of a path.

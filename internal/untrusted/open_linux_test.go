@@ -166,3 +166,63 @@ func TestOpenInRoot(t *testing.T) {
 		}
 	}
 }
+
+// TestHostileCreate makes files at names that another user has taken before, in a shared directory.
+func TestHostileCreate(t *testing.T) {
+	dir, secret := t.TempDir(), t.TempDir()
+	own := os.Geteuid()
+	write(t, secret+"/file", own)
+	for _, c := range []struct {
+		name string
+		make func(path string)
+		ok   bool
+	}{
+		{"nothing", func(string) {}, true},
+		{"an own file", func(path string) { write(t, path, own) }, true},
+		{"an own link", func(path string) { link(t, path, dir+"/to", own) }, true},
+		{"an own link to a link", func(path string) { link(t, path, link(t, dir+"/second", "third", own), own) }, true},
+		{"links in a circle", func(path string) { link(t, path, path, own) }, false},
+		{"a file of another user", func(path string) { write(t, path, other) }, false},
+		{"a link of another user", func(path string) { link(t, path, secret+"/file", other) }, false},
+		{"a link of another user to nothing", func(path string) { link(t, path, secret+"/new", other) }, false},
+		{"an own link to one of another user", func(path string) {
+			link(t, path, link(t, dir+"/foreign", secret+"/file", other), own)
+		}, false},
+		{"a FIFO of another user", func(path string) {
+			if err := errors.Join(syscall.Mkfifo(path, 0o666), os.Chown(path, other, -1)); err != nil {
+				t.Skip(err)
+			}
+		}, false},
+		{"standard output", func(path string) { link(t, path, "/dev/stdout", own) }, true},
+		{"a device", func(path string) { link(t, path, "/dev/null", own) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(dir, c.name)
+			c.make(path)
+			file, err := Create(path, 0o600)
+			if (err == nil) != c.ok {
+				t.Fatalf("%v", err)
+			}
+			if err == nil {
+				file.Close()
+			}
+			if l, err := os.ReadDir(secret); err != nil || len(l) != 1 {
+				t.Errorf("the other directory has %v, %v", l, err)
+			}
+			if b, err := os.ReadFile(secret + "/file"); string(b) != "file" {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
+	}
+	if st, err := os.Stat(dir + "/nothing"); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st, err)
+	}
+	if err := os.Chown(dir, other, -1); err != nil {
+		t.Skip(err)
+	}
+	file, err := Create(write(t, dir+"/theirs", other), 0o600)
+	if err != nil {
+		t.Fatalf("a file in its owner's directory: %v", err)
+	}
+	file.Close()
+}

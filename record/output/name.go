@@ -3,12 +3,14 @@ package output
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"gperf/format"
+	"gperf/internal/untrusted"
 )
 
 // MakeDir creates the directory of a recording with a directory for the kernel's code. It
@@ -31,7 +33,7 @@ func createFile(path string) (*os.File, error) {
 	if err := keepOld(path); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	return untrusted.Create(path, 0o600)
 }
 
 // keepOld renames the recording at path, a file or a directory, to path.old.
@@ -58,22 +60,31 @@ func isRecording(dir string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// removeRecording removes the directory of a recording, unless it contains other files.
+// removeRecording removes the directory of a recording, unless it contains other files. It removes nothing elsewhere,
+// if there is a link.
 func removeRecording(dir string) error {
-	if !isRecording(dir) {
+	named, err := os.Lstat(dir)
+	if err != nil || !named.IsDir() || !isRecording(dir) {
 		return nil
 	}
-	list, err := os.ReadDir(dir)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if opened, err := root.Stat("."); err != nil || !os.SameFile(named, opened) {
+		return errors.Join(err, fmt.Errorf("%s was replaced", dir))
+	}
+	list, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return err
 	}
 	for _, e := range list {
-		path := filepath.Join(dir, e.Name())
 		switch {
 		case e.Name() == format.DirKcore:
-			err = os.RemoveAll(path)
+			err = root.RemoveAll(e.Name())
 		case e.Name() == format.DirData || strings.HasPrefix(e.Name(), format.DirData+"."):
-			err = os.Remove(path)
+			err = root.Remove(e.Name())
 		}
 		if err != nil {
 			return err

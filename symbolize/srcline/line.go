@@ -35,6 +35,12 @@ type sequence struct {
 	end  uint64
 }
 
+// Limits for reading line tables, of which units may share one: in a corrupt file, very many units share a long one.
+const (
+	maxShared = 8       // units that share all tables
+	maxLines  = 8 << 20 // bytes that may be read besides
+)
+
 // read reads the unit's line table, which is empty if there is none. It returns false if the table is corrupt.
 func (p *lineProgram) read(u *unit) (ok bool) {
 	old := p.lineTable
@@ -52,6 +58,9 @@ func (p *lineProgram) read(u *unit) (ok bool) {
 		return false
 	}
 	c.B = c.B[:uint64(c.Pos)+n]
+	if u.linesRead.Add(n) > maxShared*uint64(len(u.line))+maxLines {
+		return false
+	}
 	if !p.header(offset) {
 		p.files = p.files[:0]
 		return false
@@ -156,7 +165,7 @@ func (p *lineProgram) entries(offset int, list []lineFile) []lineFile {
 		formats[i] = format{c.ULEB(), c.ULEB()}
 	}
 	n := c.ULEB()
-	if len(formats) == 0 || n > uint64(c.Left()) { // an entry has at least one byte
+	if len(formats) == 0 || n > uint64(c.Left()/len(formats)) { // each part of an entry has at least one byte
 		if n != 0 {
 			c.Fail()
 		}

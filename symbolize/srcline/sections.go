@@ -1,12 +1,9 @@
 package srcline
 
 import (
-	"bytes"
-	"compress/zlib"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
-	"io"
 	"sort"
 
 	"gperf/internal/dso"
@@ -31,9 +28,6 @@ func readSections(im *dso.Image, suffix string, read func(*elf.Section) ([]byte,
 	return s, nil
 }
 
-// maxRatio limits the ratio of decompressed to compressed bytes. Debug information compresses by a factor of 3 to 20.
-const maxRatio = 256
-
 // debugSection returns the decompressed contents of .debug_NAME, or nil if there is none.
 func debugSection(im *dso.Image, name string, read func(*elf.Section) ([]byte, error)) ([]byte, error) {
 	s := im.Section(".debug_" + name)
@@ -44,33 +38,13 @@ func debugSection(im *dso.Image, name string, read func(*elf.Section) ([]byte, e
 		return nil, nil
 	}
 	b, err := read(s)
-	switch {
-	case err != nil:
-		return nil, err
-	case s.Flags&elf.SHF_COMPRESSED != 0:
-		b, err = unpack(s.Open(), s.FileSize, s.Size)
-	case s.Name[1] == 'z' && len(b) >= 12 && string(b[:4]) == "ZLIB":
-		var r io.Reader
-		if r, err = zlib.NewReader(bytes.NewReader(b[12:])); err == nil {
-			b, err = unpack(r, uint64(len(b)), binary.BigEndian.Uint64(b[4:]))
-		}
-	}
 	if err != nil {
 		return nil, err
 	}
-	return relocated(im, s, b)
-}
-
-func unpack(r io.Reader, packed, size uint64) ([]byte, error) {
-	if size > maxRatio*packed {
-		return nil, fmt.Errorf("%d compressed bytes cannot be %d bytes", packed, size)
-	}
-	var b bytes.Buffer
-	b.Grow(int(min(size, 16*packed)) + bytes.MinRead)
-	if _, err := b.ReadFrom(io.LimitReader(r, int64(size))); err != nil {
+	if b, err = dso.Unpack(s, b); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
+	return relocated(im, s, b)
 }
 
 // spans are ranges of addresses, sorted.

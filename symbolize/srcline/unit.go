@@ -3,6 +3,7 @@ package srcline
 import (
 	"bytes"
 	"sort"
+	"sync/atomic"
 
 	"gperf/internal/dwarf"
 )
@@ -16,7 +17,8 @@ type sections struct {
 	supp  *sections // of the supplementary file, or nil
 	units []*unit   // of info, by offset
 
-	tables abbrevCache
+	tables    abbrevCache
+	linesRead atomic.Uint64 // bytes of line
 }
 
 func (s *sections) cursor(b []byte) dwarf.Cursor { return dwarf.Cursor{B: b, Big: s.big} }

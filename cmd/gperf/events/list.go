@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -18,6 +17,7 @@ import (
 	"gperf/cmd/gperf/hints"
 	"gperf/format/tracepoint"
 	"gperf/internal/packet"
+	"gperf/internal/untrusted"
 	"gperf/record/event"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
@@ -72,7 +72,7 @@ func ListCommand() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		stdout := c.OutOrStdout()
 		if o.output != "" {
-			file, err := os.Create(o.output)
+			file, err := untrusted.Create(o.output, 0o666)
 			if err != nil {
 				return err
 			}

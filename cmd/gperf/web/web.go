@@ -22,6 +22,7 @@ import (
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/session"
+	"gperf/internal/untrusted"
 	"gperf/report/samples"
 	"gperf/report/view"
 )
@@ -243,7 +244,7 @@ func (v *command) writePage(paths []string, t *samples.Table, about view.About) 
 			}
 		}
 	}
-	fd, err := os.Create(v.export)
+	fd, err := untrusted.Create(v.export, 0o666)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func OpenProgram(path string) (p *Program, err error) {
 
 // OpenDebug opens the file with the DWARF of a program or library, which may be a separate
 // one. The error is a *NoDebugError if there is none.
-func OpenDebug(im *dso.Image) (*elf.File, error) {
+func OpenDebug(im *dso.Image) (*dso.ELF, error) {
 	for debug, err := range new(dso.Locator).Candidates(im.Path, im.BuildID()) {
 		if err != nil {
 			continue
@@ -62,7 +62,7 @@ func OpenDebug(im *dso.Image) (*elf.File, error) {
 		ok := debug.Section(".debug_info") != nil || debug.Section(".zdebug_info") != nil
 		debug.Close()
 		if ok {
-			return elf.Open(debug.Path)
+			return dso.OpenELF(debug.Path)
 		}
 	}
 	return nil, &NoDebugError{im.Path, "DWARF", nil}
@@ -75,7 +75,7 @@ func recovered(err *error) {
 	}
 }
 
-func (p *Program) read(file *elf.File) (err error) {
+func (p *Program) read(file *dso.ELF) (err error) {
 	if p.data, err = file.DWARF(); err != nil {
 		return fmt.Errorf("cannot read DWARF of %s: %w", p.path, err)
 	}

@@ -34,7 +34,7 @@ func Symbol(path string, off uint64, name string) (at int64, err error) {
 }
 
 func objectVaddr(path, name string) (uint64, bool) {
-	file, err := elf.Open(path)
+	file, err := dso.OpenELF(path)
 	if err != nil {
 		return 0, false
 	}

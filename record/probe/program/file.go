@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gperf/internal/dso"
 	"gperf/internal/procfs"
 	"gperf/internal/untrusted"
 )
@@ -206,7 +207,7 @@ func (r root) named(files []string, name string) (string, bool) {
 
 // soname returns the DT_SONAME of a library; "" if it has none.
 func soname(path string) string {
-	f, err := elf.Open(path)
+	f, err := dso.OpenELF(path)
 	if err != nil {
 		return ""
 	}

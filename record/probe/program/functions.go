@@ -129,7 +129,7 @@ func readSymbols(path string) (l []elf.Symbol, err error) {
 			err = fmt.Errorf("damaged symbols: %v", p)
 		}
 	}()
-	e, err := elf.Open(path)
+	e, err := dso.OpenELF(path)
 	if err != nil {
 		return nil, err
 	}

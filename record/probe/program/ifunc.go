@@ -248,7 +248,7 @@ func slots(path string) (l []slot) {
 			l = nil
 		}
 	}()
-	e, err := elf.Open(path)
+	e, err := dso.OpenELF(path)
 	if err != nil || e.Class != elf.ELFCLASS64 {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gperf/internal/dso"
 	"gperf/internal/untrusted"
 )
 
@@ -65,7 +66,7 @@ func (n *needed) add(path string) bool {
 	if slices.Contains(n.files, path) {
 		return true
 	}
-	f, err := elf.Open(path)
+	f, err := dso.OpenELF(path)
 	if err != nil {
 		return false
 	}
@@ -89,7 +90,7 @@ func (n *needed) add(path string) bool {
 			}
 		}
 	}
-	dirs := runPath(f, filepath.Dir(path))
+	dirs := runPath(f.File, filepath.Dir(path))
 	names, _ := f.ImportedLibraries()
 	for _, name := range names {
 		n.addLibrary(name, dirs)
