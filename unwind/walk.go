@@ -52,18 +52,28 @@ type Stack struct {
 	Addr  uint64
 	Bytes []byte
 	Is32  bool // words have 4 bytes
+
+	missed uint64 // offset of the last word that was not in the copy
 }
+
+// maxAbove is how far above a copy its stack may go on, in bytes: the usual limit of a stack's size.
+const maxAbove = 8 << 20
+
+// GoesOn reports whether the last word that was not in the copy was above it, on the same stack by its distance.
+func (s *Stack) GoesOn() bool { return s.missed+8 > uint64(len(s.Bytes)) && s.missed < maxAbove }
 
 // Word implements Memory.
 func (s *Stack) Word(addr uint64) (uint64, bool) {
 	off := addr - s.Addr
 	if s.Is32 {
 		if n := uint64(len(s.Bytes)); n < 4 || off > n-4 {
+			s.missed = off
 			return 0, false
 		}
 		return uint64(binary.LittleEndian.Uint32(s.Bytes[off:])), true
 	}
 	if n := uint64(len(s.Bytes)); n < 8 || off > n-8 {
+		s.missed = off
 		return 0, false
 	}
 	return binary.LittleEndian.Uint64(s.Bytes[off:]), true

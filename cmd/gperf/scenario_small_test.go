@@ -13,10 +13,13 @@ import (
 // smallWrites is the number of calls of write that smallProgram makes.
 const smallWrites = 50
 
+// smallBase is the address of smallELF's programs.
+const smallBase = 0x8048000
+
 // smallProgram makes an ELF file that calls write by int $0x80: a 32-bit program of i386, or a 64-bit one of x86-64.
 func smallProgram(t *testing.T, is64 bool) string {
 	t.Helper()
-	code := []byte{
+	return smallELF(t, is64, []byte{
 		0xbe, smallWrites, 0, 0, 0, // mov $50, %esi
 		0xb8, 4, 0, 0, 0, // mov $4, %eax: write
 		0xbb, 0xff, 0xff, 0xff, 0xff, // mov $-1, %ebx
@@ -25,8 +28,13 @@ func smallProgram(t *testing.T, is64 bool) string {
 		0xff, 0xce, // dec %esi
 		0x75, 0xec, // jnz to the mov of write
 		0xb8, 1, 0, 0, 0, 0x31, 0xdb, 0xcd, 0x80, // exit(0)
-	}
-	const base = 0x8048000
+	})
+}
+
+// smallELF makes an ELF file of code.
+func smallELF(t *testing.T, is64 bool, code []byte) string {
+	t.Helper()
+	const base = smallBase
 	le := bin.LittleEndian
 	head := []byte{0x7f, 'E', 'L', 'F', 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 3, 0, 1, 0, 0, 0}
 	if is64 {

@@ -158,6 +158,10 @@ func (w *walk) unwind(samples []Sample) {
 		if u.onlyLeaf(s) {
 			w.session.OnlyLeaf++
 		}
+		if t.cut {
+			w.session.Cut++
+			w.session.CutSize = max(w.session.CutSize, w.file.Attrs[s.Event].SampleStackUser)
+		}
 		ips := format.NewWords(t.ips, format.LittleEndian)
 		s.joinUser(w.frames.resolveUser(s, ips, hashOf(ips)))
 	}

@@ -11,6 +11,9 @@ type Summary struct {
 	Unnamed int
 	// OnlyLeaf counts the copied stacks of 32-bit Arm programs: gperf finds the sampled function alone.
 	OnlyLeaf int
+	// Cut counts the stacks that go on above their copies, and CutSize is the size of these copies in bytes.
+	Cut     int
+	CutSize uint32
 	// Lost counts the records and samples that the kernel dropped.
 	Lost Lost
 	// Late counts the records that arrived after younger ones.

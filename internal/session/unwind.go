@@ -69,6 +69,7 @@ func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 type stackSample struct {
 	sample *Sample
 	ips    []byte
+	cut    bool // the stack goes on above its copy
 }
 
 // walkAll unwinds the stacks on all cores.
@@ -116,6 +117,7 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 	stack := unwind.Stack{Addr: regs.SP(), Bytes: s.UserStack, Is32: m == elf.EM_386}
 	w.frames, s.End = w.walk.Walk(w.frames[:0], &regs, &stack, space{w, s.maps})
 	s.Unwound = true
+	t.cut = s.End == unwind.Unreadable && uint32(len(s.UserStack)) >= a.SampleStackUser && stack.GoesOn()
 	for i, f := range w.frames {
 		if f.IP == 0 { // a call through NULL, which perf does not print
 			continue

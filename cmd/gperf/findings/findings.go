@@ -90,6 +90,8 @@ func (l *List) addSummary(s *session.Summary) {
 	l.Samples += s.Samples
 	l.Unnamed += s.Unnamed
 	l.OnlyLeaf += s.OnlyLeaf
+	l.Cut += s.Cut
+	l.CutSize = max(l.CutSize, s.CutSize)
 	l.Late += s.Late
 	l.Lost.Records += s.Lost.Records
 	l.Lost.Samples += s.Lost.Samples
@@ -165,6 +167,7 @@ func (l *List) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool
 		fmt.Fprintf(stderr, "gperf: %d stacks of 32-bit Arm programs have only the sampled function: "+
 			"gperf does not unwind them; record with --call-graph fp\n", l.OnlyLeaf)
 	}
+	l.warnCut(stderr)
 	for _, path := range l.counts[:min(len(l.counts), MaxDamaged)] {
 		fmt.Fprintf(stderr, "gperf: %s contains counts of perf stat record, no samples: "+
 			"perf stat report -i %[1]s prints them\n", path)
@@ -214,4 +217,17 @@ func WarnSkipped(stderr io.Writer, path string, skipped format.Skipped) {
 		fmt.Fprintf(stderr, "gperf: %s: damaged: %d parts were skipped, the first: %v\n", path, skipped.Count,
 			skipped.First)
 	}
+}
+
+// warnCut says what helps if at least 1 % of the samples have stacks that are larger than their copies.
+func (l *List) warnCut(stderr io.Writer) {
+	const percent, largest = 100, 65528 // the kernel's limit, in bytes
+	if l.Cut*percent < max(l.Samples, 1) {
+		return
+	}
+	how := "record with gperf record -g, which copies no stacks"
+	if size := min(4*l.CutSize, largest); size > l.CutSize {
+		how += fmt.Sprintf(", or with larger copies (--call-graph dwarf,copy,%d)", size)
+	}
+	fmt.Fprintf(stderr, "gperf: %d stacks are larger than their copies of %d bytes: %s\n", l.Cut, l.CutSize, how)
 }
