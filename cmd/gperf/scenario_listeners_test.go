@@ -1,11 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +17,13 @@ import (
 
 // loadPrograms loads and unloads small BPF programs until done is closed, and returns how many.
 func loadPrograms(t *testing.T, done <-chan struct{}) (n int) {
-	code := [...]uint64{0xb7, 0x95} // r0 = 0; exit
-	license := [...]byte{'G', 'P', 'L', 0}
+	// The kernel gets addresses as numbers, so what they point to must stay where it is, as stacks of goroutines do not.
+	var pinned runtime.Pinner
+	defer pinned.Unpin()
+	code := &[...]uint64{0xb7, 0x95} // r0 = 0; exit
+	license := &[...]byte{'G', 'P', 'L', 0}
+	pinned.Pin(code)
+	pinned.Pin(license)
 	type attr struct {
 		typ, count    uint32
 		code, license uint64
@@ -27,8 +32,8 @@ func loadPrograms(t *testing.T, done <-chan struct{}) (n int) {
 		name          [16]byte
 		_             [64]byte
 	}
-	a := attr{typ: 1, count: 2, code: uint64(uintptr(unsafe.Pointer(&code))),
-		license: uint64(uintptr(unsafe.Pointer(&license)))} // a socket filter
+	a := attr{typ: 1, count: 2, code: uint64(uintptr(unsafe.Pointer(code))),
+		license: uint64(uintptr(unsafe.Pointer(license)))} // a socket filter
 	for {
 		select {
 		case <-done:
@@ -91,12 +96,12 @@ func TestScenarioListeners(t *testing.T) {
 				t.Errorf("%v: %d symbols", f, strings.Count(out, "PERF_RECORD_KSYMBOL"))
 			}
 		}
-		perf, err := exec.LookPath(cmp.Or(os.Getenv("PERF"), "perf"))
+		perf, err := findOracle()
 		if err != nil {
 			continue
 		}
 		for _, args := range [][]string{{"report", "--stdio"}, {"script", "--show-mmap-events", "--show-bpf-events"}} {
-			cmd := exec.Command(perf, append(args, "-i", file)...)
+			cmd := exec.Command(perf.command[0], append(append(perf.command[1:], args...), "-i", file)...)
 			var stderr strings.Builder
 			cmd.Stderr = &stderr
 			if err := cmd.Run(); err != nil || strings.Contains(stderr.String(), "Bad address") ||
