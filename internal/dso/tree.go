@@ -95,7 +95,7 @@ func (t *Tree) CachePath(id BuildID, base string) string {
 // namedPath returns the path in perf's cache of the file recorded under a name, or "".
 func namedPath(t *Tree, name string, id BuildID) string {
 	dir := t.CacheDir()
-	if dir == "" || id.IsZero() || !filepath.IsAbs(name) {
+	if dir == "" || id.IsZero() {
 		return ""
 	}
 	return filepath.Join(dir, name, id.String(), "elf")
