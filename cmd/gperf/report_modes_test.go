@@ -75,6 +75,14 @@ func TestReportBranchHistory(t *testing.T) {
 			got, _ := gperf(t, args...)
 			sameText(t, c.name+" "+line, tip.ReplaceAllString(got, ""), want)
 		}
+		for _, graph := range []string{"callee", "none"} { // where perf is wrong, or crashes
+			got, _ := gperf(t, "report", "--stdio", "--branch-history", "-f", "--no-inline", "-i", file, "--symfs",
+				t.TempDir(), "-g", graph)
+			named := c.name == "lbr" || strings.Contains(got, "0xffffffff81000000") // the kernel's caller
+			if !named || !strings.Contains(got, "Predicted  Abort  Cycles") {
+				t.Errorf("%s -g %s prints\n%s", c.name, graph, got)
+			}
+		}
 	}
 }
 
