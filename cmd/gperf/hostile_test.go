@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gperf/internal/testutil/cost"
 	"gperf/internal/testutil/swap"
 )
 
@@ -577,9 +578,7 @@ type used struct {
 }
 
 func spent() used {
-	var u unix.Rusage
-	unix.Getrusage(unix.RUSAGE_SELF, &u)
-	return used{time.Duration(u.Utime.Nano() + u.Stime.Nano()), peakMemory()}
+	return used{cost.CPU(), peakMemory()}
 }
 
 // peakMemory is VmHWM. The rusage has what the process that started this one

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"gperf/format"
@@ -226,7 +225,7 @@ func keepDSO(kept *dso.Kept, l *dso.Locator, d *session.DSO) error {
 		return nil // the image is the memory of a process
 	}
 	defer file.Close()
-	name := strings.TrimSuffix(d.Name, " (deleted)")
+	name := dso.TrimDeleted(d.Name)
 	if dso.Stays(name, file) {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -63,25 +64,25 @@ func (k *Kept) keepGenerated(to string, file *os.File) error {
 	if err != nil {
 		return err
 	}
-	if k.Bytes+st.Size() > maxKept {
-		return fmt.Errorf("the copies of a recording are limited to %d MB", maxKept>>20)
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+	if err := k.hasRoom(st); err != nil {
 		return err
 	}
-	out, err := os.CreateTemp(filepath.Dir(to), "new.")
-	if err != nil {
-		return err
+	err = fillFile(to, func(out *os.File) error {
+		_, err := io.Copy(out, io.NewSectionReader(file, 0, st.Size()))
+		return errors.Join(err, keepOwner(out, st), os.Chtimes(out.Name(), time.Time{}, st.ModTime()))
+	})
+	if err == nil {
+		k.Generated++
+		k.Bytes += st.Size()
 	}
-	defer os.Remove(out.Name())
-	_, err = io.Copy(out, io.NewSectionReader(file, 0, st.Size()))
-	if err = errors.Join(err, out.Chmod(0o644), keepOwner(out, st), out.Close()); err != nil {
-		return err
+	return err
+}
+
+// keepOwner gives a copy to the owner of the original.
+func keepOwner(out *os.File, original fs.FileInfo) error {
+	owner, known := untrusted.OwnerOf(original)
+	if !known || int(owner) == os.Geteuid() {
+		return nil
 	}
-	if err := os.Chtimes(out.Name(), time.Time{}, st.ModTime()); err != nil {
-		return err
-	}
-	k.Generated++
-	k.Bytes += st.Size()
-	return os.Rename(out.Name(), to)
+	return out.Chown(int(owner), -1)
 }

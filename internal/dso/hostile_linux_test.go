@@ -6,12 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"os"
-	"runtime"
 	"syscall"
 	"testing"
 	"time"
 
 	"gperf/internal/testutil/bomb"
+	"gperf/internal/testutil/cost"
 )
 
 // TestHostileHeaders reads files whose headers lie: whatever else is in them, they cost little.
@@ -77,25 +77,7 @@ func TestHostileHeaders(t *testing.T) {
 // cheap fails if a function takes a second, or allocates 64 MB.
 func cheap(t *testing.T, name string, read func()) {
 	t.Helper()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	start := cpuTime(t)
-	read()
-	d := cpuTime(t) - start
-	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; d > time.Second || n > 64<<20 {
-		t.Errorf("%s: %v, %d MB", name, d, n>>20)
-	}
-}
-
-// cpuTime returns the time of CPUs that this process has taken.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	cost.AtMost(t, name, time.Second, 64<<20, read)
 }
 
 // TestHostileLinks looks for the debug information of a file that names itself, a FIFO, a device or a directory as its

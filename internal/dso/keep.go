@@ -7,9 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"gperf/internal/untrusted"
 )
 
 // Kept counts the files that were stored in perf's build-ID cache.
@@ -39,14 +40,14 @@ func (k *Kept) keep(name string, id BuildID, file *os.File) error {
 	}
 	tree := new(Tree)
 	at, store := tree.CachePath(id, "elf"), (*Tree).Store
-	if !id.IsZero() && isOthers(st) {
+	if !id.IsZero() && untrusted.IsOthers(st) { // which can have the build ID of any other program
 		at, store = namedPath(tree, name, id), storeNamed
 	}
 	if has, err := os.Stat(at); err == nil && (!id.IsZero() || sameVersion(has, st)) {
 		return nil
 	}
-	if k.Bytes+st.Size() > maxKept {
-		return fmt.Errorf("the copies of a recording are limited to %d MB", maxKept>>20)
+	if err := k.hasRoom(st); err != nil {
+		return err
 	}
 	err = store(tree, name, id, func(to *os.File) error {
 		if _, err := io.Copy(to, file); err != nil { // shares the blocks if the file system can
@@ -64,11 +65,12 @@ func (k *Kept) keep(name string, id BuildID, file *os.File) error {
 	return err
 }
 
-// isOthers reports whether a file belongs neither to root nor to the user who records. It can have the build ID of any
-// other program: the cache has it by its name and build ID together, where stock perf does not look for it.
-func isOthers(st fs.FileInfo) bool {
-	owner, known := ownerOf(st)
-	return known && owner != 0 && owner != os.Geteuid() && strconv.Itoa(owner) != os.Getenv("SUDO_UID")
+// hasRoom returns an error if a recording may not store another file.
+func (k *Kept) hasRoom(st fs.FileInfo) error {
+	if k.Bytes+st.Size() > maxKept {
+		return fmt.Errorf("the copies of a recording are limited to %d MB", maxKept>>20)
+	}
+	return nil
 }
 
 // isCopy reports whether a copy of a file is whole: it has the build ID, or the file has not changed since st.

@@ -74,6 +74,12 @@ func sameNamespace(dir string) bool {
 // deleted is the suffix that the kernel appends to the paths of deleted files.
 const deleted = " (deleted)"
 
+// IsDeleted reports whether the name of a mapping is a deleted file's.
+func IsDeleted(name string) bool { return strings.HasSuffix(name, deleted) }
+
+// TrimDeleted returns the path that a mapped file had before it was deleted.
+func TrimDeleted(name string) string { return strings.TrimSuffix(name, deleted) }
+
 // mapped returns a path at which root can read a deleted file, through a process that maps it, or "".
 func mapped(path string) string {
 	dirs, _ := filepath.Glob(proc + "/[0-9]*")

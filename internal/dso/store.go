@@ -19,7 +19,7 @@ func (t *Tree) Store(name string, id BuildID, fill func(*os.File) error) error {
 		return ErrNoCache
 	}
 	if id.IsZero() {
-		return fillFile(filepath.Dir(t.CachePath(id, "elf")), fill)
+		return fillFile(t.CachePath(id, "elf"), fill)
 	}
 	link := filepath.Join(root, ".build-id", hex[:2], hex[2:])
 	if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
@@ -40,15 +40,15 @@ func storeNamed(t *Tree, name string, id BuildID, fill func(*os.File) error) err
 	if t.CacheDir() == "" {
 		return ErrNoCache
 	}
-	return fillFile(filepath.Dir(namedPath(t, name, id)), fill)
+	return fillFile(namedPath(t, name, id), fill)
 }
 
-// fillFile makes the file elf in a directory, which exists when its contents are whole.
-func fillFile(dir string, fill func(*os.File) error) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// fillFile makes a file, and its directories. The file exists when its contents are whole.
+func fillFile(path string, fill func(*os.File) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(dir, "elf.")
+	tmp, err := os.CreateTemp(filepath.Dir(path), "new.")
 	if err != nil {
 		return err
 	}
@@ -56,5 +56,5 @@ func fillFile(dir string, fill func(*os.File) error) error {
 	if err = errors.Join(fill(tmp), tmp.Chmod(0o644), tmp.Close()); err != nil {
 		return err
 	}
-	return os.Rename(tmp.Name(), filepath.Join(dir, "elf"))
+	return os.Rename(tmp.Name(), path)
 }

@@ -15,12 +15,3 @@ func versionOf(st fs.FileInfo, path string) string {
 	}
 	return fmt.Sprint(s.Dev, s.Ino, s.Uid, s.Ctim.Nano())
 }
-
-// ownerOf returns the user ID of a file's owner, and false if it is unknown.
-func ownerOf(st fs.FileInfo) (uid int, known bool) {
-	s, ok := st.Sys().(*syscall.Stat_t)
-	if !ok {
-		return 0, false
-	}
-	return int(s.Uid), true
-}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gperf/internal/dso"
 	"gperf/symbolize"
 )
 
@@ -71,8 +72,8 @@ func (f *Frame) StartName() string {
 	if !ok {
 		return ""
 	}
-	dso := strings.TrimSuffix(strings.Trim(f.Map.DSO.ShortName(), "[]"), " (deleted)")
-	return dso + "+0x" + strconv.FormatUint(start, 16)
+	name := dso.TrimDeleted(strings.Trim(f.Map.DSO.ShortName(), "[]"))
+	return name + "+0x" + strconv.FormatUint(start, 16)
 }
 
 // functionStart returns the vaddr of the start of the frame's function. Like Calls, it looks up the call before a

@@ -11,6 +11,14 @@ func Owner(file *os.File, path string) (uid uint32, ok bool) {
 	return ownerOf(file)
 }
 
+func ownerOf(file *os.File) (uid uint32, ok bool) {
+	st, err := file.Stat()
+	if err != nil {
+		return 0, false
+	}
+	return OwnerOf(st)
+}
+
 // MayShow reports whether a file that this process can read may be shown where another file, of the owner who (nil if
 // unknown), names it: only root can read more than others may, so what root reads must belong to the same owner, or be
 // readable by all.

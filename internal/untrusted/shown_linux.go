@@ -17,12 +17,6 @@ func realPath(file *os.File) string {
 	return path
 }
 
-func ownerOf(file *os.File) (uid uint32, ok bool) {
-	var st unix.Stat_t
-	err := unix.Fstat(int(file.Fd()), &st)
-	return st.Uid, err == nil
-}
-
 // readableByAll reports whether every user can read an open file by its path.
 func readableByAll(file *os.File) bool {
 	const read, search = 4, 1

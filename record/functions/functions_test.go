@@ -86,7 +86,7 @@ func TestFile(t *testing.T) {
 	if bias, ok := im.Bias(m.Start, m.Start+m.Len, m.Pgoff); !ok || bias != m.Start {
 		t.Errorf("bias %#x, %v", bias, ok)
 	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "elf.*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "new.*")); len(left) > 0 {
 		t.Errorf("temporary files %v", left)
 	}
 }

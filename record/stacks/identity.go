@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -115,7 +114,7 @@ func (m *mapping) isOf(pid int32) bool {
 	return err == nil && baseName(name) == baseName(m.name)
 }
 
-func baseName(path string) string { return filepath.Base(strings.TrimSuffix(path, " (deleted)")) }
+func baseName(path string) string { return filepath.Base(dso.TrimDeleted(path)) }
 
 // claimant returns the file of a mapping whose build ID several files claim, until it is identified.
 func (p *tracker) claimant(first *mappedFile, m *format.Mmap) *mappedFile {

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"gperf/internal/dso"
@@ -55,7 +54,7 @@ func (k *keeper) hold(name string, im *dso.Image, file fileID) {
 	if err != nil {
 		return // the image is the memory of a process
 	}
-	name = strings.TrimSuffix(name, " (deleted)")
+	name = dso.TrimDeleted(name)
 	if dso.Stays(name, opened) {
 		opened.Close()
 		return

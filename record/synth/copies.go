@@ -45,10 +45,8 @@ func copiesIn(pid int, maps []procfs.Mapping) []codeCopy {
 
 // mayBeCopy reports whether a mapping is of code in memory, or in a file without a name.
 func mayBeCopy(m procfs.Mapping) bool {
-	return m.Executable() && (InMemory(m.Path) || isDeleted(m.Path))
+	return m.Executable() && (InMemory(m.Path) || dso.IsDeleted(m.Path))
 }
-
-func isDeleted(name string) bool { return strings.HasSuffix(name, " (deleted)") }
 
 // InMemory reports whether the name of a mapping is that of memory.
 func InMemory(name string) bool {

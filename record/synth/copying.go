@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gperf/format"
+	"gperf/internal/dso"
 	"gperf/internal/procfs"
 )
 
@@ -31,7 +32,7 @@ const lookShare = 100
 
 // Mapped notes a mapping that the kernel has recorded.
 func (c *Copies) Mapped(m *format.Mmap) {
-	memory := InMemory(m.Filename) || m.Flags&format.MapHugeTLB != 0 || isDeleted(m.Filename)
+	memory := InMemory(m.Filename) || m.Flags&format.MapHugeTLB != 0 || dso.IsDeleted(m.Filename)
 	if !m.Executable() || !memory || m.Misc&format.MiscCPUModeMask != format.MiscUser {
 		return
 	}

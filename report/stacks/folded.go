@@ -426,7 +426,7 @@ func foldedDSO(name string) string {
 	if name == "[unknown]" {
 		return "unknown"
 	}
-	return strings.TrimSuffix(name[strings.LastIndexByte(name, '/')+1:], " (deleted)")
+	return dso.TrimDeleted(name[strings.LastIndexByte(name, '/')+1:])
 }
 
 // tidyCall leaves out a function's parameters, unless it looks like a Go method

@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"gperf/internal/dso"
 	"gperf/internal/testutil/bomb"
+	"gperf/internal/testutil/cost"
 )
 
 // Limits for reading a small file of any contents.
@@ -20,28 +19,10 @@ const (
 	hostileMemory = 512 << 20
 )
 
-// bounded fails if a function takes longer, or allocates more memory in all, than a small file may cost.
+// bounded fails if a function costs more than a small file may.
 func bounded(t *testing.T, read func()) {
 	t.Helper()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	start := cpuTime(t)
-	read()
-	d := cpuTime(t) - start
-	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; d > hostileTime || n > hostileMemory {
-		t.Errorf("%v, %d MB", d, n>>20)
-	}
-}
-
-// cpuTime returns the time of CPUs that this process has taken.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	cost.AtMost(t, "reading", hostileTime, hostileMemory, read)
 }
 
 func uleb(n uint64) []byte { return binary.AppendUvarint(nil, n) }

@@ -98,7 +98,7 @@ const parallel = 8
 // it names none. DEBUGINFOD_CACHE_PATH, XDG_CACHE_HOME, DEBUGINFOD_TIMEOUT (in
 // seconds) and DEBUGINFOD_MAXSIZE (in bytes) are heeded.
 func New(urls string) *Client {
-	c := &Client{Dir: cacheDir(), Timeout: defaultTimeout, MaxSize: defaultMaxSize,
+	c := &Client{Dir: CacheDir(), Timeout: defaultTimeout, MaxSize: defaultMaxSize,
 		slots: make(chan struct{}, parallel), files: map[string]*file{}}
 	for url := range strings.FieldsSeq(urls) {
 		// sets how to check signatures, which the client does not support for files
@@ -133,8 +133,8 @@ func Check(urls string) error {
 	return nil
 }
 
-// cacheDir returns the directory of elfutils' cache.
-func cacheDir() string {
+// CacheDir returns the directory of elfutils' cache.
+func CacheDir() string {
 	if dir := os.Getenv("DEBUGINFOD_CACHE_PATH"); dir != "" {
 		return dir
 	}
