@@ -34,6 +34,7 @@ type diffFlags struct {
 }
 
 func (o *diffFlags) add(c *cobra.Command) {
+	o.input.flags = c.Flags()
 	cli.AddFlags(c, "Table", func(s *pflag.FlagSet) {
 		s.StringVarP(&o.Sort, "sort", "s", diff.DefaultSort, "compare by these `keys`")
 		s.StringVarP(&o.compute, "compute", "c", "delta-abs", "`method`, see above")
@@ -67,6 +68,7 @@ func (o *diffFlags) add(c *cobra.Command) {
 	})
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		addForce(s)
+		s.BoolVar(&o.input.noSandbox, "no-sandbox", false, "as root, keep all rights for recordings of other users")
 		s.BoolVarP(&o.input.verbose, "verbose", "v", false, "print the recordings' names, and addresses of symbols")
 		s.BoolVarP(&o.Quiet, "quiet", "q", false, "print only the entries")
 		cli.AddIdle(s, ignored.Diff)

@@ -45,13 +45,14 @@ var house = []struct{ question, packages string }{
 		cmd/gperf/nosamples
 		cmd/gperf/remedy
 	`},
-	{"How is a terminal used? Which recordings are read? When is garbage collected?", `
+	{"How is a terminal used? Which recordings are read, and with which rights? When is garbage collected?", `
 		cmd/gperf/browse
 		cmd/gperf/browser
 		cmd/gperf/findings
 		cmd/gperf/inputs
 		cmd/gperf/live
 		cmd/gperf/memory
+		cmd/gperf/sandbox
 		cmd/gperf/screen
 		cmd/gperf/terminal
 	`},
@@ -172,6 +173,7 @@ var house = []struct{ question, packages string }{
 const testFloor = `
 	internal/testutil/bench
 	internal/testutil/bomb
+	internal/testutil/cost
 	internal/testutil/chromium
 	internal/testutil/dropper
 	internal/testutil/drops
@@ -206,24 +208,25 @@ const commands = "cmd/gperf cmd/gperf/about cmd/gperf/cli cmd/gperf/deliver cmd/
 
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
-	"github.com/spf13/cobra":             commands,
-	"github.com/spf13/pflag":             commands,
-	"github.com/cilium/ebpf":             "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
-	"github.com/aclements/go-moremath":   "report/diff",                                                         // Student's and the normal distribution
-	"github.com/gdamore/tcell/v2":        "cmd/gperf/browse",
-	"github.com/google/pprof":            "report/stacks report/view",
-	"github.com/gopacket/gopacket":       "script/packets cmd/gperf", // pcapng; tests encode packets
-	"github.com/ianlancetaylor/demangle": "symbolize/demangle",
-	"github.com/klauspost/compress":      "format cmd/gperf internal/archive report/push",
-	"github.com/parquet-go/parquet-go":   "report/parquet",
-	"github.com/ulikunitz/xz":            "internal/dso",
-	"golang.org/x/arch":                  "report/annotate/disasm",
-	"golang.org/x/net":                   "bpf internal/pcapfilter", // classic BPF and its VM
-	"golang.org/x/sys":                   "",
-	"go.opentelemetry.io/proto/slim":     "report/stacks report/push cmd/gperf", // OpenTelemetry's profiles
-	"google.golang.org/genproto":         "report/push",                         // gRPC's details of errors
-	"google.golang.org/grpc":             "report/push",
-	"google.golang.org/protobuf":         "report/timeline report/stacks report/push cmd/gperf", // Perfetto's traces, OTLP
+	"github.com/spf13/cobra":              commands,
+	"github.com/spf13/pflag":              commands,
+	"github.com/cilium/ebpf":              "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
+	"github.com/aclements/go-moremath":    "report/diff",                                                         // Student's and the normal distribution
+	"github.com/gdamore/tcell/v2":         "cmd/gperf/browse",
+	"github.com/google/pprof":             "report/stacks report/view",
+	"github.com/gopacket/gopacket":        "script/packets cmd/gperf", // pcapng; tests encode packets
+	"github.com/ianlancetaylor/demangle":  "symbolize/demangle",
+	"github.com/klauspost/compress":       "format cmd/gperf internal/archive report/push",
+	"github.com/landlock-lsm/go-landlock": "internal/untrusted",
+	"github.com/parquet-go/parquet-go":    "report/parquet",
+	"github.com/ulikunitz/xz":             "internal/dso",
+	"golang.org/x/arch":                   "report/annotate/disasm",
+	"golang.org/x/net":                    "bpf internal/pcapfilter", // classic BPF and its VM
+	"golang.org/x/sys":                    "",
+	"go.opentelemetry.io/proto/slim":      "report/stacks report/push cmd/gperf", // OpenTelemetry's profiles
+	"google.golang.org/genproto":          "report/push",                         // gRPC's details of errors
+	"google.golang.org/grpc":              "report/push",
+	"google.golang.org/protobuf":          "report/timeline report/stacks report/push cmd/gperf", // Perfetto's traces, OTLP
 }
 
 // oracles are the modules of others that only tests import, and the packages of these tests.

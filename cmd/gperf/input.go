@@ -17,6 +17,7 @@ import (
 	"gperf/cmd/gperf/findings"
 	"gperf/cmd/gperf/inputs"
 	"gperf/cmd/gperf/memory"
+	"gperf/cmd/gperf/sandbox"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/archive"
@@ -43,6 +44,8 @@ type inputFlags struct {
 	weight     string
 	strict     bool
 	verbose    bool
+	noSandbox  bool
+	flags      *pflag.FlagSet // of the command; nil: it keeps its rights
 	// keepExited is session.Options.KeepExited, which commands set.
 	keepExited bool
 	many       *many // shares symbols among recordings; nil for one
@@ -50,6 +53,7 @@ type inputFlags struct {
 
 // addTo adds the flags to a command, in groups.
 func (in *inputFlags) addTo(c *cobra.Command) {
+	in.flags = c.Flags()
 	cli.AddFlags(c, "Input", in.addFile)
 	cli.AddFlags(c, "Symbols", in.addSymbols)
 	cli.AddFlags(c, "Filters", in.addFilters)
@@ -65,6 +69,7 @@ func (in *inputFlags) add(s *pflag.FlagSet) {
 func (in *inputFlags) addFile(s *pflag.FlagSet) {
 	s.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
 	in.files.force = addForce(s)
+	s.BoolVar(&in.noSandbox, "no-sandbox", false, "as root, keep all rights for recordings of other users")
 	s.BoolVar(&in.strict, "strict", false, "stop at the first error in the file")
 	s.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without symbols; report: print more")
 }
@@ -147,6 +152,9 @@ func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
 	r := &input{verbose: in.verbose}
 	err := r.open(path)
 	if err == nil {
+		err = in.confine(r, stderr)
+	}
+	if err == nil {
 		err = in.prepare(r, stderr)
 	}
 	if err != nil {
@@ -154,6 +162,20 @@ func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// confine gives up rights if the recording is another user's.
+func (in *inputFlags) confine(r *input, stderr io.Writer) error {
+	if in.flags == nil || in.noSandbox || r.fd == nil {
+		return nil
+	}
+	var outputs []string
+	for _, name := range []string{"output", "export"} {
+		if f := in.flags.Lookup(name); f != nil && f.Value.String() != "" {
+			outputs = append(outputs, f.Value.String())
+		}
+	}
+	return sandbox.Enter(r.fd, r.Path, outputs, stderr)
 }
 
 // prepare makes the session of an open recording.
@@ -276,18 +298,12 @@ func (in *input) Close() {
 	in.fd.Close()
 }
 
-// hasCallchains reports whether an event was recorded with callchains.
-func (in *input) hasCallchains() bool {
-	return slices.ContainsFunc(in.File.Attrs, func(a format.Attr) bool {
-		return a.SampleType&format.SampleCallchain != 0
-	})
-}
+func (in *input) hasCallchains() bool { return in.has(format.SampleCallchain) }
+func (in *input) hasBranches() bool   { return in.has(format.SampleBranchStack) }
 
-// hasBranches reports whether an event has branch stacks.
-func (in *input) hasBranches() bool {
-	return slices.ContainsFunc(in.File.Attrs, func(a format.Attr) bool {
-		return a.SampleType&format.SampleBranchStack != 0
-	})
+// has reports whether samples of an event have a field.
+func (in *input) has(field format.SampleType) bool {
+	return slices.ContainsFunc(in.File.Attrs, func(a format.Attr) bool { return a.SampleType&field != 0 })
 }
 
 // recordedDepth returns the recording's limit of frames per callchain, but at least

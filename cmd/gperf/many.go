@@ -68,6 +68,9 @@ func (in *inputFlags) readMany(paths []string, stderr io.Writer,
 		r := &input{verbose: in.verbose}
 		err := r.open(path)
 		if err == nil {
+			err = in.confine(r, stderr)
+		}
+		if err == nil {
 			src.origin, err = m.describe(r, &origins, &src, describe)
 		}
 		if err != nil {

@@ -24,6 +24,17 @@ type pager struct {
 // lessFlags make less quit if the text fits the screen, keep colours, chop long lines, and keep the screen as it is.
 const lessFlags = "FRSX"
 
+// PagerCommand returns the user's pager, as a command for sh.
+func PagerCommand() string {
+	command := "less"
+	for _, name := range []string{"PAGER", "GPERF_PAGER"} {
+		if value, ok := os.LookupEnv(name); ok {
+			command = value
+		}
+	}
+	return command
+}
+
 // UsePager sends output from now on through the user's pager: GPERF_PAGER, PAGER or less. It does nothing if out is no
 // terminal or a dumb one, or if there is no pager.
 func UsePager(out io.Writer) {
@@ -31,12 +42,7 @@ func UsePager(out io.Writer) {
 	if !ok || Dumb() {
 		return
 	}
-	command := "less"
-	for _, name := range []string{"PAGER", "GPERF_PAGER"} {
-		if value, ok := os.LookupEnv(name); ok {
-			command = value
-		}
-	}
+	command := PagerCommand()
 	words := strings.Fields(command)
 	if len(words) == 0 || command == "cat" {
 		return

@@ -1,0 +1,79 @@
+// Package sandbox answers "which rights does a reader keep?": it gives up the others before root reads a recording of
+// another user, who chooses the bytes that gperf decodes, and the files that it opens.
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"gperf/internal/dso"
+	"gperf/internal/dso/cache"
+	"gperf/internal/dso/debuginfod"
+	"gperf/internal/untrusted"
+)
+
+// once is nil in tests, which run commands in their own process: it keeps its rights.
+var once *sync.Once
+
+// pager is a command of a shell that may still be started.
+var pager string
+
+// Enable makes Enter give up rights, except that to start a pager.
+func Enable(command string) { once, pager = new(sync.Once), command }
+
+// Enter gives up the rights that a command which reads does not need, if this process is root's and the recording is
+// another user's. It says so once. outputs are files that the command will write.
+func Enter(recording *os.File, path string, outputs []string, stderr io.Writer) error {
+	if once == nil || os.Geteuid() != 0 {
+		return nil
+	}
+	st, err := recording.Stat()
+	if err != nil || !untrusted.IsOthers(st) {
+		return err
+	}
+	once.Do(func() {
+		fmt.Fprintf(stderr, "gperf: %s is another user's: as root, gperf reads it with few rights: it looks into no "+
+			"running process, and writes only caches and its output (--no-sandbox keeps all rights)\n", path)
+		err = untrusted.Confine(changes(outputs), programs(pager))
+	})
+	return err
+}
+
+// changes returns what may be written: devices, temporary files, caches, and the directories of outputs.
+func changes(outputs []string) []string {
+	l := []string{os.DevNull, "/dev/tty", "/dev/pts", os.TempDir(), new(dso.Tree).CacheDir(), debuginfod.CacheDir()}
+	if dir, err := cache.Path(""); err == nil {
+		os.MkdirAll(dir, 0o755)
+		l = append(l, dir)
+	}
+	for _, path := range outputs {
+		l = append(l, filepath.Dir(path))
+	}
+	return l
+}
+
+// programs returns what starts if a shell runs a command, with what the kernel starts for it.
+func programs(command string) []string {
+	var l []string
+	for _, name := range append(strings.Fields(command), "sh") {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue // an argument, or an assignment
+		}
+		l = append(l, path)
+		if e, err := dso.OpenELF(path); err == nil {
+			if interpreter := e.Section(".interp"); interpreter != nil {
+				name, _ := interpreter.Data()
+				l = append(l, string(bytes.TrimRight(name, "\x00")))
+			}
+			e.Close()
+		}
+	}
+	return l
+}
