@@ -27,7 +27,7 @@ static long (*bpf_probe_read_kernel_str)(void *dst, __u32 size, const void *from
 #define PF_NETDEV 5
 #define PF_BRIDGE 7
 
-#define MAX_RANGES 8
+#define MAX_RANGES 16
 #define MAX_NAME 256 /* NFT_NAME_MAXLEN */
 #define MAX_JUMPS 32 /* a power of 2 */
 

@@ -115,7 +115,8 @@ var netfilterParts = []netfilterPart{
 var (
 	hookCode   = []string{hookFunction, "nf_hook_slow_list"}
 	chainCode  = []string{ChainFunction}
-	queueCode  = []string{"nf_queue", "nf_reinject", "nfqnl_reinject"}
+	queueCode  = []string{"nf_queue", "nf_reinject", "nfqnl_reinject", "nfqnl_recv_verdict", "nfqnl_recv_verdict_batch",
+		"nfqnl_flush", "instance_destroy_rcu"} // the compiler puts the first three into the others
 	bridgeCode = []string{"br_handle_frame", "nf_hook_bridge_pre"}
 )
 
@@ -147,7 +148,7 @@ var ErrNoFirewall = errors.New("this kernel has no firewall: " +
 	"none of nf_tables, ip_tables, ip6_tables, arp_tables and ebtables is loaded")
 
 // netfilterRange is the maximum number of ranges of a place: netfilter.h's MAX_RANGES.
-const netfilterRanges = 8
+const netfilterRanges = 16
 
 // ranges returns the code of functions.
 func (v *Verdict) ranges(functions []string) (l [netfilterRanges]CodeRange, err error) {

@@ -29,7 +29,7 @@ func verdictsOf(t *testing.T, setup, send, show string, args ...string) (counts 
 	needProbes(t, "kprobe")
 	needPrograms(t, "unshare", "bash", "ip")
 	for _, m := range strings.Fields(`nf_tables nft_reject_inet nf_conntrack nft_ct nft_meta_bridge nft_queue xt_NFQUEUE
-		ip_tables iptable_filter
+		nfnetlink_queue ip_tables iptable_filter
 		iptable_raw ipt_REJECT xt_multiport ip6_tables ip6table_filter arp_tables arptable_filter ebtables
 		ebtable_filter ebtable_nat ebt_ip bridge veth`) {
 		exec.Command("modprobe", m).Run() // some have them built in, some load them when they are asked for
