@@ -113,9 +113,9 @@ var netfilterParts = []netfilterPart{
 // The functions that free dropped packets: those of hooks, of chains, of queues (full ones, ones that nobody reads, and
 // readers that drop) and of bridges, where others are freed too.
 var (
-	hookCode   = []string{hookFunction, "nf_hook_slow_list"}
-	chainCode  = []string{ChainFunction}
-	queueCode  = []string{"nf_queue", "nf_reinject", "nfqnl_reinject", "nfqnl_recv_verdict", "nfqnl_recv_verdict_batch",
+	hookCode  = []string{hookFunction, "nf_hook_slow_list"}
+	chainCode = []string{ChainFunction}
+	queueCode = []string{"nf_queue", "nf_reinject", "nfqnl_reinject", "nfqnl_recv_verdict", "nfqnl_recv_verdict_batch",
 		"nfqnl_flush", "instance_destroy_rcu"} // the compiler puts the first three into the others
 	bridgeCode = []string{"br_handle_frame", "nf_hook_bridge_pre"}
 )

@@ -418,7 +418,7 @@ func (h *hostileRun) start(from, to int) (*worker, error) {
 		fmt.Sprintf("-mutations=%d", *mutationCount), fmt.Sprintf("-mutation-seed=%d", *mutationSeed),
 		fmt.Sprintf("-cuts=%d", *cutCount))
 	p.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %s", workerEnv, h.set.name, from, to, h.dir),
-		"HOME="+h.dir, "DEBUGINFOD_URLS=", "GOTRACEBACK=all")
+		"HOME="+h.dir, "TMPDIR="+h.dir, "DEBUGINFOD_URLS=", "GOTRACEBACK=all")
 	p.cmd.ExtraFiles = []*os.File{w}
 	p.cmd.Stdout = &p.output // of package testing
 	p.cmd.Stderr = &p.output

@@ -2,10 +2,14 @@
 package memory
 
 import (
+	"math"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+
+	"gperf/internal/procfs"
 )
 
 // Garbage is how much garbage a command allows. With a small live heap, rare collections save
@@ -25,11 +29,18 @@ var (
 	WhileStaying = Garbage{2 << 20, 20}
 )
 
+// heapShare is the percentage of a memory limit for what Go allocates. The rest is for BPF maps, rings and files.
+const heapShare = 60
+
 // minHeap is the runtime's minimum heap, to which the GC percentage refers at first.
 const minHeap = 4 << 20
 
-// Tune sets the GC percentage, now and after each collection.
+// Tune sets the GC percentage, now and after each collection. Near the limit of the process's cgroup, where the kernel
+// would kill gperf, garbage is collected all the time.
 func (g Garbage) Tune() {
+	if limit := procfs.MemoryLimit(); os.Getenv("GOMEMLIMIT") == "" && limit < math.MaxInt64 {
+		debug.SetMemoryLimit(int64(limit / 100 * heapShare))
+	}
 	debug.SetGCPercent(g.factor(minHeap))
 	g.sentinel()
 }
