@@ -221,7 +221,7 @@ var guests = map[string]string{
 	"github.com/parquet-go/parquet-go":    "report/parquet",
 	"github.com/ulikunitz/xz":             "internal/dso",
 	"golang.org/x/arch":                   "report/annotate/disasm",
-	"golang.org/x/net":                    "bpf internal/pcapfilter", // classic BPF and its VM
+	"golang.org/x/net":                    "bpf internal/pcapfilter cmd/gperf/browser", // classic BPF and its VM; a limit of connections
 	"golang.org/x/sys":                    "",
 	"go.opentelemetry.io/proto/slim":      "report/stacks report/push cmd/gperf", // OpenTelemetry's profiles
 	"google.golang.org/genproto":          "report/push",                         // gRPC's details of errors

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"golang.org/x/net/netutil"
 )
 
 // Site is a listener with the secret part of its address.
@@ -54,11 +56,21 @@ func (s *Site) URL() string {
 	return fmt.Sprintf("http://%s/%s/", net.JoinHostPort(host, fmt.Sprint(addr.Port)), s.Token)
 }
 
+// What connections may take: more of them wait, also those of people who do not know the address.
+const (
+	maxConnections = 256
+	maxHeader      = 64 << 10 // bytes
+	idleTime       = time.Minute
+)
+
+// requestTime is how long a connection may take to send a request. Tests shorten it.
+var requestTime = 10 * time.Second
+
 // Serve answers requests until ctx is done. Then it closes the port and all connections.
 func (s *Site) Serve(ctx context.Context, h http.Handler) error {
-	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: requestTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader}
 	defer context.AfterFunc(ctx, func() { server.Close() })()
-	if err := server.Serve(s.Listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(netutil.LimitListener(s.Listener, maxConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -2,6 +2,8 @@ package browser
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -33,6 +35,40 @@ func TestServe(t *testing.T) {
 	if c, err := net.Dial("tcp", site.Addr().String()); err == nil {
 		c.Close()
 		t.Error("the port is open")
+	}
+}
+
+// Connections that send nothing, half of a request or a header without an end are closed, and others are answered.
+func TestHostileConnections(t *testing.T) {
+	defer func(d time.Duration) { requestTime = d }(requestTime)
+	requestTime = time.Second
+	site, err := Listen(":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go site.Serve(ctx, http.NotFoundHandler())
+	header := "GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 2*maxHeader)
+	var open []net.Conn
+	for i := range 2 * maxConnections {
+		c, err := net.Dial("tcp", site.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		open = append(open, c)
+		go c.Write([]byte([...]string{"", "GET / HT", header}[i%3])) // until the other end closes
+	}
+	client := http.Client{Timeout: 20 * time.Second}
+	if answer, err := client.Get(site.URL()); err != nil || answer.StatusCode != http.StatusNotFound {
+		t.Errorf("a request beside them: %v, %v", answer, err)
+	}
+	for i, c := range open {
+		c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("connection %d stays open", i)
+		}
 	}
 }
 
