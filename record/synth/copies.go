@@ -35,6 +35,11 @@ func copiesIn(pid int, maps []procfs.Mapping) []codeCopy {
 	defer mem.Close()
 	s := copySearch{pid: pid, maps: maps, mem: mem, images: map[string]*dso.Image{}}
 	defer s.close()
+	for i, m := range maps {
+		if m.Inode != 0 && !InMemory(m.Path) {
+			s.files = append(s.files, i)
+		}
+	}
 	for i := range maps {
 		if mayBeCopy(maps[i]) {
 			s.search(i)
@@ -59,6 +64,7 @@ func InMemory(name string) bool {
 type copySearch struct {
 	pid    int
 	maps   []procfs.Mapping
+	files  []int // indexes of the mappings of files in maps
 	mem    io.ReaderAt
 	images map[string]*dso.Image // by path of the mapping; nil for files that are not ELF
 	found  []codeCopy
@@ -70,11 +76,18 @@ func (s *copySearch) close() {
 	}
 }
 
+// neighbours is how many mappings of files below and above a copy may be of others than ELF files, or of its own file.
+// Without a limit, a process with tens of thousands of mappings takes the recorder's time.
+const neighbours = 16
+
 // search finds the copies in the ith mapping. Its addresses are between those of the file whose code it copies, because
 // the file's headers or data stay where they are: the file is that of the next mapping below or above.
 func (s *copySearch) search(i int) {
-	for _, step := range []int{-1, 1} {
-		for j := i + step; j >= 0 && j < len(s.maps); j += step {
+	at, _ := slices.BinarySearch(s.files, i)
+	below, above := slices.Clone(s.files[max(0, at-neighbours):at]), s.files[at:min(at+neighbours, len(s.files))]
+	slices.Reverse(below)
+	for _, side := range [][]int{below, above} {
+		for _, j := range side {
 			if im := s.image(i, j); im != nil {
 				if s.inFile(im, s.maps[i], s.maps[j]) {
 					return
@@ -85,10 +98,10 @@ func (s *copySearch) search(i int) {
 	}
 }
 
-// image returns the ELF file of the jth mapping, nil if it is none, or the file of the ith.
+// image returns the ELF file of the jth mapping, which is a file's; nil if it is none, or the file of the ith.
 func (s *copySearch) image(i, j int) *dso.Image {
 	m := s.maps[j]
-	if m.Inode == 0 || InMemory(m.Path) || m.Path == s.maps[i].Path {
+	if m.Path == s.maps[i].Path {
 		return nil
 	}
 	im, ok := s.images[m.Path]
