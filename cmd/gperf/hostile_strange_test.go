@@ -15,10 +15,10 @@ import (
 
 var strangeProgram = programs.C(ownPrograms+"strange.c", "-O1")
 
-// TestHostileStrangeProcess: a process with 65,400 mappings of code and 100,000 names, whose file is named for a terminal
-// and for /proc/PID/maps, costs neither other programs' stacks nor much time, and what is shown of it has no control
-// characters.
-func TestHostileStrangeProcess(t *testing.T) {
+// TestHostileStrangeProcessAlone: a process with 65,400 mappings of code and 100,000 names, whose file is named for a
+// terminal and for /proc/PID/maps, costs neither other programs' stacks nor much time, and what is shown of it has no
+// control characters. Alone, because each recording of all processes that begins meanwhile gets these mappings.
+func TestHostileStrangeProcessAlone(t *testing.T) {
 	needEvents(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x\x1b[2J\n00400000-7fffffffffff r-xp 00000000 00:00 0 [vdso]")
