@@ -116,7 +116,7 @@ var (
 	hookCode  = []string{hookFunction, "nf_hook_slow_list"}
 	chainCode = []string{ChainFunction}
 	queueCode = []string{"nf_queue", "nf_reinject", "nfqnl_reinject", "nfqnl_recv_verdict", "nfqnl_recv_verdict_batch",
-		"nfqnl_flush", "instance_destroy_rcu"} // the compiler puts the first three into the others
+		"nfqnl_flush", "instance_destroy_rcu"} // the compiler may put nf_reinject and nfqnl_reinject into the others
 	bridgeCode = []string{"br_handle_frame", "nf_hook_bridge_pre"}
 )
 

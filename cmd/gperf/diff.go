@@ -68,7 +68,7 @@ func (o *diffFlags) add(c *cobra.Command) {
 	})
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		addForce(s)
-		s.BoolVar(&o.input.noSandbox, "no-sandbox", false, "as root, keep all rights for recordings of other users")
+		o.input.addSandbox(s)
 		s.BoolVarP(&o.input.verbose, "verbose", "v", false, "print the recordings' names, and addresses of symbols")
 		s.BoolVarP(&o.Quiet, "quiet", "q", false, "print only the entries")
 		cli.AddIdle(s, ignored.Diff)

@@ -69,9 +69,13 @@ func (in *inputFlags) add(s *pflag.FlagSet) {
 func (in *inputFlags) addFile(s *pflag.FlagSet) {
 	s.StringArrayVarP(&in.paths, "input", "i", nil, inputUsage)
 	in.files.force = addForce(s)
-	s.BoolVar(&in.noSandbox, "no-sandbox", false, "as root, keep all rights for recordings of other users")
+	in.addSandbox(s)
 	s.BoolVar(&in.strict, "strict", false, "stop at the first error in the file")
 	s.BoolVarP(&in.verbose, "verbose", "v", false, "list all files without symbols; report: print more")
+}
+
+func (in *inputFlags) addSandbox(s *pflag.FlagSet) {
+	s.BoolVar(&in.noSandbox, "no-sandbox", false, "as root, keep all rights for recordings of other users")
 }
 
 func (in *inputFlags) addSymbols(s *pflag.FlagSet) {
@@ -150,10 +154,7 @@ func oneOnly(what string, paths []string) error {
 func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
 	memory.TuneReading()
 	r := &input{verbose: in.verbose}
-	err := r.open(path)
-	if err == nil {
-		err = in.confine(r, stderr)
-	}
+	err := in.openFile(r, path, stderr)
 	if err == nil {
 		err = in.prepare(r, stderr)
 	}
@@ -164,9 +165,9 @@ func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
 	return r, nil
 }
 
-// confine gives up rights if the recording is another user's.
-func (in *inputFlags) confine(r *input, stderr io.Writer) error {
-	if in.flags == nil || in.noSandbox || r.fd == nil {
+// confine gives up rights if the file is another user's.
+func (in *inputFlags) confine(file *os.File, stderr io.Writer) error {
+	if in.flags == nil || in.noSandbox {
 		return nil
 	}
 	var outputs []string
@@ -175,7 +176,7 @@ func (in *inputFlags) confine(r *input, stderr io.Writer) error {
 			outputs = append(outputs, f.Value.String())
 		}
 	}
-	return sandbox.Enter(r.fd, r.Path, outputs, stderr)
+	return sandbox.Enter(file, outputs, stderr)
 }
 
 // prepare makes the session of an open recording.
@@ -250,9 +251,9 @@ func weightError(err error) error {
 	return err
 }
 
-// open opens the recording at path: a file, a pipe, or a directory. Like perf, it reads
+// openFile opens the recording at path as r: a file, a pipe, or a directory. Like perf, it reads
 // stdin if path is "-", or if path is empty and stdin is a pipe.
-func (in *input) open(path string) (err error) {
+func (in *inputFlags) openFile(r *input, path string, stderr io.Writer) (err error) {
 	if path == "" {
 		if st, err := os.Stdin.Stat(); err == nil && st.Mode()&os.ModeNamedPipe != 0 {
 			path = "-"
@@ -260,18 +261,21 @@ func (in *input) open(path string) (err error) {
 	}
 	switch {
 	case path == "-":
-		in.Recording, err = archive.OpenRecording(os.Stdin, "stdin")
+		r.Recording, err = archive.OpenRecording(os.Stdin, "stdin")
 		return err
 	case remote.IsURL(path):
-		return in.openURL(path)
+		return r.openURL(path)
 	}
 	name := cmp.Or(path, defaultFile)
-	in.fd, err = os.Open(name)
+	r.fd, err = os.Open(name)
 	if errors.Is(err, os.ErrNotExist) && path == "" {
 		return fmt.Errorf("no %s in this directory: record one with gperf record, or name one with -i", name)
 	}
 	if err == nil {
-		in.Recording, err = archive.OpenRecording(in.fd, name)
+		err = in.confine(r.fd, stderr)
+	}
+	if err == nil {
+		r.Recording, err = archive.OpenRecording(r.fd, name)
 	}
 	return err
 }

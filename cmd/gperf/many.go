@@ -66,10 +66,7 @@ func (in *inputFlags) readMany(paths []string, stderr io.Writer,
 		m.bar.Report("opening recordings", i, len(paths))
 		src := source{path: path, number: i}
 		r := &input{verbose: in.verbose}
-		err := r.open(path)
-		if err == nil {
-			err = in.confine(r, stderr)
-		}
+		err := in.openFile(r, path, stderr)
 		if err == nil {
 			src.origin, err = m.describe(r, &origins, &src, describe)
 		}
@@ -128,7 +125,7 @@ func (m *many) fail(err error) {
 func (m *many) open(src *source) (r *input, err error) {
 	if r = src.open; r == nil {
 		r = &input{verbose: m.flags.verbose}
-		err = r.open(src.path)
+		err = m.flags.openFile(r, src.path, m.stderr)
 	}
 	src.open = nil
 	if err == nil {

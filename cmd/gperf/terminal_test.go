@@ -71,10 +71,17 @@ func TestTerminalGetsNoControls(t *testing.T) {
 		if !strings.Contains(text, "evil"+shown) {
 			t.Errorf("gperf %s, to a terminal:\n%q", command, text)
 		}
-		for _, c := range text {
-			if unicode.IsControl(c) && !strings.ContainsRune("\r\n\t", c) || c == unicode.ReplacementChar {
-				t.Errorf("gperf %s sends %U to a terminal", command, c)
-			}
+		noControls(t, command, text)
+	}
+}
+
+// noControls fails if a command sends control characters to a terminal, or what is no UTF-8.
+func noControls(t *testing.T, command, text string) {
+	t.Helper()
+	for i, c := range text {
+		if unicode.IsControl(c) && !strings.ContainsRune("\r\n\t", c) || c == unicode.ReplacementChar {
+			t.Errorf("gperf %s sends %U to a terminal: %q", command, c, text[max(0, i-50):min(i+50, len(text))])
+			return
 		}
 	}
 }

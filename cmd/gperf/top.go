@@ -238,7 +238,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *live.Source, stdo
 	memory.WhileRecording.Tune()
 	in, reading := new(input), context.Background()
 	if src == nil {
-		reading, err = ctx, in.open(f.input.paths[0])
+		reading, err = ctx, f.input.openFile(in, f.input.paths[0], held)
 	} else if in.Recording, err = src.Open("stdin"); err != nil && ctx.Err() != nil {
 		return nil // the user quit before the recording began
 	}

@@ -19,10 +19,16 @@ const (
 	toStart = syscall.AccessFSExecute // a program
 )
 
+// CanConfine reports whether the kernel has Landlock (from 5.13, if it is configured).
+func CanConfine() bool {
+	_, err := syscall.LandlockGetABIVersion()
+	return err == nil
+}
+
 // Confine takes rights from this process and those that it starts, for good. They can change files only in the
 // directories, and write to the files, of changes; start only programs; send signals only to each other; and get no
 // rights from what they start. The kernel hides other processes' memory and files below /proc/PID/root from them, too.
-// Paths that do not exist are ignored. Kernels know these rights from 5.13 to 6.12; others enforce what they know.
+// Paths that do not exist are ignored. Kernels from 6.12 know all of these rights; older ones enforce what they know.
 func Confine(changes, programs []string) error {
 	config := landlock.Config{HandledAccessFS: toChange | toStart, Scoped: syscall.ScopeSignal}
 	rules := []landlock.Rule{landlock.PathAccess(toStart, programs...).IgnoreIfMissing()}

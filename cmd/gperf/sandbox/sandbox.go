@@ -18,31 +18,41 @@ import (
 	"gperf/internal/untrusted"
 )
 
-// once is nil in tests, which run commands in their own process: it keeps its rights.
-var once *sync.Once
+// sandbox is what the process gave up, which it does once.
+type sandbox struct {
+	once  sync.Once
+	pager string // a command of a shell that may still be started
+	err   error
+}
 
-// pager is a command of a shell that may still be started.
-var pager string
+// own is nil in tests, which run commands in their own process: it keeps its rights.
+var own *sandbox
 
 // Enable makes Enter give up rights, except that to start a pager.
-func Enable(command string) { once, pager = new(sync.Once), command }
+func Enable(pager string) { own = &sandbox{pager: pager} }
 
 // Enter gives up the rights that a command which reads does not need, if this process is root's and the recording is
 // another user's. It says so once. outputs are files that the command will write.
-func Enter(recording *os.File, path string, outputs []string, stderr io.Writer) error {
-	if once == nil || os.Geteuid() != 0 {
+func Enter(recording *os.File, outputs []string, stderr io.Writer) error {
+	if own == nil || os.Geteuid() != 0 {
 		return nil
 	}
 	st, err := recording.Stat()
 	if err != nil || !untrusted.IsOthers(st) {
 		return err
 	}
-	once.Do(func() {
+	own.once.Do(func() {
+		path := recording.Name()
+		if !untrusted.CanConfine() {
+			fmt.Fprintf(stderr, "gperf: %s is another user's, and gperf reads it with all rights of root, as the "+
+				"kernel has no Landlock: read it as an ordinary user (--no-sandbox omits this message)\n", path)
+			return
+		}
 		fmt.Fprintf(stderr, "gperf: %s is another user's: as root, gperf reads it with few rights: it looks into no "+
 			"running process, and writes only caches and its output (--no-sandbox keeps all rights)\n", path)
-		err = untrusted.Confine(changes(outputs), programs(pager))
+		own.err = untrusted.Confine(changes(outputs), programs(own.pager))
 	})
-	return err
+	return own.err
 }
 
 // changes returns what may be written: devices, temporary files, caches, and the directories of outputs.

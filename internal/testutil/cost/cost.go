@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// AtMost fails if a function, which name tells, takes more time of CPUs, or allocates more bytes in all.
+// AtMost fails if a function takes more CPU time, or allocates more bytes in all. The message calls it by a name.
 func AtMost(t *testing.T, name string, limit time.Duration, bytes uint64, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -22,7 +22,7 @@ func AtMost(t *testing.T, name string, limit time.Duration, bytes uint64, f func
 	}
 }
 
-// CPU returns the time of CPUs that this process has taken.
+// CPU returns the CPU time that this process has taken.
 func CPU() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
