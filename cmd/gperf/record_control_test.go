@@ -112,8 +112,8 @@ func TestRecordControl(t *testing.T) {
 			if err := r.Wait(); err != nil {
 				t.Errorf("%v\n%s", err, r.errs)
 			}
-			if c := read(t, filepath.Join(dir, "perf.data")); c.samples["drops skb:kfree_skb"] != 40 {
-				t.Errorf("%d drops instead of 40: %v", c.samples["drops skb:kfree_skb"], c.samples)
+			if c := read(t, filepath.Join(dir, "perf.data")); c.samples[commEvent{"drops", "skb:kfree_skb"}] != 40 {
+				t.Errorf("%d drops instead of 40: %v", c.samples[commEvent{"drops", "skb:kfree_skb"}], c.samples)
 			}
 			want := `Events disabled
 Events enabled
@@ -319,7 +319,7 @@ func TestRecordPerThread(t *testing.T) {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", sender.Process.Pid))
 	c := read(t, filepath.Join(dir, "perf.data"))
 	if n := len(c.Attrs[0].IDs); n < 2 || n > len(threads) || c.total == 0 ||
-		c.samples["drops skb:kfree_skb"] != c.total {
+		c.samples[commEvent{"drops", "skb:kfree_skb"}] != c.total {
 		t.Errorf("%d counters of %d threads, %v", n, len(threads), c.samples)
 	}
 }

@@ -90,7 +90,7 @@ func checkModes(t *testing.T, files []string, n int, stacks []string) int {
 	ours, lost := 0, 0
 	for _, file := range files {
 		c := read(t, file)
-		if c.samples["drops skb:kfree_skb"] != c.total || c.skipped != 0 || len(c.Warnings) != 0 {
+		if c.samples[commEvent{"drops", "skb:kfree_skb"}] != c.total || c.skipped != 0 || len(c.Warnings) != 0 {
 			t.Errorf("%s: %v; %d records cannot be used; warnings: %v", file, c.samples, c.skipped, c.Warnings)
 		}
 		ours += c.total
@@ -218,7 +218,7 @@ func TestRecordKilledCompressed(t *testing.T) {
 		rec.Process.Kill()
 		rec.Wait()
 		c := read(t, file)
-		if c.Complete || c.total < 1000 || c.samples["drops skb:kfree_skb"] != c.total || c.skipped > 1 {
+		if c.Complete || c.total < 1000 || c.samples[commEvent{"drops", "skb:kfree_skb"}] != c.total || c.skipped > 1 {
 			t.Errorf("%s: complete: %v, samples: %v, %d records cannot be used", stacks, c.Complete,
 				c.samples, c.skipped)
 		}

@@ -121,10 +121,13 @@ func mustRecord(t *testing.T, dir string, args ...string) result {
 	return r
 }
 
+// A commEvent is a thread's command name, which may contain spaces, and an event's name.
+type commEvent struct{ comm, event string }
+
 // contents is what a recording holds.
 type contents struct {
 	*format.File
-	samples map[string]int // by thread's command name and event
+	samples map[commEvent]int
 	total   int
 	lost    int // by LOST_SAMPLES, of all events but the tracking one
 	skipped int // records that could not be used
@@ -141,7 +144,7 @@ func read(t *testing.T, path string) contents {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := contents{File: f, samples: map[string]int{}}
+	c := contents{File: f, samples: map[commEvent]int{}}
 	comms := map[int32]string{}
 	recs := f.Records()
 	var s format.Sample
@@ -159,7 +162,7 @@ func read(t *testing.T, path string) contents {
 				t.Fatal(err)
 			}
 			c.total++
-			c.samples[comms[s.TID]+" "+f.EventName(s.Event)]++
+			c.samples[commEvent{comms[s.TID], f.EventName(s.Event)}]++
 			continue
 		}
 		rec, err := f.Record(raw)
@@ -225,7 +228,7 @@ func TestRecordCountsEveryDrop(t *testing.T) {
 			r := mustRecord(t, dir, append([]string{"-g", "-m", pages, "-e", "dummy:u", "-e", "skb:kfree_skb",
 				"--filter", "protocol == 0", "--"}, command...)...)
 			c := read(t, filepath.Join(dir, "perf.data"))
-			got := c.samples["drops skb:kfree_skb"]
+			got := c.samples[commEvent{"drops", "skb:kfree_skb"}]
 			if strings.Contains(r.stderr, " other records (mappings, names of processes)") {
 				got = c.total // the sender's name may be among what found no room
 			}
@@ -291,7 +294,7 @@ func TestRecordPerfReads(t *testing.T) {
 
 func countOf(c contents, event string) (n int) {
 	for key, k := range c.samples {
-		if strings.HasSuffix(key, " "+event) {
+		if key.event == event {
 			n += k
 		}
 	}
@@ -502,7 +505,7 @@ func TestRecordDefaultEvent(t *testing.T) {
 		!strings.HasPrefix(name, "cpu-clock") && !strings.HasPrefix(name, "cycles") {
 		t.Errorf("event %s, stderr:\n%s", name, r.stderr)
 	}
-	if c.samples["sh "+name] == 0 {
+	if c.samples[commEvent{"sh", name}] == 0 {
 		t.Errorf("no samples of the shell: %v", c.samples)
 	}
 }

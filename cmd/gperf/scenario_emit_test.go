@@ -58,8 +58,7 @@ func TestScenarioRawTracepoint(t *testing.T) {
 			c := read(t, filepath.Join(dir, "perf.data"))
 			of := map[string]int{}
 			for key, n := range c.samples {
-				_, event, _ := strings.Cut(key, " ")
-				of[event] += n
+				of[key.event] += n
 			}
 			for _, e := range []string{"sched_process_exec", "sched_process_fork"} {
 				if raw, whole := of["raw_tracepoint:"+e], of["sched:"+e]; raw != whole || raw == 0 {
@@ -134,7 +133,7 @@ func TestScenarioRawTracepointTarget(t *testing.T) {
 		mustRecord(t, dir, append(args, "-e", "raw_tracepoint:sched_process_fork", "--", "sh", "-c",
 			children+"; sleep 0.3")...)
 		c := read(t, filepath.Join(dir, "perf.data"))
-		return c.samples["sh raw_tracepoint:sched_process_fork"], c.total
+		return c.samples[commEvent{"sh", "raw_tracepoint:sched_process_fork"}], c.total
 	}
 	if _, all := samples(); all != 11 {
 		t.Errorf("%d forks of a command that forks 11 times", all)
@@ -373,8 +372,7 @@ func TestScenarioKprobesByGlob(t *testing.T) {
 			c := read(t, path)
 			of := map[string]int{}
 			for key, n := range c.samples {
-				_, event, _ := strings.Cut(key, " ")
-				of[event] += n
+				of[key.event] += n
 			}
 			name := map[string]string{"kprobe": "probe:vfs_open", "kretprobe": "probe:vfs_open__return"}[kind]
 			if one, many := of[name], of[name+"_1"]; one != many || one == 0 {

@@ -53,8 +53,8 @@ func TestScenarioOwnDrainEnds(t *testing.T) {
 					t.Error("no samples")
 				}
 				for who := range c.samples {
-					if strings.HasPrefix(who, "gperf:") && len(more) > 0 {
-						t.Errorf("--exclude-perf leaves samples of gperf: %s", who)
+					if strings.HasPrefix(who.comm, "gperf:") && len(more) > 0 {
+						t.Errorf("--exclude-perf leaves samples of gperf: %v", who)
 					}
 				}
 			})

@@ -219,16 +219,15 @@ func TestScenarioCgroup(t *testing.T) {
 		}
 	})
 	for who, n := range c.samples {
-		comm, event, _ := strings.Cut(who, " ")
 		switch {
-		case event == "task-clock":
-		case comm == "sh":
+		case who.event == "task-clock":
+		case who.comm == "sh":
 			inside += n
-		case comm == "" && event == "cpu-clock" && n <= exiting:
+		case who.comm == "" && who.event == "cpu-clock" && n <= exiting:
 		// the idle task has no name: it is switched to from the cgroup
-		case comm == "" && event == "sched:sched_switch":
+		case who.comm == "" && who.event == "sched:sched_switch":
 		default:
-			t.Errorf("%d samples of %s, which is not in the cgroup", n, who)
+			t.Errorf("%d samples of %v, which is not in the cgroup", n, who)
 		}
 	}
 	if inside < 10 {
@@ -255,13 +254,14 @@ func TestScenarioUser(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "perf.data")
 	r := mustRecord(t, "", "-o", file, "-u", fmt.Sprint(uid), "-e", "cpu-clock", "--", "sleep", "0.5")
 	c := read(t, file)
-	if c.total < 10 || c.samples["sh cpu-clock"] != c.total || !strings.Contains(r.stderr, "running processes") {
+	if c.total < 10 || c.samples[commEvent{"sh", "cpu-clock"}] != c.total ||
+		!strings.Contains(r.stderr, "running processes") {
 		t.Errorf("samples: %v\n%s", c.samples, r.stderr)
 	}
 	// The command is one of its user's processes.
 	mustRecord(t, "", "-o", file, "-u", fmt.Sprint(os.Geteuid()), "-e", "skb:kfree_skb", "--", binary(t, dropsProgram),
 		"-unix", "-n", "200")
-	if c := read(t, file); c.samples["drops skb:kfree_skb"] == 0 {
+	if c := read(t, file); c.samples[commEvent{"drops", "skb:kfree_skb"}] == 0 {
 		t.Errorf("samples of the own user: %v", c.samples)
 	}
 }
