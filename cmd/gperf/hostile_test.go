@@ -25,8 +25,8 @@ import (
 )
 
 var (
-	mutationCount = flag.Uint64("mutations", 10_000, "how many mutated files TestHostileMutations reads")
-	cutCount      = flag.Int("cuts", 50, "how many times TestHostileFiles cuts a file short")
+	mutationCount = flag.Uint64("mutations", 4_000, "how many mutated files TestHostileMutations reads")
+	cutCount      = flag.Int("cuts", 20, "how many times TestHostileFiles cuts a file short")
 	mutationSeed  = flag.Uint64("mutation-seed", 0x9e3779b97f4a7c15, "the seed of these mutations")
 )
 
