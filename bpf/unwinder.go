@@ -28,6 +28,9 @@ const (
 	OnProbe      Program = "on_probe"      // kprobes and uprobes
 )
 
+// MaxRows is the number of rows of all unwind tables together, unless Options.Rows says otherwise: 32 MiB.
+const MaxRows = 8 << 20
+
 // Options define the sizes of the maps; each field has a default.
 type Options struct {
 	Programs  []Program // to load
@@ -45,7 +48,7 @@ func (o *Options) setDefaults() {
 	for _, d := range []struct {
 		field *uint32
 		value uint32
-	}{{&o.Rows, 8 << 20}, {&o.Tables, 4096}, {&o.Mappings, 1 << 17}, {&o.Processes, 16 << 10}} {
+	}{{&o.Rows, MaxRows}, {&o.Tables, 4096}, {&o.Mappings, 1 << 17}, {&o.Processes, 16 << 10}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"gperf/bpf"
+	"gperf/internal/procfs"
 	"gperf/record/count"
 	"gperf/record/event"
 	"gperf/record/offcpu"
@@ -29,6 +30,9 @@ type bpfPrograms struct {
 func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 	if err := o.ringsForBPF(); err != nil {
 		return err
+	}
+	if limit := procfs.MemoryLimit(); limit < leastMemory {
+		return &SmallMemoryError{limit}
 	}
 	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
 		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, NoRuntimes: o.NoRuntimes,

@@ -200,7 +200,9 @@ func notice(command string, what error) string {
 	var unwinding *record.UnwindError
 	if errors.As(what, &unwinding) { // one line: many users see it at each recording
 		why := cmp.Or(doctor.This().WhyNoBPF(what), "-v prints what the kernel says.")
-		if errors.Is(what, syscall.EMFILE) {
+		if own := hints.Hinter(nil); errors.As(what, &own) {
+			why = own.Hint()
+		} else if errors.Is(what, syscall.EMFILE) {
 			why = hints.MoreFiles
 		}
 		return fmt.Sprintf("gperf %s: %v. %s\n", command, what, why)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -243,5 +244,42 @@ func TestScenarioOutputDeleted(t *testing.T) {
 				t.Error("no samples in the file")
 			}
 		})
+	}
+}
+
+// memoryGroup makes a cgroup that allows this many bytes of memory, and returns the file that processes enter it by.
+func memoryGroup(t *testing.T, limit int) string {
+	t.Helper()
+	dir, file := "/sys/fs/cgroup", "memory.max"
+	if exists(filepath.Join(dir, "memory")) { // version 1
+		dir, file = filepath.Join(dir, "memory"), "memory.limit_in_bytes"
+	}
+	dir = filepath.Join(dir, fmt.Sprintf("gperf-memory-%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("no cgroup can be made: %v", err)
+	}
+	t.Cleanup(func() { os.Remove(dir) })
+	if err := os.WriteFile(filepath.Join(dir, file), fmt.Append(nil, limit), 0); err != nil {
+		t.Skipf("memory of cgroups cannot be limited: %v", err)
+	}
+	return filepath.Join(dir, "cgroup.procs")
+}
+
+// Where the kernel would end the recorder for want of memory, it records frame pointers, and says so.
+func TestScenarioSmallMemory(t *testing.T) {
+	needTracepoints(t)
+	group := memoryGroup(t, 64<<20)
+	dir := t.TempDir()
+	script := `echo $$ > "$2" && cd "$1" && exec "$0" record -o perf.data -a -g -- sleep 0.5`
+	out, err := exec.Command("sh", "-c", script, binary(t, "./cmd/gperf"), dir, group).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if said := string(out); !strings.Contains(said, "allows 64 MB of memory") ||
+		!strings.Contains(said, "recording frame pointers instead") || !strings.Contains(said, "memory.max") {
+		t.Errorf("it says:\n%s", said)
+	}
+	if c := read(t, filepath.Join(dir, "perf.data")); c.total == 0 {
+		t.Error("no samples")
 	}
 }

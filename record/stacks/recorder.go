@@ -7,6 +7,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/internal/procfs"
 	"gperf/record/event"
 	"gperf/record/functions"
 	"gperf/record/perfevent"
@@ -74,13 +75,21 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Recorder, error
 			programs = append(programs, p)
 		}
 	}
-	u, err := bpf.Load(bpf.Options{Programs: programs, CPUs: cpus, PerTask: o.PerTask})
+	u, err := bpf.Load(bpf.Options{Programs: programs, CPUs: cpus, PerTask: o.PerTask,
+		Rows: rowsWithin(procfs.MemoryLimit())})
 	if err != nil {
 		return nil, err
 	}
 	r.init(u)
 	return r, nil
 }
+
+// smallMemory is the size in bytes of a limit of memory below which the builder of unwind tables is lean.
+const smallMemory = 256 << 20
+
+// rowsWithin returns the number of rows of unwind tables for a process that may use this many bytes of memory: these
+// rows take an eighth of it.
+func rowsWithin(limit uint64) uint32 { return uint32(min(limit/8/4, bpf.MaxRows)) }
 
 // init connects the parts of the recorder.
 func (r *Recorder) init(u *bpf.Unwinder) {
@@ -172,7 +181,7 @@ func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool,
 	if !r.opts.NoCache {
 		keeper = newKeeper()
 	}
-	r.tables.builder = newBuilder(wake, r.opts.Affords != nil, keeper)
+	r.tables.builder = newBuilder(wake, r.opts.Affords != nil || procfs.MemoryLimit() < smallMemory, keeper)
 	if r.names != nil && r.opts.Affords == nil {
 		r.names.wake = wake
 	}

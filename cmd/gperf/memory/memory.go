@@ -40,6 +40,7 @@ const minHeap = 4 << 20
 func (g Garbage) Tune() {
 	if limit := procfs.MemoryLimit(); os.Getenv("GOMEMLIMIT") == "" && limit < math.MaxInt64 {
 		debug.SetMemoryLimit(int64(limit / 100 * heapShare))
+		g.spare = min(g.spare, limit/16)
 	}
 	debug.SetGCPercent(g.factor(minHeap))
 	g.sentinel()
