@@ -164,7 +164,7 @@ config() {
 }
 
 cgroup() {
-	local top limit=memory.max killed=''
+	local top limit=memory.max
 	top=$(awk '$3 == "cgroup2" {print $2; exit}' /proc/mounts)
 	[ -e "$top/memory.stat" ] || top=/sys/fs/cgroup/memory limit=memory.limit_in_bytes # version 1
 	group=$top/gperf-ends-$$
@@ -176,7 +176,11 @@ cgroup() {
 		kill -INT $pid 2>/dev/null
 		pkill -INT -P $pid 2>/dev/null
 		wait $pid
-		case $? in 124) wrong "$command hangs" ;; 137) killed+="${command%% --*}, " ;; esac
+		case $?,$command in
+		124,*) wrong "$command hangs" ;;
+		137,record*) wrong "the kernel killed $command" ;;
+		137,*) echo "  the kernel killed $command: debug information of the recorded programs takes more" ;;
+		esac
 		if grep -q '^goroutine ' err; then wrong "$command: a trace of Go"; fi
 		readable perf.data
 		rm -f perf.data
@@ -184,7 +188,6 @@ cgroup() {
 	done
 	leftovers
 	row 'memory cgroup of 64 MB'
-	[ -z "$killed" ] || echo "  the kernel killed ${killed%, }: what they had written is readable"
 }
 
 limit() {
