@@ -122,7 +122,7 @@ var craftedCommands = []string{"script", "script <", "script --format folded", "
 
 func craftedSet(*testing.T) hostileSet {
 	n := len(craftedCommands)
-	return hostileSet{"crafted", len(crafted) * n, func(i int) hostileCase {
+	return hostileSet{name: "crafted", count: len(crafted) * n, at: func(i int) hostileCase {
 		r := &recorder{attrs: 1}
 		crafted[i/n].build(r)
 		data := r.file()
@@ -131,7 +131,7 @@ func craftedSet(*testing.T) hostileSet {
 			// What is compressed counts as what it inflates to, up to a limit.
 			size = min(r.inflated, 16<<20+1000*size)
 		}
-		return hostileCase{crafted[i/n].name, craftedCommands[i%n], data, size, run}
+		return hostileCase{crafted[i/n].name, craftedCommands[i%n], data, size, run, nil}
 	}}
 }
 

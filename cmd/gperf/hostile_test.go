@@ -77,9 +77,10 @@ type hostileCase struct {
 	name    string
 	command string
 	data    []byte
-	size    int // of what data holds, which may be compressed
+	size    int // of what data or tree holds, which may be compressed
 	// run is not gperf's in the harness's own test.
-	run func(args []string, stdout, stderr io.Writer) int
+	run  func(args []string, stdout, stderr io.Writer) int
+	tree map[string][]byte // the files below path, among them perf.data; nil: data is the only file
 }
 
 // args are the command line's words for the file at path.
@@ -89,6 +90,9 @@ func (c *hostileCase) args(path string) []string {
 		path = "-"
 	}
 	args := append(words, "-i", path)
+	if c.tree != nil {
+		args = append(words, "-i", filepath.Join(path, "perf.data"), "--symfs", path+",flat")
+	}
 	if strings.HasPrefix(c.command, "script") || strings.HasPrefix(c.command, "report") ||
 		strings.HasPrefix(c.command, "annotate") {
 		args = append(args, "--kallsyms", filepath.Join(root, "testdata", "kallsyms"))
@@ -99,6 +103,8 @@ func (c *hostileCase) args(path string) []string {
 // write puts the file at path, or feeds it to stdin, and returns what undoes it.
 func (c *hostileCase) write(path string) (undo func(), err error) {
 	switch {
+	case c.tree != nil:
+		return func() { os.RemoveAll(path) }, writeTree(path, c.tree)
 	case strings.HasSuffix(c.command, "<"):
 		return c.feed()
 	case strings.HasSuffix(c.command, "/"):
@@ -112,6 +118,15 @@ func (c *hostileCase) write(path string) (undo func(), err error) {
 			os.WriteFile(filepath.Join(path, "data.1"), c.data[min(len(c.data), 104):], 0o644))
 	}
 	return func() { os.Remove(path) }, os.WriteFile(path, c.data, 0o644)
+}
+
+// writeTree writes files to a new directory.
+func writeTree(dir string, files map[string][]byte) error {
+	err := os.Mkdir(dir, 0o755)
+	for name, b := range files {
+		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), b, 0o644))
+	}
+	return err
 }
 
 func (c *hostileCase) feed() (undo func(), err error) {
@@ -136,6 +151,7 @@ type hostileSet struct {
 	name  string
 	count int
 	at    func(i int) hostileCase
+	least int // how many cases a process reads at least, if its start is dear
 }
 
 // fuzzed is the prefix of corpus files that are malformed on purpose.
@@ -167,11 +183,11 @@ func malformedSet(t *testing.T) hostileSet {
 			continue
 		}
 		for _, command := range hostileCommands {
-			whole = append(whole, hostileCase{p.s.name, command, p.s.data, len(p.s.data), run})
+			whole = append(whole, hostileCase{p.s.name, command, p.s.data, len(p.s.data), run, nil})
 		}
 	}
 	// Every second truncation is given to script, the others to the rest.
-	return hostileSet{"malformed", len(whole) + len(cut), func(i int) hostileCase {
+	return hostileSet{name: "malformed", count: len(whole) + len(cut), at: func(i int) hostileCase {
 		if i < len(whole) {
 			return whole[i]
 		}
@@ -180,20 +196,22 @@ func malformedSet(t *testing.T) hostileSet {
 		if i%2 == 1 {
 			command = hostileCommands[1+i/2%(n-1)]
 		}
-		return hostileCase{fmt.Sprintf("%s truncated at %d", p.s.name, p.cut), command, p.s.data[:p.cut], p.cut, run}
+		name := fmt.Sprintf("%s truncated at %d", p.s.name, p.cut)
+		return hostileCase{name, command, p.s.data[:p.cut], p.cut, run, nil}
 	}}
 }
 
 // mutationSet are random mutations.
 func mutationSet(t *testing.T) hostileSet {
 	specimens := hostileSpecimens(t)
-	return hostileSet{"mutations", int(*mutationCount), func(i int) hostileCase {
+	return hostileSet{name: "mutations", count: int(*mutationCount), at: func(i int) hostileCase {
 		name, data := mutate(specimens, *mutationSeed, uint64(i))
 		command := hostileCommands[0]
 		if i%2 == 1 {
 			command = hostileCommands[1+i/2%(len(hostileCommands)-1)]
 		}
-		return hostileCase{fmt.Sprintf("mutation %d of %s (-mutation-seed %d)", i, name, *mutationSeed), command, data, len(data), run}
+		name = fmt.Sprintf("mutation %d of %s (-mutation-seed %d)", i, name, *mutationSeed)
+		return hostileCase{name, command, data, len(data), run, nil}
 	}}
 }
 
@@ -235,7 +253,7 @@ var misbehaved = []struct {
 var ballast []byte
 
 func misbehavedSet(*testing.T) hostileSet {
-	return hostileSet{"misbehaved", len(misbehaved), func(i int) hostileCase {
+	return hostileSet{name: "misbehaved", count: len(misbehaved), at: func(i int) hostileCase {
 		return hostileCase{name: fmt.Sprint("case ", i), run: misbehaved[i].run}
 	}}
 }
@@ -244,6 +262,7 @@ var hostileSets = map[string]func(*testing.T) hostileSet{
 	"malformed":  malformedSet,
 	"mutations":  mutationSet,
 	"crafted":    craftedSet,
+	"joint":      jointSet,
 	"misbehaved": misbehavedSet,
 }
 
@@ -343,7 +362,7 @@ func (h *hostileRun) take() (from, to int) {
 	}
 	from = h.next
 	// A few dear cases are worth a process each.
-	size := max(1, min(hostileChunk, h.set.count/(16*runtime.NumCPU())))
+	size := max(1, h.set.least, min(hostileChunk, h.set.count/(16*runtime.NumCPU())))
 	h.next = min(h.next+size, h.set.count)
 	return from, h.next
 }
@@ -392,6 +411,12 @@ func saver(t *testing.T, set hostileSet) func(i int, what string) {
 		t.Errorf("%s, saved as %s: gperf %s: %s", c.name, path, c.command, what)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Error(err)
+		} else if err := os.RemoveAll(path); err != nil { // of another run
+			t.Error(err)
+		} else if c.tree != nil {
+			if err := writeTree(path, c.tree); err != nil {
+				t.Error(err)
+			}
 		} else if err := os.WriteFile(path, c.data, 0o644); err != nil {
 			t.Error(err)
 		}

@@ -185,11 +185,16 @@ var mutators = []func(*mutation){
 func mutate(specimens []*specimen, seed, i uint64) (name string, data []byte) {
 	rng := rand.New(rand.NewPCG(seed, i))
 	m := &mutation{rng: rng, from: pick(rng, specimens), other: pick(rng, specimens)}
+	return m.from.name, m.change()
+}
+
+// change returns a changed copy of the file: 3 changes on average.
+func (m *mutation) change() []byte {
 	m.b = slices.Clone(m.from.data)
 	for {
-		mutators[rng.IntN(len(mutators))](m)
-		if rng.IntN(3) == 0 {
-			return m.from.name, m.b
+		mutators[m.rng.IntN(len(mutators))](m)
+		if m.rng.IntN(3) == 0 {
+			return m.b
 		}
 	}
 }
