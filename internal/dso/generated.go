@@ -64,7 +64,7 @@ func (k *Kept) keepGenerated(to string, file *os.File) error {
 	if err != nil {
 		return err
 	}
-	if err := k.hasRoom(st); err != nil {
+	if err := k.hasRoom(new(Tree), st); err != nil {
 		return err
 	}
 	err = fillFile(to, func(out *os.File) error {
@@ -73,7 +73,7 @@ func (k *Kept) keepGenerated(to string, file *os.File) error {
 	})
 	if err == nil {
 		k.Generated++
-		k.Bytes += st.Size()
+		k.count(st)
 	}
 	return err
 }

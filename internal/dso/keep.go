@@ -19,10 +19,15 @@ type Kept struct {
 	Generated int   // perf maps and jitdumps, not among Files
 	Bytes     int64 // of both
 	TooMany   int   // files that were not stored, because the recording held too many others
+	others    int64 // bytes of files of other users
 }
 
-// maxKept is how many bytes a recording stores.
-const maxKept = 1 << 30
+// Limits of what a recording stores, in bytes. Other users get a part of it: they may run large files so that other
+// files have no room.
+const (
+	maxKept       = 1 << 30
+	maxKeptOthers = maxKept / 4
+)
 
 // Keep stores an open file, which was recorded under a name, in perf's build-ID cache, unless the cache has it. Files
 // without build ID are in a directory of gperf there, by their inode.
@@ -46,7 +51,7 @@ func (k *Kept) keep(name string, id BuildID, file *os.File) error {
 	if has, err := os.Stat(at); err == nil && (!id.IsZero() || sameVersion(has, st)) {
 		return nil
 	}
-	if err := k.hasRoom(st); err != nil {
+	if err := k.hasRoom(tree, st); err != nil {
 		return err
 	}
 	err = store(tree, name, id, func(to *os.File) error {
@@ -60,17 +65,30 @@ func (k *Kept) keep(name string, id BuildID, file *os.File) error {
 	})
 	if err == nil {
 		k.Files++
-		k.Bytes += st.Size()
+		k.count(st)
 	}
 	return err
 }
 
 // hasRoom returns an error if a recording may not store another file.
-func (k *Kept) hasRoom(st fs.FileInfo) error {
-	if k.Bytes+st.Size() > maxKept {
+func (k *Kept) hasRoom(tree *Tree, st fs.FileInfo) error {
+	switch {
+	case k.Bytes+st.Size() > maxKept:
 		return fmt.Errorf("the copies of a recording are limited to %d MB", maxKept>>20)
+	case untrusted.IsOthers(st) && k.others+st.Size() > maxKeptOthers:
+		return fmt.Errorf("the copies of other users' files are limited to %d MB", maxKeptOthers>>20)
+	case st.Size() > FreeSpace(tree.CacheDir())/2:
+		return errors.New("a copy takes at most half of the free space")
 	}
 	return nil
+}
+
+// count counts the bytes of a stored file.
+func (k *Kept) count(st fs.FileInfo) {
+	k.Bytes += st.Size()
+	if untrusted.IsOthers(st) {
+		k.others += st.Size()
+	}
 }
 
 // isCopy reports whether a copy of a file is whole: it has the build ID, or the file has not changed since st.

@@ -1,8 +1,10 @@
 package dso
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -82,6 +84,54 @@ func TestHostileKept(t *testing.T) {
 			}
 			im.Close()
 		}
+	}
+}
+
+// Files of other users take a part of the room of a recording's copies, so that there is room for honest programs. No
+// copy takes more than half of the free space.
+func TestHostileKeptSizes(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: files have one owner")
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("SUDO_UID", "")
+	open := func(owner int, size int64) *os.File {
+		path := filepath.Join(t.TempDir(), "program")
+		err := os.WriteFile(path, nil, 0o755)
+		if err = errors.Join(err, os.Truncate(path, size), os.Chown(path, owner, owner)); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { file.Close() })
+		return file
+	}
+	inode := Inode{Major: 1, Minor: 2, Number: 3}.ID()
+	var kept Kept
+	for _, c := range []struct {
+		owner int
+		size  int64
+		says  string
+	}{
+		{65534, maxKeptOthers + 1, "other users' files are limited"},
+		{65534, 1 << 20, ""},
+		{65534, maxKeptOthers - 1<<20 + 1, "other users' files are limited"},
+		{0, 2 << 20, ""},
+		{0, maxKept, "are limited to"},
+	} {
+		err := kept.Keep("/program", inode, open(c.owner, c.size))
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("owner %d, %d bytes: %v, not %q", c.owner, c.size, err, c.says)
+		}
+	}
+	if kept.Files != 2 || kept.Bytes != 3<<20 {
+		t.Errorf("%d files of %d bytes are kept", kept.Files, kept.Bytes)
+	}
+	there, missing := FreeSpace(os.Getenv("HOME")), FreeSpace(filepath.Join(os.Getenv("HOME"), "a", "b"))
+	if there <= 0 || missing <= 0 {
+		t.Errorf("the free space is %d bytes, or %d below a directory that does not exist", there, missing)
 	}
 }
 

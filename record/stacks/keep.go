@@ -10,8 +10,12 @@ import (
 	"gperf/internal/untrusted"
 )
 
-// maxHeld is how many files are open until they are stored.
-const maxHeld = 256
+// Limits of how many files are open until they are stored. Other users get a part of it: they may run very many files
+// so that other files are not stored.
+const (
+	maxHeld       = 256
+	maxHeldOthers = maxHeld / 2
+)
 
 // keeper keeps programs and libraries with samples, because a reader may not find them later: when they are built
 // again, or their container is gone. It opens them when their tables are built, and stores them when a recording ends.
@@ -19,6 +23,8 @@ const maxHeld = 256
 type keeper struct {
 	mu   sync.Mutex
 	held []heldFile
+	// others is how many of them belong to other users.
+	others int
 	// generated are the perf maps and jitdumps of processes in other namespaces, which may be gone when these exit.
 	generated []dso.Generated
 	seen      map[dso.BuildID]bool
@@ -29,6 +35,7 @@ type heldFile struct {
 	name string // as recorded
 	id   dso.BuildID
 	*os.File
+	others bool // it belongs to another user
 }
 
 func newKeeper() *keeper { return &keeper{seen: map[dso.BuildID]bool{}} }
@@ -60,12 +67,21 @@ func (k *keeper) hold(name string, im *dso.Image, file fileID) {
 		return
 	}
 	k.seen[id] = true
-	if len(k.held) >= maxHeld {
+	others := isOthers(opened)
+	if len(k.held) >= maxHeld || others && k.others >= maxHeldOthers {
 		opened.Close()
 		k.kept.TooMany++
 		return
 	}
-	k.held = append(k.held, heldFile{name, id, opened})
+	if others {
+		k.others++
+	}
+	k.held = append(k.held, heldFile{name, id, opened, others})
+}
+
+func isOthers(file *os.File) bool {
+	st, err := file.Stat()
+	return err == nil && untrusted.IsOthers(st)
 }
 
 // holdGenerated opens a file that a process in another namespace wrote, and reports whether it is there.
@@ -105,6 +121,9 @@ func (k *keeper) drop(id dso.BuildID) {
 	k.held = slices.DeleteFunc(k.held, func(f heldFile) bool {
 		if f.id == id {
 			f.Close()
+			if f.others {
+				k.others--
+			}
 		}
 		return f.id == id
 	})
@@ -123,6 +142,6 @@ func (k *keeper) store() (kept dso.Kept, err error) {
 		}
 		f.Close()
 	}
-	k.held = nil
+	k.held, k.others = nil, 0
 	return k.kept, err
 }

@@ -8,7 +8,7 @@ import (
 	"gperf/internal/dso"
 )
 
-// A file above the limit is counted once, and not held.
+// A file above the limit, or above the limit of other users' files, is counted once, and not held.
 func TestKeepTooMany(t *testing.T) {
 	own, err := os.ReadFile("/proc/self/exe") // a copy of it: the running program itself is not kept
 	if err != nil {
@@ -37,5 +37,25 @@ func TestKeepTooMany(t *testing.T) {
 	k = newKeeper()
 	if k.hold(path, im, fileID{}); len(k.held) != 1 || k.kept.TooMany != 0 {
 		t.Errorf("%d files are held, %d are too many", len(k.held), k.kept.TooMany)
+	}
+	if os.Geteuid() != 0 {
+		return // files have one owner
+	}
+	t.Setenv("SUDO_UID", "")
+	if err := os.Chown(path, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	k = newKeeper()
+	if k.hold(path, im, fileID{}); k.others != 1 {
+		t.Errorf("%d files of other users are held", k.others)
+	}
+	if k.drop(im.BuildID()); k.others != 0 || len(k.held) != 0 {
+		t.Errorf("%d files are held, %d of other users, after all were dropped", len(k.held), k.others)
+	}
+	k = newKeeper()
+	k.others = maxHeldOthers
+	if k.hold(path, im, fileID{}); len(k.held) != 0 || k.kept.TooMany != 1 {
+		t.Errorf("%d files are held, %d are too many: other users had all files that they may have", len(k.held),
+			k.kept.TooMany)
 	}
 }

@@ -96,7 +96,7 @@ func (c *Client) fetchFrom(s *server, id dso.BuildID, what, path string, report 
 	case resp.StatusCode != http.StatusOK:
 		return &ServerError{s.url, errors.New(resp.Status)}
 	}
-	most := min(c.MaxSize, free(filepath.Dir(path))/2)
+	most := min(c.MaxSize, dso.FreeSpace(filepath.Dir(path))/2)
 	if resp.ContentLength > most {
 		return &ServerError{s.url, fmt.Errorf("%w: %d bytes, at most %d (--debuginfod-max, and half of the free space)",
 			ErrTooLarge, resp.ContentLength, most)}

@@ -76,12 +76,3 @@ func removePartials(dir string) {
 		file.Close()
 	}
 }
-
-// free returns how many bytes may still be written to a directory's file system.
-func free(dir string) int64 {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0
-	}
-	return int64(st.Bavail) * st.Bsize
-}
