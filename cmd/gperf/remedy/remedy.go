@@ -20,6 +20,9 @@ const (
 	minCausePart = 1000 // list a cause of at least 1/1000 of the stacks
 )
 
+// maxNames limits lists of names, which other users' programs may make long.
+const maxNames = 5
+
 // Lines returns lines about a recording's user stacks: how many are complete, and the frequent
 // causes of incomplete ones with their remedies.
 func Lines(u *stacks.Summary) []string {
@@ -52,7 +55,7 @@ func Lines(u *stacks.Summary) []string {
 	}
 	if len(u.Contested) > 0 {
 		lines = append(lines, "  files have one build ID, but different unwind information, and each its own walks: "+
-			strings.Join(slices.Compact(slices.Sorted(slices.Values(u.Contested))), ", "))
+			joinFirst(slices.Compact(slices.Sorted(slices.Values(u.Contested)))))
 	}
 	if len(u.Nameless) > 0 {
 		lines = append(lines, "  "+namelessText(u.Nameless))
@@ -74,10 +77,21 @@ func functionLines(c *stacks.InterpretedCounts) (lines []string) {
 		part := percent(c.Unnamed, all)
 		lines = append(lines, fmt.Sprintf("  %s of the interpreted frames have no name: %s", part, why))
 	}
-	for _, why := range c.Unknown {
+	for _, why := range c.Unknown[:min(len(c.Unknown), maxNames)] {
 		lines = append(lines, "  functions have no names: "+why)
 	}
+	if more := len(c.Unknown) - maxNames; more > 0 {
+		lines = append(lines, fmt.Sprintf("  functions have no names: %d more", more))
+	}
 	return lines
+}
+
+// joinFirst joins the first names of a list and counts the rest.
+func joinFirst(l []string) string {
+	if len(l) <= maxNames {
+		return strings.Join(l, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(l[:maxNames], ", "), len(l)-maxNames)
 }
 
 // percent returns a part with two decimals, or more if it would look like 100 %.

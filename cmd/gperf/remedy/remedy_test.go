@@ -2,6 +2,7 @@ package remedy
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"gperf/bpf"
@@ -46,6 +47,14 @@ func TestCauses(t *testing.T) {
 			Incomplete: []stacks.Incomplete{{Cause: bpf.EndNoMapping, Program: "/usr/bin/node", N: 9}}},
 			[]string{"User stacks: 0 complete (0.00%), 9 incomplete",
 				"  9 of /usr/bin/node: code in no known mapping, such as JIT code"}},
+		{"many copies with a build ID", stacks.Summary{Complete: 1, Contested: strings.Fields("/g /f /e /d /c /b /a /a")},
+			[]string{"User stacks: 1 complete (100.00%)", "  files have one build ID, but different unwind information, " +
+				"and each its own walks: /a, /b, /c, /d, /e and 2 more"}},
+		{"many interpreters that are not known", stacks.Summary{Complete: 1,
+			Interpreted: stacks.InterpretedCounts{Unknown: strings.Fields("a b c d e f")}},
+			[]string{"User stacks: 1 complete (100.00%)", "  functions have no names: a", "  functions have no names: b",
+				"  functions have no names: c", "  functions have no names: d", "  functions have no names: e",
+				"  functions have no names: 1 more"}},
 		{"no process", stacks.Summary{Early: ends(bpf.EndNoProcess, 9), Missing: 2, Missed: 4,
 			Incomplete: []stacks.Incomplete{{Cause: bpf.EndNoProcess, DSO: "", Program: "", N: 9}}},
 			[]string{"User stacks: 0 complete (0.00%), 9 incomplete; 2 were lost; " +
