@@ -6,11 +6,15 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // topBlock is the first line of a block, and the first row of its table.
@@ -60,6 +64,94 @@ func TestTopFile(t *testing.T) {
 	if code != 0 || !strings.Contains(piped, "NO_SOCKET") || !strings.Contains(piped, "location") {
 		t.Errorf("a pipe's block has not the tracepoint's own keys: exit code %d\n%s%s", code, piped, &stderr)
 	}
+}
+
+// TestTopGetsNoControls: control characters in names of events, commands, files and functions reach neither the screen
+// nor the blocks of text on a terminal.
+func TestTopGetsNoControls(t *testing.T) {
+	b, err := os.ReadFile("../../testdata/drops.data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = bytes.ReplaceAll(b, []byte("skb:kfree_skb"), []byte("skb:\x1b]0;x\a\r\b\x9b"))
+	b = bytes.ReplaceAll(b, []byte("drops\x00"), []byte("\x1b[2Js\x00"))
+	event := filepath.Join(t.TempDir(), "perf.data")
+	if err := os.WriteFile(event, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const pid, names = 4_000_124, "/tmp/perf-4000124.map"
+	if err := os.WriteFile(names, []byte("10000000 1000 f\x1b[3J\x9b31m\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(names)
+	r := &recorder{attrs: 1}
+	r.comm(pid, "c\x1b[2J")
+	r.mmap(pid, 0x10000000, 0x1000, "//anon")
+	r.mmap(pid, 0x20000000, 0x1000, "/nowhere/d\x1b]0;x\a\r\b")
+	r.sampleAt(miscUser, pid, 0x10000000, contextUser, 0x10000000)
+	r.sampleAt(miscUser, pid, 0x20000000, contextUser, 0x20000000)
+	own := regexp.MustCompile("\x1b\\[(\\?1049[hl]|\\?25[hl]|H|K|J|[07]m)") // of package screen
+	t.Setenv("NO_COLOR", "1")
+	for file, want := range map[string][]string{
+		event:     {"^[[2Js", "skb:^[]0;x^G^M^HM-^["},
+		r.save(t): {"c^[[2J", "d^[]0;x^G^M^H", "f^[[3J"},
+	} {
+		args := []string{"top", "-i", file, "-s", "comm,dso,sym", "--kallsyms", "../../testdata/kallsyms"}
+		text, code := onTerminal(t, 200, 20, append(args, "--stdio")...)
+		if code != exitOK || !containsAll(text, want...) {
+			t.Errorf("top --stdio, exit code %d, shows not all of %q:\n%q", code, want, text)
+		}
+		noControls(t, "top --stdio", text)
+
+		text = onScreen(t, 200, 20, args, "100.00%", "50.00%")
+		for _, name := range want {
+			name = strings.NewReplacer("M-^[", "?", "^[", "?", "^G", "?", "^M", "?", "^H", "?").Replace(name)
+			if !strings.Contains(text, name) {
+				t.Errorf("the screen of top does not show %q:\n%q", name, text)
+			}
+		}
+		noControls(t, "top", own.ReplaceAllString(text, ""))
+	}
+}
+
+// onScreen runs gperf top on a terminal of this size until the screen contains one of the texts, and returns what it
+// sends there.
+func onScreen(t *testing.T, columns, lines uint16, args []string, until ...string) string {
+	t.Helper()
+	master, slave := pseudoTerminal(t)
+	size := unix.Winsize{Col: columns, Row: lines}
+	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &size); err != nil {
+		t.Fatal(err)
+	}
+	shown := func(text []byte) bool {
+		return slices.ContainsFunc(until, func(s string) bool { return bytes.Contains(text, []byte(s)) })
+	}
+	seen := make(chan string)
+	go func() {
+		var text []byte
+		for b := make([]byte, 4096); ; {
+			n, err := master.Read(b) // ends with EIO when slave is closed
+			quits := shown(text)
+			if text = append(text, b[:n]...); !quits && shown(text) {
+				master.WriteString("q")
+			}
+			if err != nil {
+				seen <- string(text)
+				return
+			}
+		}
+	}()
+	cmd := exec.Command(binary(t, "./cmd/gperf"), args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !endsWithin(cmd, patience(20*time.Second)) {
+		t.Errorf("gperf %s does not end", strings.Join(args, " "))
+		cmd.Process.Kill()
+	}
+	slave.Close()
+	return <-seen
 }
 
 func TestTopWrongUse(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"gperf/report/top"
 )
@@ -208,7 +209,8 @@ func (v *view) footer() string {
 	return keyHelp
 }
 
-// fit cuts a text to width columns, with a mark, and replaces control characters: recordings are untrusted.
+// fit cuts a text to width columns, with a mark, and replaces control characters and what is no UTF-8: recordings are
+// untrusted.
 func fit(text string, width int) string {
 	var b strings.Builder
 	n := 0
@@ -217,7 +219,7 @@ func fit(text string, width int) string {
 			b.WriteRune('…')
 			break
 		}
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) || r == utf8.RuneError {
 			r = '?'
 		}
 		b.WriteRune(r)
