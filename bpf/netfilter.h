@@ -38,7 +38,13 @@ struct range {
 /* What gave the verdict. Package internal/packet has the same numbers. */
 enum by { BY_UNKNOWN, BY_NFT, BY_XT, BY_EBT, BY_CONNTRACK };
 
-enum decision { UNDECIDED, DROPPED, QUEUED, ENDED /* otherwise */ };
+enum decision {
+	UNDECIDED,
+	DROPPED,
+	QUEUED,
+	ENDED,    /* otherwise */
+	REPLACED, /* by a copy, because the queue's reader made it larger */
+};
 
 /* A packet at a hook, and the functions that ran there: by, the last one. */
 struct passage {

@@ -196,6 +196,20 @@ int tables_change(void *ctx)
 	return 0;
 }
 
+/* copy_begins runs before a packet gets a larger copy: the original, if a queue has it, is freed then and not dropped. */
+SEC("kprobe")
+int copy_begins(struct pt_regs *ctx)
+{
+	__u64 args[6];
+	struct passage *p;
+
+	get_call_args(args, ctx, 0);
+	p = passage_of(args[0]);
+	if (p && p->decision == QUEUED)
+		p->decision = REPLACED;
+	return 0;
+}
+
 static inline_always int is_in(const volatile struct range *l, __u64 addr)
 {
 	for (int i = 0; i < MAX_RANGES; i++) {
@@ -294,6 +308,8 @@ static __attribute__((noinline)) struct found *judge(__u64 skb, __u32 level, __u
 		return NULL;
 	__builtin_memset(f, 0, sizeof(*f));
 	f->skb = skb;
+	if (p && place == IN_QUEUE && p->decision == REPLACED)
+		return NULL;
 	if (p && !find_verdict(p, f, level, place))
 		f->by = BY_UNKNOWN;
 	return f->by == BY_UNKNOWN && place == IN_BRIDGE ? NULL : f;

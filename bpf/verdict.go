@@ -50,9 +50,11 @@ type netfilterPart struct {
 	vars         func(*layouts) (map[string]any, error) // constants of its programs
 }
 
-// hookFunction runs the functions of a hook, ChainFunction the rules of a chain of nf_tables.
+// hookFunction runs the functions of a hook, ChainFunction the rules of a chain of nf_tables; copyFunction copies
+// packets that a queue's reader makes larger.
 const (
 	hookFunction  = "nf_hook_slow"
+	copyFunction  = "skb_copy_expand"
 	ChainFunction = "nft_do_chain"
 )
 
@@ -136,7 +138,7 @@ func IsNetfilterFunction(name string) bool {
 		}
 	}
 	isOf := func(p netfilterPart) bool { return p.has(name) }
-	return name == perCPUOffset || slices.ContainsFunc(netfilterParts, isOf)
+	return name == perCPUOffset || name == copyFunction || slices.ContainsFunc(netfilterParts, isOf)
 }
 
 func (p *netfilterPart) has(function string) bool {
@@ -183,6 +185,9 @@ func (e *Sampler) AttachVerdict(v *Verdict) error {
 		return fmt.Errorf("this kernel has no function %s: it has no netfilter", hookFunction)
 	}
 	probes := []netfilterProbe{{hookFunction, "hook_begins", ""}}
+	if v.Functions[copyFunction] != nil {
+		probes = append(probes, netfilterProbe{copyFunction, "copy_begins", ""})
+	}
 	firewalls := 0
 	types := &layouts{types: e.types, cpus: e.o.CPUs, functions: v.Functions}
 	for i := range netfilterParts {

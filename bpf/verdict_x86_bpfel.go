@@ -51,6 +51,7 @@ const (
 	verdictProgChainBegins     = "chain_begins"
 	verdictProgConntrackBegins = "conntrack_begins"
 	verdictProgConntrackEnds   = "conntrack_ends"
+	verdictProgCopyBegins      = "copy_begins"
 	verdictProgEbtBegins       = "ebt_begins"
 	verdictProgEvalBegins      = "eval_begins"
 	verdictProgEvalEnds        = "eval_ends"
@@ -158,6 +159,7 @@ type verdictProgramSpecs struct {
 	ChainBegins     *ebpf.ProgramSpec `ebpf:"chain_begins"`
 	ConntrackBegins *ebpf.ProgramSpec `ebpf:"conntrack_begins"`
 	ConntrackEnds   *ebpf.ProgramSpec `ebpf:"conntrack_ends"`
+	CopyBegins      *ebpf.ProgramSpec `ebpf:"copy_begins"`
 	EbtBegins       *ebpf.ProgramSpec `ebpf:"ebt_begins"`
 	EvalBegins      *ebpf.ProgramSpec `ebpf:"eval_begins"`
 	EvalEnds        *ebpf.ProgramSpec `ebpf:"eval_ends"`
@@ -411,6 +413,7 @@ type verdictPrograms struct {
 	ChainBegins     *ebpf.Program `ebpf:"chain_begins"`
 	ConntrackBegins *ebpf.Program `ebpf:"conntrack_begins"`
 	ConntrackEnds   *ebpf.Program `ebpf:"conntrack_ends"`
+	CopyBegins      *ebpf.Program `ebpf:"copy_begins"`
 	EbtBegins       *ebpf.Program `ebpf:"ebt_begins"`
 	EvalBegins      *ebpf.Program `ebpf:"eval_begins"`
 	EvalEnds        *ebpf.Program `ebpf:"eval_ends"`
@@ -432,6 +435,7 @@ func (p *verdictPrograms) Close() error {
 		p.ChainBegins,
 		p.ConntrackBegins,
 		p.ConntrackEnds,
+		p.CopyBegins,
 		p.EbtBegins,
 		p.EvalBegins,
 		p.EvalEnds,

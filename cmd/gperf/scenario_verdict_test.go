@@ -197,8 +197,9 @@ func TestScenarioVerdictNFT(t *testing.T) {
 	})
 }
 
-// queueReader reads queues 8 and 9 of netfilter until it is killed. It drops the packets of 8; it leaves those of 9,
-// which holds one, without an answer. Numbers are of linux/netfilter/nfnetlink_queue.h.
+// queueReader reads queues 8 to 10 of netfilter until it is killed. It drops the packets of 8; it leaves those of 9,
+// which holds one, without an answer; it makes those of 10 larger and accepts them: the kernel copies such a packet and
+// frees the original. Numbers are of linux/netfilter/nfnetlink_queue.h.
 const queueReader = `import socket, struct
 s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
 s.bind((0, 0))
@@ -207,19 +208,29 @@ def send(kind, queue, value):
     body = struct.pack(">BBH", 0, 0, queue) + value
     s.send(struct.pack("=IHHII", 16 + len(body), 3 << 8 | kind, 1, 0, 0) + body)
 VERDICT, CONFIG = 1, 2
-for queue, room in (8, 100), (9, 1):
+for queue, room, size, copy in (8, 100, 0, 1), (9, 1, 0, 1), (10, 100, 65535, 2):
     send(CONFIG, queue, attr(1, struct.pack(">BBH", 1, 0, 2)))    # bind
-    send(CONFIG, queue, attr(2, struct.pack(">IB", 0, 1)))        # no payload
+    send(CONFIG, queue, attr(2, struct.pack(">IB", size, copy)))  # 1: no payload
     send(CONFIG, queue, attr(3, struct.pack(">I", room)))
 print("ready", flush=True)
 while True:
     b = s.recv(65536)
     if len(b) < 28 or struct.unpack_from("=H", b, 4)[0] != 3 << 8: continue
-    if struct.unpack_from(">H", b, 18)[0] == 8:
-        send(VERDICT, 8, attr(2, struct.pack(">I4s", 0, b[24:28])))   # NF_DROP, the packet's number
+    queue, at, attrs = struct.unpack_from(">H", b, 18)[0], 20, {}
+    while at + 4 <= len(b):
+        size, kind = struct.unpack_from("=HH", b, at)
+        attrs[kind & 0x3fff] = b[at + 4:at + size]
+        at += size + -size % 4
+    number = attrs[1][:4]
+    if queue == 8:
+        send(VERDICT, 8, attr(2, struct.pack(">I4s", 0, number)))     # NF_DROP
+    if queue == 10:
+        larger = attrs[10] + bytes(4000)
+        send(VERDICT, 10, attr(2, struct.pack(">I4s", 1, number)) + attr(10, larger)) # NF_ACCEPT
 `
 
-// TestScenarioVerdictQueues: one program reads two queues; it drops the packets of one, and the other is full.
+// TestScenarioVerdictQueues: one program reads three queues; it drops the packets of one, another is full, and no
+// packet of the third is dropped.
 func TestScenarioVerdictQueues(t *testing.T) {
 	needPrograms(t, "nft", "python3")
 	setup := `cat >/run/reader.py <<'END'
@@ -230,12 +241,13 @@ table inet gperf {
 		type filter hook input priority 0; policy accept;
 		udp dport 1000 counter queue num 8
 		udp dport 1001 counter queue num 9
+		udp dport 1002 queue num 10
 	}
 }
 RULES
 `
 	send := `coproc python3 /run/reader.py; read -r ready <&${COPROC[0]}
-		send 127.0.0.1 "1000 1001"; sleep 0.5; kill $COPROC_PID; wait`
+		send 127.0.0.1 "1000 1001 1002"; sleep 0.5; kill $COPROC_PID; wait`
 	got, _, shown := verdictsOf(t, setup, send, nftList)
 	sameCounts(t, got, nftCounts(t, shown), shown)
 }
