@@ -26,6 +26,10 @@ type copying struct {
 // copyTime is how long a process may take to copy its code: it cannot run it meanwhile.
 const copyTime = 10 * time.Second
 
+// maxCopying limits the memory that is noted of a process: code is copied to few mappings, and a process may map memory
+// very often.
+const maxCopying = 1024
+
 // lookShare limits the time for looking at a process without copies to one part in lookShare: runtimes with a
 // just-in-time compiler map memory for code all the time.
 const lookShare = 100
@@ -44,7 +48,9 @@ func (c *Copies) Mapped(m *format.Mmap) {
 		}
 		c.copying[m.PID] = p
 	}
-	p.mapped, p.since = append(p.mapped, *m), time.Now()
+	if p.since = time.Now(); len(p.mapped) < maxCopying {
+		p.mapped = append(p.mapped, *m)
+	}
 }
 
 // Find returns the mappings of files whose code has been copied since the last call, with times: after that of the

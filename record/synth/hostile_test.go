@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"gperf/format"
 	"gperf/internal/procfs"
 	"gperf/internal/testutil/cost"
 )
@@ -30,4 +31,17 @@ func TestHostileMappings(t *testing.T) {
 			t.Errorf("%d copies are found", len(found))
 		}
 	})
+}
+
+// TestHostileMapped: a process that maps memory for code very often costs no memory for each mapping.
+func TestHostileMapped(t *testing.T) {
+	var c Copies
+	m := format.Mmap{PID: 1, Len: 4096, Filename: "//anon", Misc: format.MiscUser, Prot: syscall.PROT_EXEC}
+	for i := range uint64(100_000) {
+		m.Start = i << 12
+		c.Mapped(&m)
+	}
+	if n := len(c.copying[1].mapped); n != maxCopying {
+		t.Errorf("%d mappings are noted, not %d", n, maxCopying)
+	}
 }
