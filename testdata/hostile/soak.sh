@@ -15,10 +15,11 @@ export HOME=$dir/home TMPDIR=$dir/tmp GOCACHE=${GOCACHE:-$(go env GOCACHE)}
 unset DEBUGINFOD_URLS
 mkdir home tmp files honest user built
 chmod 755 honest built && chown nobody user
-failed=0 jobs=()
+failed=0
+declare -A jobs # the numbers of process groups that run
 cleanup() {
 	exec 2>/dev/null # bash reports the jobs that it ends
-	for job in "${jobs[@]}"; do kill -9 -- -"$job"; done
+	for job in "${!jobs[@]}"; do kill -9 -- -"$job"; done
 	wait 2>/dev/null
 	find /tmp -maxdepth 1 -uid "$(id -u nobody)" -newer "$dir/begin" \
 		\( -name 'perf-*.map*' -o -name 'jit-*.dump*' \) -exec rm -rf {} +
@@ -174,20 +175,24 @@ each 5 unshare -Urm sh -c "mount -t tmpfs none /mnt && cp $built/lies /mnt/lies 
 wait
 END
 
-nice -n 5 honest/honest-c 1000000000000 & jobs+=($!)
-GODEBUG=asyncpreemptoff=1 GOMAXPROCS=1 nice -n 5 honest/honest-go & jobs+=($!)
+nice -n 5 honest/honest-c 1000000000000 & jobs[$!]=
+GODEBUG=asyncpreemptoff=1 GOMAXPROCS=1 nice -n 5 honest/honest-go & jobs[$!]=
 sleep 1
 "$gperf" record -a -g -F 199 -o all.data --switch-output=64M --switch-max-files 8 >all.err 2>&1 </dev/null & all=$!
 "$gperf" record --continuous -o files --max-total 256M >continuous.err 2>&1 </dev/null & continuous=$!
-jobs+=($all $continuous)
+jobs[$all]= jobs[$continuous]=
 sleep 5
 (cd user && exec setpriv --reuid=nobody --regid="$(id -g nobody)" --clear-groups env -i PATH="$PATH" HOME="$dir/user" nice -n 5 \
 	bash /dev/fd/3 "$dir/built" "$dir/honest" "$dir/secret" 3<../attack.sh >/dev/null 2>&1 </dev/null) & attack=$!
-jobs+=($attack)
+jobs[$attack]=
 for ((i = 0; i < minutes * 6; i++)); do
 	sleep 10
 	for job in $all $continuous $attack; do
-		kill -0 "$job" 2>/dev/null || { echo "process $job has ended: $(tail -n 2 ./*.err)"; failed=1; break 2; }
+		kill -0 "$job" 2>/dev/null && continue
+		echo "process $job has ended: $(tail -n 2 ./*.err)"
+		unset "jobs[$job]"
+		failed=1
+		break 2
 	done
 done
 
@@ -199,6 +204,7 @@ for recorder in all continuous; do
 	kill -INT $pid
 	wait $pid
 	code=$?
+	unset "jobs[$pid]" # another process may get its number
 	figure "$recorder: end after Ctrl-C" $((($(now) - t) / 1000000)) 1000 ms
 	[ $code = 0 ] || { echo "$recorder: exit code $code"; failed=1; }
 	if grep -a '^goroutine \|^panic' $recorder.err; then failed=1; fi
