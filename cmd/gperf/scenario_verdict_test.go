@@ -225,8 +225,14 @@ while True:
     if queue == 8:
         send(VERDICT, 8, attr(2, struct.pack(">I4s", 0, number)))     # NF_DROP
     if queue == 10:
-        larger = attrs[10] + bytes(4000)
-        send(VERDICT, 10, attr(2, struct.pack(">I4s", 1, number)) + attr(10, larger)) # NF_ACCEPT
+        ip, udp = bytearray(attrs[10][:20]), bytearray(attrs[10][20:] + bytes(4000))
+        struct.pack_into(">H", ip, 2, len(ip) + len(udp))             # lengths, and the checksums: 0 is none in UDP
+        struct.pack_into(">HH", udp, 4, len(udp), 0)
+        struct.pack_into(">H", ip, 10, 0)
+        total = sum(struct.unpack(">10H", ip))
+        total = (total & 0xffff) + (total >> 16)
+        struct.pack_into(">H", ip, 10, ~total & 0xffff)
+        send(VERDICT, 10, attr(2, struct.pack(">I4s", 1, number)) + attr(10, bytes(ip + udp))) # NF_ACCEPT
 `
 
 // TestScenarioVerdictQueues: one program reads three queues; it drops the packets of one, another is full, and no
