@@ -38,7 +38,7 @@ type reportFlags struct {
 	symbols  string
 	parent   string
 	head     headerFlags
-	view     viewFlags
+	view     displayFlags
 	stats    bool
 	latHist  bool
 

@@ -14,8 +14,8 @@ import (
 	"gperf/report"
 )
 
-// viewFlags holds flags of perf report that choose what to show, and how.
-type viewFlags struct {
+// displayFlags holds flags of perf report that choose what to show, and how.
+type displayFlags struct {
 	tasks, mmaps  bool
 	dump          bool
 	threads       bool
@@ -36,18 +36,18 @@ type viewFlags struct {
 	parallelism   string
 }
 
-func (o *viewFlags) addTable(s *pflag.FlagSet) {
+func (o *displayFlags) addTable(s *pflag.FlagSet) {
 	s.BoolVarP(&o.hierarchy, "hierarchy", "H", false, "nest entries by sort key; {key,key} is one level")
 	s.BoolVar(&o.latency, "latency", false, "sort by latency (needs gperf record --latency)")
 	s.StringVar(&o.quantum, "time-quantum", "100ms", "key time: resolution as a `time`")
 	s.BoolVar(&o.ns, "ns", false, "key time: show nanoseconds")
 }
 
-func (o *viewFlags) addCallchains(s *pflag.FlagSet) {
+func (o *displayFlags) addCallchains(s *pflag.FlagSet) {
 	s.StringVar(&o.ignoreCallees, "ignore-callees", "", "with -g callee: merge callees into `pattern`")
 }
 
-func (o *viewFlags) addSelection(s *pflag.FlagSet) {
+func (o *displayFlags) addSelection(s *pflag.FlagSet) {
 	s.StringVar(&o.symbolFilter, "symbol-filter", "", "show only entries with this `text` in the symbol")
 	s.StringVar(&o.percentLimit, "percent-limit", "", "hide entries below this `percent`")
 	s.BoolVarP(&o.onlyParents, "exclude-other", "x", false, "show only entries with callers of key parent")
@@ -55,13 +55,13 @@ func (o *viewFlags) addSelection(s *pflag.FlagSet) {
 	s.StringVar(&o.parallelism, "parallelism", "", "show only samples at this parallelism, a `list`")
 }
 
-func (o *viewFlags) addColumns(s *pflag.FlagSet) {
+func (o *displayFlags) addColumns(s *pflag.FlagSet) {
 	s.StringVarP(&o.widths, "column-widths", "w", "", "set column `widths`, a list; 0 means as needed")
 	addColor(s, &o.color)
 	s.StringVar(&o.percentage, "percentage", "absolute", "use this `base`: relative")
 }
 
-func (o *viewFlags) addOther(s *pflag.FlagSet) {
+func (o *displayFlags) addOther(s *pflag.FlagSet) {
 	s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print the offset, bytes and fields of each record")
 	s.BoolVar(&o.tasks, "tasks", false, "print only the threads of the recording as a tree")
 	s.BoolVar(&o.mmaps, "mmaps", false, "print only the threads and the maps of their processes")
@@ -69,13 +69,13 @@ func (o *viewFlags) addOther(s *pflag.FlagSet) {
 	s.StringVar(&o.pretty, "pretty", "normal", "with -T: line `style`, normal or raw")
 }
 
-func (o *viewFlags) addGeneral(s *pflag.FlagSet) {
+func (o *displayFlags) addGeneral(s *pflag.FlagSet) {
 	s.BoolVarP(&o.quiet, "quiet", "q", false, "print entries only, no headers and warnings")
 	cli.AddIdle(s, ignored.Report)
 }
 
 // apply sets the options that the flags ask for.
-func (o *viewFlags) apply(opts *report.Options) (err error) {
+func (o *displayFlags) apply(opts *report.Options) (err error) {
 	opts.Quiet, opts.Resolved, opts.SymbolFilter, opts.Latency = o.quiet, o.hideUnnamed, o.symbolFilter, o.latency
 	opts.Hierarchy, opts.Nanosecs, opts.OnlyParents = o.hierarchy, o.ns, o.onlyParents
 	if opts.TimeQuantum, err = timeQuantum(o.quantum); err != nil {
@@ -127,7 +127,7 @@ func columnWidths(list string) (widths []int, err error) {
 	return widths, nil
 }
 
-func (o *viewFlags) applyParallelism(opts *report.Options) (err error) {
+func (o *displayFlags) applyParallelism(opts *report.Options) (err error) {
 	if o.parallelism == "" {
 		return nil
 	}
