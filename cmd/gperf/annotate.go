@@ -14,7 +14,6 @@ import (
 
 	"gperf/cmd/gperf/browse"
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/hints"
 	"gperf/cmd/gperf/ignored"
 	"gperf/report"
 	"gperf/report/annotate"
@@ -176,7 +175,7 @@ func (o *annotateFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	skipped, missing, err := annotate.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
 	for _, m := range missing {
-		fmt.Fprintf(stderr, "gperf annotate: %v\n%s", m, hints.Of(m))
+		fmt.Fprintf(stderr, "gperf annotate: %v\n%s", m, hintOf(m))
 	}
 	if errors.Is(err, annotate.ErrNoSamples) {
 		return fmt.Errorf("%s has no samples", in.Path)

@@ -1,4 +1,4 @@
-package about
+package main
 
 import (
 	"errors"
@@ -23,8 +23,8 @@ func (o *cacheFlags) add(s *pflag.FlagSet) {
 	s.BoolVar(&o.clear, "clear", false, "remove all files; gperf recreates them when needed")
 }
 
-// CacheCommand returns `gperf cache`.
-func CacheCommand() *cobra.Command {
+// cacheCommand returns `gperf cache`.
+func cacheCommand() *cobra.Command {
 	var o cacheFlags
 	c := cli.NewCommand(cli.GroupOther, "cache [FLAGS]", "show or clear the cache of unwind tables and source lines")
 	cli.AddFlags(c, cli.General, o.add)

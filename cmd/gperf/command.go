@@ -9,10 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"gperf/cmd/gperf/about"
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/events"
-	"gperf/cmd/gperf/hints"
 	"gperf/cmd/gperf/terminal"
 	"gperf/internal/look"
 	"gperf/record"
@@ -33,11 +30,11 @@ type maker struct {
 }
 
 func makers() []maker {
-	return []maker{{"record", recordCommand}, {"top", topCommand}, {"probe", events.ProbeCommand},
-		{"list", events.ListCommand}, {"doctor", doctorCommand}, {"report", reportCommand}, {"view", viewCommand},
+	return []maker{{"record", recordCommand}, {"top", topCommand}, {"probe", probeCommand},
+		{"list", listCommand}, {"doctor", doctorCommand}, {"report", reportCommand}, {"view", viewCommand},
 		{"script", scriptCommand}, {"diff", diffCommand}, {"annotate", annotateCommand}, {"evlist", evlistCommand},
 		{"buildid-list", buildIDCommand}, {"archive", archiveCommand}, {"push", pushCommand},
-		{"cache", about.CacheCommand}, {"completion", completionCommand}, {"version", about.VersionCommand}}
+		{"cache", cacheCommand}, {"completion", completionCommand}, {"version", versionCommand}}
 }
 
 // newRootFor returns the tree for a command line that begins with word: with the command of this name only, because
@@ -191,7 +188,7 @@ func addForce(s *pflag.FlagSet) (force *bool) {
 
 // fail prints the error of a command and a hint, and returns the exit code.
 func fail(command string, err error, stderr io.Writer) int {
-	fmt.Fprintf(stderr, "gperf %s: %v\n%s", command, err, hints.Of(err))
+	fmt.Fprintf(stderr, "gperf %s: %v\n%s", command, err, hintOf(err))
 	var usage *cli.UsageError
 	var spec *event.SpecError
 	var unknown *event.UnknownError

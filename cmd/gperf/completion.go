@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/events"
 	"gperf/report"
 	"gperf/script"
 )
@@ -134,7 +133,7 @@ func completeFlag(c *cobra.Command, f *pflag.Flag) {
 
 // eventValues returns the events of `gperf list` that may begin with prefix.
 func eventValues(prefix string) (names []string) {
-	for _, e := range events.Like(prefix) {
+	for _, e := range likeEvents(prefix) {
 		for _, name := range e.Names {
 			names = append(names, cobra.CompletionWithDesc(name, e.Desc))
 		}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/events"
 	"gperf/cmd/gperf/ignored"
 )
 
@@ -142,7 +141,7 @@ var idleFlagsOf = []struct {
 }{
 	{"record", ignored.Record}, {"script", ignored.Script}, {"report", ignored.Report},
 	{"top", ignored.Top}, {"annotate", ignored.Annotate}, {"diff", ignored.Diff},
-	{"buildid-list", ignored.BuildIDList}, {"list", events.ListIdle}, {"probe", events.ProbeIdle},
+	{"buildid-list", ignored.BuildIDList}, {"list", listIdle}, {"probe", probeIdle},
 }
 
 // longName returns a flag's name without its shorthand.

@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"gperf/cmd/gperf/hints"
 	"gperf/record/event"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
@@ -109,7 +108,8 @@ func TestDoctorUserNamespace(t *testing.T) {
 		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)
 	}
 	out, code := runAs(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}, GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}}, "record -a -e cpu-clock true")
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}}, "record -a -e cpu-clock true")
 	if code != exitError || !strings.Contains(out, "does not apply in a user namespace") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
@@ -134,7 +134,7 @@ func TestHints(t *testing.T) {
 		{&tracefs.NotFoundError{Err: syscall.ENOENT}, "CONFIG_TRACING"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			if got := hints.Of(c.err); !strings.Contains(got, c.want) || !strings.HasSuffix(got, "\n") {
+			if got := hintOf(c.err); !strings.Contains(got, c.want) || !strings.HasSuffix(got, "\n") {
 				t.Errorf("%v: %q; want %q", c.err, got, c.want)
 			}
 		})

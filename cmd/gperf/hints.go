@@ -1,5 +1,4 @@
-// Package hints answers "what can the user do about an error?".
-package hints
+package main
 
 import (
 	"crypto/tls"
@@ -28,14 +27,14 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Hinter is an error that has its own hint.
-type Hinter interface{ Hint() string }
+// hinter is an error that has its own hint.
+type hinter interface{ Hint() string }
 
-// MoreFiles is the hint for too many open files.
-const MoreFiles = "Raise the limit of open files (ulimit -n)."
+// moreFilesHint is the hint for too many open files.
+const moreFilesHint = "Raise the limit of open files (ulimit -n)."
 
-// Of returns complete lines that say what to do about an error, or "".
-func Of(err error) string {
+// hintOf returns complete lines that say what to do about an error, or "".
+func hintOf(err error) string {
 	var open *perfevent.OpenError
 	var tracefs *tracefs.NotFoundError
 	var ring *perfevent.MapError
@@ -45,7 +44,7 @@ func Of(err error) string {
 	var types *kernel.TypesError
 	var unknown *event.UnknownError
 	var debug *args.NoDebugError
-	var own Hinter
+	var own hinter
 	var command *record.CommandError
 	var certificate *tls.CertificateVerificationError
 	switch {
@@ -91,7 +90,7 @@ func Of(err error) string {
 	case errors.Is(err, bpf.ErrNoFirewall):
 		return "Without these modules, no rule can drop packets. Load one, or add a rule (nft, iptables).\n"
 	case errors.Is(err, syscall.EMFILE):
-		return MoreFiles + "\n"
+		return moreFilesHint + "\n"
 	case errors.As(err, &unknown):
 		return unknownHint(unknown)
 	}
@@ -230,12 +229,12 @@ func commandHint(e *record.CommandError) string {
 		return fmt.Sprintf("For the file in this directory, use ./%s.\n", e.Command)
 	case strings.Contains(e.Command, " "):
 		return "Write the program and its arguments as separate words: without quotes around all of them.\n"
-	case shellWords[e.Command]:
+	case shellKeywords[e.Command]:
 		return fmt.Sprintf("It is a word of the shell: use sh -c '%s …'.\n", e.Command)
 	}
 	return ""
 }
 
-// shellWords are commands of shells that are no programs.
-var shellWords = map[string]bool{"cd": true, "source": true, ".": true, "export": true, "ulimit": true, "for": true,
+// shellKeywords are commands of shells that are no programs.
+var shellKeywords = map[string]bool{"cd": true, "source": true, ".": true, "export": true, "ulimit": true, "for": true,
 	"while": true, "if": true, "exec": true, "eval": true, "type": true, "alias": true, "set": true}

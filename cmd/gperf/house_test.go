@@ -31,23 +31,23 @@ var house = []struct{ question, packages string }{
 		cmd/gperf/ignored
 	`},
 	{"How do commands of their own run: view, push, list, probe, record --continuous, version, cache?", `
-		cmd/gperf/about
+		cmd/gperf
 		cmd/gperf/continuous
-		cmd/gperf/deliver
-		cmd/gperf/events
-		cmd/gperf/web
+		cmd/gperf
+		cmd/gperf
+		cmd/gperf
 	`},
 	{"How does a command line become flags? What can the user do about an error?", `
 		cmd/gperf/cli
-		cmd/gperf/hints
+		cmd/gperf
 	`},
 	{"Why are stacks incomplete?", `
-		cmd/gperf/nosamples
-		cmd/gperf/remedy
+		cmd/gperf
+		cmd/gperf
 	`},
 	{"How is a terminal used? Which recordings are read, and with which rights? When is garbage collected?", `
 		cmd/gperf/browse
-		cmd/gperf/browser
+		report/view
 		cmd/gperf/findings
 		cmd/gperf/inputs
 		cmd/gperf/live
@@ -204,7 +204,7 @@ func floorOf(pkg string) (int, bool) {
 var rooms = strings.Fields("cmd record report script format bpf unwind symbolize internal docs testdata")
 
 // commands are the packages with commands.
-const commands = "cmd/gperf cmd/gperf/about cmd/gperf/cli cmd/gperf/deliver cmd/gperf/events cmd/gperf/web"
+const commands = "cmd/gperf cmd/gperf cmd/gperf/cli cmd/gperf cmd/gperf cmd/gperf"
 
 // guests are the modules of others and who may import them; "" stands for everyone.
 var guests = map[string]string{
@@ -221,7 +221,7 @@ var guests = map[string]string{
 	"github.com/parquet-go/parquet-go":    "report/parquet",
 	"github.com/ulikunitz/xz":             "internal/dso",
 	"golang.org/x/arch":                   "report/annotate/disasm",
-	"golang.org/x/net":                    "bpf internal/pcapfilter cmd/gperf/browser", // classic BPF and its VM; a limit of connections
+	"golang.org/x/net":                    "bpf internal/pcapfilter report/view", // classic BPF and its VM; a limit of connections
 	"golang.org/x/sys":                    "",
 	"go.opentelemetry.io/proto/slim":      "report/stacks report/push cmd/gperf", // OpenTelemetry's profiles
 	"google.golang.org/genproto":          "report/push",                         // gRPC's details of errors

@@ -1,5 +1,6 @@
-// Package events answers "which events are there, and where can probes be?": it has gperf list and gperf probe.
-package events
+// This file has gperf list and gperf probe.
+
+package main
 
 import (
 	"cmp"
@@ -14,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/hints"
 	"gperf/format/tracepoint"
 	"gperf/internal/packet"
 	"gperf/internal/untrusted"
@@ -44,14 +44,15 @@ func (o *listFlags) add(s *pflag.FlagSet) {
 	s.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
 	s.BoolVar(&o.details, "details", false, "print the encoding of events, too")
 	s.StringVar(&o.unit, "unit", "", "list only events of this `PMU`")
-	cli.AddIdle(s, ListIdle)
+	cli.AddIdle(s, listIdle)
 	s.BoolVar(&o.rawDump, "raw-dump", false, "print one name per line, and nothing else")
 	s.BoolP("desc", "d", true, "")
 	cli.Hide(s, "desc")
 }
 
-// Like returns this machine's events whose names may begin with prefix. Kinds that this user cannot list are left out.
-func Like(prefix string) []event.Listed {
+// likeEvents returns this machine's events whose names may begin with prefix. Kinds that this user cannot list are left
+// out.
+func likeEvents(prefix string) []event.Listed {
 	l, _ := newList().find(prefix+"*", io.Discard)
 	return l
 }
@@ -61,8 +62,8 @@ func newList() *listFlags {
 	return &listFlags{lister: event.Lister{Tracefs: new(tracefs.FS)}, supported: perfevent.Supported}
 }
 
-// ListCommand returns `gperf list`.
-func ListCommand() *cobra.Command {
+// listCommand returns `gperf list`.
+func listCommand() *cobra.Command {
 	o := newList()
 	c := cli.NewCommand(cli.GroupRecord, "list [FLAGS] [KIND|GLOB...]", "list the events that this machine can record")
 	cli.AddFlags(c, cli.General, o.add)
@@ -188,7 +189,7 @@ func (o *listFlags) find(arg string, stderr io.Writer) (all []event.Listed, err 
 	}
 	delete(failed, event.KindProbe) // it fails for the same reason as tracepoints
 	for kind, err := range failed {
-		fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hints.Of(err))
+		fmt.Fprintf(stderr, "gperf list: no %s: %v\n%s", string(kind), err, hintOf(err))
 	}
 	if _, isKind := event.ListKindOf(arg); len(all) == 0 && !isKind {
 		return nil, &noMatchError{arg, o.unit}

@@ -1,4 +1,4 @@
-package events
+package main
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"gperf/record/event"
 )
 
-// ListIdle lists the flags of perf list that have no effect.
-var ListIdle = []cli.Idle{
+// listIdle lists the flags of perf list that have no effect.
+var listIdle = []cli.Idle{
 	{Name: "cputype", Value: true, Why: "--unit chooses a PMU"},
 	{Name: "debug", Why: "gperf list always prints the kinds that it cannot list"},
 	{Name: "deprecated", Why: "gperf lists the kernel's events; none of them is deprecated"},

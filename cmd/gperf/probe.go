@@ -1,4 +1,4 @@
-package events
+package main
 
 import (
 	"errors"
@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/hints"
 	"gperf/cmd/gperf/terminal"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
@@ -58,12 +57,12 @@ func (f *probeFlags) addTo(c *cobra.Command) {
 		s.BoolVarP(&f.dryRun, "dry-run", "n", false, "do not add or delete probes")
 		s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 		s.BoolVarP(&f.verbose, "verbose", "v", false, "print the tracefs commands")
-		cli.AddIdle(s, ProbeIdle)
+		cli.AddIdle(s, probeIdle)
 	})
 }
 
-// ProbeCommand returns `gperf probe`.
-func ProbeCommand() *cobra.Command {
+// probeCommand returns `gperf probe`.
+func probeCommand() *cobra.Command {
 	var f probeFlags
 	c := cli.NewCommand(cli.GroupRecord, "probe [FLAGS] 'DEF'\nprobe [FLAGS] --add 'DEF' [--add 'DEF'…]\n"+
 		"probe --del ['[GROUP:]EVENT'…]\nprobe --list ['[GROUP:]EVENT'…]",
@@ -120,7 +119,7 @@ func (f *probeFlags) say(format string, args ...any) {
 	}
 }
 
-func (f *probeFlags) notice(err error) { f.say("gperf probe: %v\n%s", err, hints.Of(err)) }
+func (f *probeFlags) notice(err error) { f.say("gperf probe: %v\n%s", err, hintOf(err)) }
 
 func (f *probeFlags) finder() *probe.Resolver {
 	return &probe.Resolver{Tracefs: &f.tracefs, Notice: f.notice}

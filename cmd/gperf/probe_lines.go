@@ -1,4 +1,4 @@
-package events
+package main
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"gperf/report/annotate"
 )
 
-// ProbeIdle lists the flags of perf probe that have no effect or are refused.
-var ProbeIdle = []cli.Idle{
+// probeIdle lists the flags of perf probe that have no effect or are refused.
+var probeIdle = []cli.Idle{
 	{Name: "demangle", Why: "C++ and Rust names are demangled"},
 	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
 	{Name: "cache", Why: "gperf reads files each time, without a cache of probes"},

@@ -1,6 +1,6 @@
-// Package deliver answers "which recordings does gperf push send, and when does it end?": it reads the command line,
-// waits for recordings that are still made, and reports what happened.
-package deliver
+// This file reads the command line, waits for recordings that are still made, and reports what happened.
+
+package main
 
 import (
 	"context"
@@ -24,23 +24,23 @@ import (
 	"gperf/report/push"
 )
 
-// Opener opens recordings with the filters and symbols that the command line names. done prints the recording's
+// pushOpener opens recordings with the filters and symbols that the command line names. done prints the recording's
 // warnings and closes it.
-type Opener interface {
+type pushOpener interface {
 	OpenPush(path string, stderr io.Writer) (in *push.Input, done func() error, err error)
 }
 
-// Settings are what package main knows.
-type Settings struct {
-	Opener
+// pushSettings are what package main knows.
+type pushSettings struct {
+	pushOpener
 	MaxStack   int // default of --max-stack
 	Version    string
 	Interrupts func() (ctx context.Context, stop func()) // ctx is done after Ctrl-C
 }
 
-// command holds the flags of gperf push.
-type command struct {
-	Settings
+// pushFlags holds the flags of gperf push.
+type pushFlags struct {
+	pushSettings
 	follow    bool
 	header    []string
 	labels    []string
@@ -58,9 +58,9 @@ type command struct {
 	failed bool
 }
 
-// AddFlags adds the flags of gperf push, and what runs it. verbose is the value of -v.
-func AddFlags(c *cobra.Command, s Settings, verbose *bool) {
-	p := &command{Settings: s, verbose: verbose}
+// addPushFlags adds the flags of gperf push, and what runs it. verbose is the value of -v.
+func addPushFlags(c *cobra.Command, s pushSettings, verbose *bool) {
+	p := &pushFlags{pushSettings: s, verbose: verbose}
 	c.RunE = p.run
 	c.ValidArgsFunction = completeOperand
 	cli.AddFlags(c, "Push", func(f *pflag.FlagSet) {
@@ -91,7 +91,7 @@ func completeOperand(_ *cobra.Command, _ []string, typed string) ([]string, cobr
 	return l, cobra.ShellCompDirectiveNoSpace
 }
 
-func (p *command) run(c *cobra.Command, args []string) error {
+func (p *pushFlags) run(c *cobra.Command, args []string) error {
 	p.stderr = c.ErrOrStderr()
 	if p.schema != "" {
 		return p.printSchema(c.OutOrStdout(), args)
@@ -129,7 +129,7 @@ func (p *command) run(c *cobra.Command, args []string) error {
 // rowKinds are the values of --rows.
 var rowKinds = []string{"minutes", "samples"}
 
-func (p *command) printSchema(stdout io.Writer, args []string) error {
+func (p *pushFlags) printSchema(stdout io.Writer, args []string) error {
 	if p.schema != "clickhouse" || len(args) > 0 {
 		return cli.WrongUse("--schema %s: gperf push --schema clickhouse prints the tables of ClickHouse",
 			strings.Join(append([]string{p.schema}, args...), " "))
@@ -139,7 +139,7 @@ func (p *command) printSchema(stdout io.Writer, args []string) error {
 }
 
 // options completes the options of the queue.
-func (p *command) options() (err error) {
+func (p *pushFlags) options() (err error) {
 	if p.opts.Bytes, err = record.ParseSize(p.spoolSize); err != nil || p.opts.Bytes <= 0 {
 		return cli.WrongUse("--spool-size %s: use a number with K, M or G, such as 500M", p.spoolSize)
 	}
@@ -208,7 +208,7 @@ func openError(err error) error {
 }
 
 // pushFiles pushes files, and waits until they are sent.
-func (p *command) pushFiles(ctx context.Context, files []string) error {
+func (p *pushFlags) pushFiles(ctx context.Context, files []string) error {
 	for _, path := range files {
 		err := p.add(ctx, path, p.stderr)
 		if ctx.Err() != nil {
@@ -257,7 +257,7 @@ func (e *unsentError) Hint() string {
 }
 
 // wait waits until everything is sent, or sending fails for the time of --timeout.
-func (p *command) wait(ctx context.Context) error {
+func (p *pushFlags) wait(ctx context.Context) error {
 	for {
 		step, cancel := context.WithTimeout(ctx, time.Second)
 		err := p.queue.Wait(step)
@@ -272,7 +272,7 @@ func (p *command) wait(ctx context.Context) error {
 
 // add pushes a recording into the spool. Its warnings go to stderr. After Ctrl-C it does not wait until the recording
 // is read; the spool then has nothing of it.
-func (p *command) add(ctx context.Context, path string, stderr io.Writer) error {
+func (p *pushFlags) add(ctx context.Context, path string, stderr io.Writer) error {
 	type result struct {
 		added, damaged bool
 		err            error
@@ -309,14 +309,14 @@ func (p *command) add(ctx context.Context, path string, stderr io.Writer) error 
 }
 
 // detail prints a line with -v.
-func (p *command) detail(format string, args ...any) {
+func (p *pushFlags) detail(format string, args ...any) {
 	if *p.verbose {
 		p.say(format, args...)
 	}
 }
 
 // summarize prints what happened.
-func (p *command) summarize() {
+func (p *pushFlags) summarize() {
 	s := p.queue.Stats()
 	text := fmt.Sprintf("%d recordings, %d batches, %.3f MB to %s", s.Recordings, s.Batches, float64(s.Bytes)/1e6,
 		p.queue.Server())
@@ -330,6 +330,6 @@ func (p *command) summarize() {
 	fmt.Fprintf(p.stderr, "[ gperf push: %s ]\n", text)
 }
 
-func (p *command) say(format string, args ...any) {
+func (p *pushFlags) say(format string, args ...any) {
 	fmt.Fprintf(p.stderr, "gperf push: %s\n", fmt.Sprintf(format, args...))
 }

@@ -1,4 +1,4 @@
-package deliver
+package main
 
 import (
 	"maps"

@@ -1,4 +1,4 @@
-package deliver
+package main
 
 import (
 	"context"
@@ -28,12 +28,12 @@ type state struct {
 
 // follower remembers files that need no look until they change.
 type follower struct {
-	*command
+	*pushFlags
 	seen map[string]state // by path
 }
 
 // followFiles pushes recordings as they are completed, until ctx is done.
-func (p *command) followFiles(ctx context.Context, operands []string) error {
+func (p *pushFlags) followFiles(ctx context.Context, operands []string) error {
 	f := follower{p, map[string]state{}}
 	tick := time.NewTicker(often)
 	defer tick.Stop()

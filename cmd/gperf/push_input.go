@@ -7,9 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gperf/cmd/gperf/about"
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/deliver"
 	"gperf/format"
 	"gperf/report/push"
 )
@@ -17,7 +15,7 @@ import (
 func pushCommand() *cobra.Command {
 	c := cli.NewCommand(cli.GroupFiles, "push [FLAGS] [FILE…] URL", "send recordings to a server")
 	in := &inputFlags{keepExited: true}
-	deliver.AddFlags(c, deliver.Settings{Opener: in, MaxStack: maxStack, Version: about.Version(),
+	addPushFlags(c, pushSettings{pushOpener: in, MaxStack: maxStack, Version: buildVersion(),
 		Interrupts: func() (context.Context, func()) {
 			ctx, _, stop := interrupts()
 			return ctx, stop

@@ -16,13 +16,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/bpf"
-	"gperf/cmd/gperf/about"
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/hints"
 	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/memory"
-	"gperf/cmd/gperf/nosamples"
-	"gperf/cmd/gperf/remedy"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/archive"
@@ -76,7 +72,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) error {
 	o := &f.opts
 	o.Target.Command = s.Args()
 	o.Cmdline = os.Args
-	o.Version = "gperf " + about.Version()
+	o.Version = "gperf " + buildVersion()
 	o.Tracefs = new(tracefs.FS)
 	for _, apply := range []func() error{
 		func() error { return f.applyContinuous(s, o) },
@@ -142,7 +138,7 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 			status(stderr, "The recording went into the pipe of standard output: -o FILE names a file")
 		}
 		if sum.Samples == 0 && sum.Lost == 0 && !f.opts.NoSamples && err == nil {
-			status(stderr, "0 samples: %s", nosamples.Why(&f.opts, sum.Path))
+			status(stderr, "0 samples: %s", whyNoSamples(&f.opts, sum.Path))
 		}
 	}
 	switch {
@@ -200,14 +196,14 @@ func notice(command string, what error) string {
 	var unwinding *record.UnwindError
 	if errors.As(what, &unwinding) { // one line: many users see it at each recording
 		why := cmp.Or(doctor.This().WhyNoBPF(what), "-v prints what the kernel says.")
-		if own := hints.Hinter(nil); errors.As(what, &own) {
+		if own := hinter(nil); errors.As(what, &own) {
 			why = own.Hint()
 		} else if errors.Is(what, syscall.EMFILE) {
-			why = hints.MoreFiles
+			why = moreFilesHint
 		}
 		return fmt.Sprintf("gperf %s: %v. %s\n", command, what, why)
 	}
-	return fmt.Sprintf("gperf %s: %v\n%s", command, what, hints.Of(what))
+	return fmt.Sprintf("gperf %s: %v\n%s", command, what, hintOf(what))
 }
 
 // Time limits of signals. timeout(1) sends each signal twice: to its child and to the group.
@@ -295,7 +291,7 @@ func printSummary(sum *record.Summary, w io.Writer) {
 		lost = append(lost, fmt.Sprintf("%d other records (mappings, names of processes)", sum.LostSideBand))
 	}
 	if sum.Unwind != nil && sum.Samples > 0 {
-		for _, line := range remedy.Lines(sum.Unwind) {
+		for _, line := range stackLines(sum.Unwind) {
 			status(w, "%s", line)
 		}
 	}

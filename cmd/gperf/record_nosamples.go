@@ -1,5 +1,4 @@
-// Package nosamples answers "why has this recording no samples?".
-package nosamples
+package main
 
 import (
 	"fmt"
@@ -14,9 +13,9 @@ import (
 	"gperf/record/event"
 )
 
-// Why returns why the recording that was just made has no samples: the first reason that applies to all its
+// whyNoSamples returns why the recording that was just made has no samples: the first reason that applies to all its
 // events.
-func Why(o *record.Options, path string) string {
+func whyNoSamples(o *record.Options, path string) string {
 	f, done := openRegular(path)
 	defer done()
 	var filtered, unmapped []string
@@ -39,7 +38,7 @@ func Why(o *record.Options, path string) string {
 	case f == nil:
 		return neverHappened(nil, 0)
 	}
-	return In(f)
+	return noSamplesIn(f)
 }
 
 const filteredOut = " never happened, or the filter matched none of them"
@@ -120,8 +119,8 @@ func mappedFiles(f *format.File) map[string]bool {
 	}
 }
 
-// In returns why a recording that is read has no samples, as far as it says so.
-func In(f *format.File) string {
+// noSamplesIn returns why a recording that is read has no samples, as far as it says so.
+func noSamplesIn(f *format.File) string {
 	var names []string
 	period := uint64(0)
 	for i := range f.Attrs {

@@ -1,7 +1,7 @@
-// Package remedy answers "why are stacks incomplete, and what helps?": it describes a
-// recording's user stacks in a few lines, each cause of incomplete ones with its file and its
+// This file describes a recording's user stacks in a few lines, each cause of incomplete ones with its file and its
 // remedy.
-package remedy
+
+package main
 
 import (
 	"fmt"
@@ -23,9 +23,9 @@ const (
 // maxNames limits lists of names, which other users' programs may make long.
 const maxNames = 5
 
-// Lines returns lines about a recording's user stacks: how many are complete, and the frequent
+// stackLines returns lines about a recording's user stacks: how many are complete, and the frequent
 // causes of incomplete ones with their remedies.
-func Lines(u *stacks.Summary) []string {
+func stackLines(u *stacks.Summary) []string {
 	early := uint64(0)
 	for _, n := range u.Early {
 		early += n
@@ -55,7 +55,7 @@ func Lines(u *stacks.Summary) []string {
 	}
 	if len(u.Contested) > 0 {
 		lines = append(lines, "  files have one build ID, but different unwind information, and each its own walks: "+
-			joinFirst(slices.Compact(slices.Sorted(slices.Values(u.Contested)))))
+			stackJoinFirst(slices.Compact(slices.Sorted(slices.Values(u.Contested)))))
 	}
 	if len(u.Nameless) > 0 {
 		lines = append(lines, "  "+namelessText(u.Nameless))
@@ -86,8 +86,8 @@ func functionLines(c *stacks.InterpretedCounts) (lines []string) {
 	return lines
 }
 
-// joinFirst joins the first names of a list and counts the rest.
-func joinFirst(l []string) string {
+// stackJoinFirst joins the first names of a list and counts the rest.
+func stackJoinFirst(l []string) string {
 	if len(l) <= maxNames {
 		return strings.Join(l, ", ")
 	}
@@ -109,7 +109,7 @@ func percent(part, all uint64) string {
 func byCause(l []stacks.Incomplete) []stacks.Incomplete {
 	var merged []stacks.Incomplete
 	for _, c := range l {
-		if isFile(c.DSO) {
+		if isFileDSO(c.DSO) {
 			c.Program = "" // the DSO is sufficient
 		}
 		c.Copied = c.Copied && c.Cause == bpf.EndUnreadable // else it makes no difference
@@ -127,8 +127,8 @@ func byCause(l []stacks.Incomplete) []stacks.Incomplete {
 	return merged
 }
 
-// isFile reports whether a mapping has a file, other than memory named as one.
-func isFile(dso string) bool {
+// isFileDSO reports whether a mapping has a file, other than memory named as one.
+func isFileDSO(dso string) bool {
 	return strings.HasPrefix(dso, "/") && !strings.HasPrefix(dso, "//") && !synth.InMemory(dso)
 }
 
@@ -171,7 +171,7 @@ func causeText(c stacks.Incomplete) string {
 		of = "unknown processes"
 	case of == "":
 		of, jit = c.Program, true
-	case !isFile(of) && c.Program != "":
+	case !isFileDSO(of) && c.Program != "":
 		of, jit = fmt.Sprintf("%s (JIT code, %s)", c.Program, c.DSO), true
 	}
 	why, remedy := causes[c.Cause].why, causes[c.Cause].remedy

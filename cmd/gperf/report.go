@@ -15,7 +15,6 @@ import (
 
 	"gperf/cmd/gperf/browse"
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/nosamples"
 	"gperf/format"
 	"gperf/internal/inspect"
 	"gperf/internal/session"
@@ -208,7 +207,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	incomplete := in.warn(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
 		if in.filter.Misses() == nil && !in.File.Has(format.FeatureStat) { // of which in.warn printed why
-			fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.Path, nosamples.In(in.File))
+			fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.Path, noSamplesIn(in.File))
 		}
 		err = nil
 	}

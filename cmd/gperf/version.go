@@ -1,5 +1,6 @@
-// Package about answers "what is this gperf, and what does it keep?": it has gperf version and gperf cache.
-package about
+// This file has gperf version and gperf cache.
+
+package main
 
 import (
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// VersionCommand returns `gperf version`.
-func VersionCommand() *cobra.Command {
+// versionCommand returns `gperf version`.
+func versionCommand() *cobra.Command {
 	verbose := false
 	c := cli.NewCommand(cli.GroupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
@@ -93,8 +94,8 @@ func setting(info *debug.BuildInfo, key string) string {
 	return ""
 }
 
-// Version returns the version in one word, for the header of recordings.
-func Version() string { return moduleVersion(buildInfo()) }
+// buildVersion returns the version in one word, for the header of recordings.
+func buildVersion() string { return moduleVersion(buildInfo()) }
 
 const develVersion = "0.1-devel"
 

@@ -1,11 +1,11 @@
-package about
+package main
 
 import (
 	"runtime/debug"
 	"testing"
 )
 
-func TestVersion(t *testing.T) {
+func TestBuildVersion(t *testing.T) {
 	const revision = "0123456789abcdef0123456789abcdef01234567"
 	settings := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{{Key: "GOOS", Value: "linux"}, {Key: "GOARCH", Value: "amd64"},

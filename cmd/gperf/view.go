@@ -1,6 +1,7 @@
-// Package web answers "how does gperf view run?": it reads recordings, whether complete, growing or still made, and
-// shows them in the browser, or writes the page.
-package web
+// This file reads recordings, whether complete, growing or still made, and shows them in the browser, or writes the
+// page.
+
+package main
 
 import (
 	"cmp"
@@ -16,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gperf/cmd/gperf/browser"
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/inputs"
 	"gperf/format"
@@ -27,8 +27,8 @@ import (
 	"gperf/report/view"
 )
 
-// Input is an open recording.
-type Input struct {
+// viewInput is an open recording.
+type viewInput struct {
 	*archive.Recording
 	Session *session.Session
 	FD      *os.File // nil: stdin
@@ -36,41 +36,42 @@ type Input struct {
 	Close   func()
 }
 
-// Opener opens recordings with the filters and symbols that the command line names.
-type Opener interface {
+// viewOpener opens recordings with the filters and symbols that the command line names.
+type viewOpener interface {
 	// Paths returns the recordings that -i names.
 	Paths() []string
 	// Open opens the recording at path, or the default one if it is "".
-	Open(path string, stderr io.Writer) (*Input, error)
+	Open(path string, stderr io.Writer) (*viewInput, error)
 	// Each opens recordings one after the other, and closes each after use, which gets its index in paths. It leaves
 	// out and reports those that cannot be read; incomplete is not nil then, or if parts were skipped.
-	Each(paths []string, stderr io.Writer, use func(i int, in *Input) (format.Skipped, error)) (incomplete, err error)
+	Each(paths []string, stderr io.Writer, use func(i int, in *viewInput) (format.Skipped, error)) (incomplete,
+		err error)
 	// Prepare makes the session of an open recording.
-	Prepare(r *archive.Recording, stderr io.Writer) (*Input, error)
+	Prepare(r *archive.Recording, stderr io.Writer) (*viewInput, error)
 }
 
-// command holds the flags of gperf view.
-type command struct {
-	opener     Opener
+// viewFlags holds the flags of gperf view.
+type viewFlags struct {
+	opener     viewOpener
 	baseline   []string // paths of recordings
 	loader     samples.Loader
 	http       string
 	noBrowser  bool
 	export     string
-	site       *browser.Site
+	site       *view.Site
 	server     view.Server
-	record     []string   // arguments after "--"
-	interrupts Interrupts // Ctrl-C ends gperf at once until this is called
+	record     []string       // arguments after "--"
+	interrupts viewInterrupts // Ctrl-C ends gperf at once until this is called
 
 	stdout, stderr io.Writer
 }
 
-// Interrupts returns a context that Ctrl-C cancels, until stop is called.
-type Interrupts func() (ctx context.Context, stop func())
+// viewInterrupts returns a context that Ctrl-C cancels, until stop is called.
+type viewInterrupts func() (ctx context.Context, stop func())
 
-// AddFlags adds the flags of the page, and what runs the command. maxStack is the default of --max-stack.
-func AddFlags(c *cobra.Command, opener Opener, maxStack int, interrupts Interrupts) {
-	v := &command{opener: opener, interrupts: interrupts}
+// addViewFlags adds the flags of the page, and what runs the command. maxStack is the default of --max-stack.
+func addViewFlags(c *cobra.Command, opener viewOpener, maxStack int, interrupts viewInterrupts) {
+	v := &viewFlags{opener: opener, interrupts: interrupts}
 	c.RunE = v.run
 	cli.AddFlags(c, "Page", func(s *pflag.FlagSet) {
 		s.StringVar(&v.http, "http", "127.0.0.1:0", "serve at this `address`, HOST:PORT")
@@ -85,7 +86,7 @@ func AddFlags(c *cobra.Command, opener Opener, maxStack int, interrupts Interrup
 	})
 }
 
-func (v *command) run(c *cobra.Command, args []string) error {
+func (v *viewFlags) run(c *cobra.Command, args []string) error {
 	v.stdout, v.stderr = c.OutOrStdout(), c.ErrOrStderr()
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		args, v.record = args[:dash], args[dash:]
@@ -116,7 +117,7 @@ func (v *command) run(c *cobra.Command, args []string) error {
 		return cli.WrongUse("--max-stack %d is negative", v.loader.MaxStack)
 	}
 	if v.export == "" { // before the recording is read, which may take long
-		site, err := browser.Listen(v.http)
+		site, err := view.Listen(v.http)
 		if err != nil {
 			return err
 		}
@@ -133,9 +134,9 @@ func (v *command) run(c *cobra.Command, args []string) error {
 const maxOpen = 8
 
 // showMany shows recordings, those of the baseline first. It reads one after the other.
-func (v *command) showMany(paths []string) error {
+func (v *viewFlags) showMany(paths []string) error {
 	l := v.loader
-	incomplete, err := v.opener.Each(paths, v.stderr, func(i int, in *Input) (format.Skipped, error) {
+	incomplete, err := v.opener.Each(paths, v.stderr, func(i int, in *viewInput) (format.Skipped, error) {
 		skipped, err := l.Add(samples.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
 		l.Settle()
 		return skipped, err
@@ -161,7 +162,7 @@ func (v *command) showMany(paths []string) error {
 }
 
 // showFiles shows recordings, those of the baseline first.
-func (v *command) showFiles(paths []string) error {
+func (v *viewFlags) showFiles(paths []string) error {
 	v.loader.Origins = len(paths) > 1
 	if len(paths) > maxOpen {
 		return v.showMany(paths)
@@ -187,7 +188,7 @@ func (v *command) showFiles(paths []string) error {
 }
 
 // open opens recordings. On error, it also returns those that it opened before.
-func (v *command) open(paths []string, stderr io.Writer) (opened []*Input, err error) {
+func (v *viewFlags) open(paths []string, stderr io.Writer) (opened []*viewInput, err error) {
 	for _, path := range paths {
 		in, err := v.opener.Open(path, stderr)
 		if err != nil {
@@ -198,14 +199,14 @@ func (v *command) open(paths []string, stderr io.Writer) (opened []*Input, err e
 	return opened, nil
 }
 
-func closeAll(inputs []*Input) {
+func closeAll(inputs []*viewInput) {
 	for _, in := range inputs {
 		in.Close()
 	}
 }
 
 // load reads the recordings into a table. incomplete is not nil if parts of them were skipped, which it reports.
-func (v *command) load(inputs []*Input, stderr io.Writer) (t *samples.Table, incomplete, err error) {
+func (v *viewFlags) load(inputs []*viewInput, stderr io.Writer) (t *samples.Table, incomplete, err error) {
 	l := v.loader
 	skipped := make([]format.Skipped, len(inputs))
 	for i, in := range inputs {
@@ -224,7 +225,7 @@ func (v *command) load(inputs []*Input, stderr io.Writer) (t *samples.Table, inc
 	return t, incomplete, nil
 }
 
-func titleOf(inputs []*Input) string {
+func titleOf(inputs []*viewInput) string {
 	var names []string
 	for _, in := range inputs {
 		names = append(names, filepath.Base(in.Path))
@@ -233,7 +234,7 @@ func titleOf(inputs []*Input) string {
 }
 
 // writePage writes the page to the file of --export, unless that is one of the recordings.
-func (v *command) writePage(paths []string, t *samples.Table, about view.About) (err error) {
+func (v *viewFlags) writePage(paths []string, t *samples.Table, about view.About) (err error) {
 	if v.export == "-" {
 		return view.Export(v.stdout, t, about)
 	}
@@ -256,7 +257,7 @@ func (v *command) writePage(paths []string, t *samples.Table, about view.About) 
 }
 
 // serve shows a table until Ctrl-C. It calls more, which may show others, in another goroutine.
-func (v *command) serve(t *samples.Table, about view.About, more func(context.Context)) error {
+func (v *viewFlags) serve(t *samples.Table, about view.About, more func(context.Context)) error {
 	ctx, stop := v.interrupts()
 	defer stop()
 	site := v.site
@@ -275,7 +276,7 @@ func (v *command) serve(t *samples.Table, about view.About, more func(context.Co
 	}
 	fmt.Fprintln(v.stdout, site.URL())
 	if !v.noBrowser {
-		if err := browser.Open(site.URL()); err != nil {
+		if err := view.OpenBrowser(site.URL()); err != nil {
 			fmt.Fprintf(v.stderr, "gperf view: %v\n", err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/web"
 	"gperf/format"
 	"gperf/internal/archive"
 )
@@ -16,7 +15,7 @@ func viewCommand() *cobra.Command {
 	c := cli.NewCommand(cli.GroupAnalyse, "view [FLAGS] [FILE…]\nview [FLAGS] -- record …",
 		"show recordings in the browser")
 	in := &inputFlags{keepExited: true}
-	web.AddFlags(c, in, maxStack, func() (context.Context, func()) {
+	addViewFlags(c, in, maxStack, func() (context.Context, func()) {
 		ctx, _, stop := interrupts()
 		return ctx, stop
 	})
@@ -26,7 +25,7 @@ func viewCommand() *cobra.Command {
 
 func (in *inputFlags) Paths() []string { return in.paths }
 
-func (in *inputFlags) Open(path string, stderr io.Writer) (*web.Input, error) {
+func (in *inputFlags) Open(path string, stderr io.Writer) (*viewInput, error) {
 	r, err := in.openPath(path, stderr)
 	if err != nil {
 		return nil, err
@@ -35,7 +34,7 @@ func (in *inputFlags) Open(path string, stderr io.Writer) (*web.Input, error) {
 }
 
 func (in *inputFlags) Each(paths []string, stderr io.Writer,
-	use func(i int, in *web.Input) (format.Skipped, error)) (incomplete, err error) {
+	use func(i int, in *viewInput) (format.Skipped, error)) (incomplete, err error) {
 	m, err := in.readMany(paths, stderr, nil)
 	if err != nil {
 		return nil, err
@@ -44,12 +43,12 @@ func (in *inputFlags) Each(paths []string, stderr io.Writer,
 	return m.close(), err
 }
 
-func (in *inputFlags) Prepare(r *archive.Recording, stderr io.Writer) (*web.Input, error) {
+func (in *inputFlags) Prepare(r *archive.Recording, stderr io.Writer) (*viewInput, error) {
 	i := &input{Recording: r}
 	err := in.prepare(i, stderr)
 	return i.viewed(), err
 }
 
-func (in *input) viewed() *web.Input {
-	return &web.Input{Recording: in.Recording, Session: in.session, FD: in.fd, Warn: in.warn, Close: in.Close}
+func (in *input) viewed() *viewInput {
+	return &viewInput{Recording: in.Recording, Session: in.session, FD: in.fd, Warn: in.warn, Close: in.Close}
 }

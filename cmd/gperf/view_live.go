@@ -1,4 +1,4 @@
-package web
+package main
 
 import (
 	"cmp"
@@ -12,14 +12,13 @@ import (
 	"sync"
 	"time"
 
-	"gperf/cmd/gperf/browser"
 	"gperf/cmd/gperf/live"
 	"gperf/report/samples"
 	"gperf/report/view"
 )
 
 // watch shows the recordings again when a file grew, and reports files that were replaced.
-func (v *command) watch(ctx context.Context, paths []string, inputs []*Input, about view.About) {
+func (v *viewFlags) watch(ctx context.Context, paths []string, inputs []*viewInput, about view.About) {
 	var wait sync.WaitGroup
 	grew := make(chan struct{}, 1)
 	for _, in := range inputs {
@@ -27,15 +26,15 @@ func (v *command) watch(ctx context.Context, paths []string, inputs []*Input, ab
 			continue
 		}
 		wait.Go(func() {
-			browser.Watch(ctx, in.FD, in.Path, func(c browser.Change) {
-				if c == browser.Grew {
+			view.Watch(ctx, in.FD, in.Path, func(c view.Change) {
+				if c == view.Grew {
 					select {
 					case grew <- struct{}{}:
 					default:
 					}
 					return
 				}
-				what := map[browser.Change]string{browser.Replaced: "replaced", browser.Removed: "removed"}[c]
+				what := map[view.Change]string{view.Replaced: "replaced", view.Removed: "removed"}[c]
 				message := fmt.Sprintf("%s was %s: this page shows the recording that was there before", in.Path, what)
 				fmt.Fprintf(v.stderr, "gperf view: %s\n", message)
 				v.server.Notify(message)
@@ -48,7 +47,7 @@ func (v *command) watch(ctx context.Context, paths []string, inputs []*Input, ab
 
 // reload reads the recordings again each time that one grew, for at most a third of the time. A file that is still
 // written may not be readable: the next change brings the rest.
-func (v *command) reload(ctx context.Context, grew <-chan struct{}, paths []string, about view.About) {
+func (v *viewFlags) reload(ctx context.Context, grew <-chan struct{}, paths []string, about view.About) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -75,7 +74,7 @@ func (v *command) reload(ctx context.Context, grew <-chan struct{}, paths []stri
 }
 
 // showAgain shows the recordings as their files are now, if they can be read.
-func (v *command) showAgain(paths []string, about view.About) {
+func (v *viewFlags) showAgain(paths []string, about view.About) {
 	inputs, err := v.open(paths, io.Discard)
 	defer closeAll(inputs)
 	if err != nil {
@@ -90,7 +89,7 @@ func (v *command) showAgain(paths []string, about view.About) {
 const interval = time.Second
 
 // showLive shows a recording that arrives on a pipe, from gperf record or on stdin.
-func (v *command) showLive() error {
+func (v *viewFlags) showLive() error {
 	reading, endReading := context.WithCancel(context.Background())
 	defer endReading()
 	from, title, wait, err := v.recorder()
@@ -130,7 +129,7 @@ func (v *command) showLive() error {
 }
 
 // recorder returns the pipe with the recording, its name, and a function that ends the recorder.
-func (v *command) recorder() (from io.Reader, title string, wait func(), err error) {
+func (v *viewFlags) recorder() (from io.Reader, title string, wait func(), err error) {
 	if v.record == nil {
 		return os.Stdin, "stdin", func() {}, nil
 	}

@@ -1,6 +1,7 @@
-// Package browser answers "how does a page get into the user's browser?": it listens on this machine, opens the address
-// where there is a display, and watches files that the page shows.
-package browser
+// This file listens on this machine, opens the address where there is a display, and watches files that the page
+// shows.
+
+package view
 
 import (
 	"context"
@@ -76,8 +77,8 @@ func (s *Site) Serve(ctx context.Context, h http.Handler) error {
 	return nil
 }
 
-// Open opens an address in the user's browser, if there is a display.
-func Open(url string) error {
+// OpenBrowser opens an address in the user's browser, if there is a display.
+func OpenBrowser(url string) error {
 	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
 		return nil
 	}
