@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/findings"
+	"gperf/cmd/gperf/input"
 	"gperf/internal/archive"
 )
 
@@ -72,7 +72,7 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 		return fmt.Errorf("%s is a pipe and can be read only once: write it to a file first", in.Path)
 	}
 	hits, skipped, err := archive.Collect(in.session, o.mapped)
-	findings.WarnSkipped(stderr, in.Path, skipped)
+	input.WarnSkipped(stderr, in.Path, skipped)
 	if err == nil && o.exclude != "" {
 		err = excludeFiles(hits, o.exclude)
 	}
@@ -102,7 +102,7 @@ func excludeFiles(hits *archive.Hits, name string) error {
 }
 
 // pack writes the archive.
-func (o *archiveFlags) pack(out io.Writer, in *input, hits *archive.Hits, stderr io.Writer) error {
+func (o *archiveFlags) pack(out io.Writer, in *openInput, hits *archive.Hits, stderr io.Writer) error {
 	p := &archive.Packer{
 		Writer:  archive.NewWriter(out),
 		Locator: in.session.Symbols.Locator(),

@@ -13,7 +13,7 @@ import (
 )
 
 // runPerf writes perf archive's format, and prints the messages of perf archive.
-func (o *archiveFlags) runPerf(in *input, hits *archive.Hits, stdout, stderr io.Writer) error {
+func (o *archiveFlags) runPerf(in *openInput, hits *archive.Hits, stdout, stderr io.Writer) error {
 	name := cmp.Or(o.output, filepath.Clean(in.Path)+".tar.bz2")
 	pack := func(w io.Writer) error { return packPerf(w, in, hits, stderr) }
 	if o.all {
@@ -37,7 +37,7 @@ func allName(now time.Time) string {
 }
 
 // packPerf packs the files that have build IDs.
-func packPerf(out io.Writer, in *input, hits *archive.Hits, stderr io.Writer) error {
+func packPerf(out io.Writer, in *openInput, hits *archive.Hits, stderr io.Writer) error {
 	w := archive.NewPerfWriter(in.session.Symbols.Locator(), out, in.Written)
 	n, err := hits.PackPerf(w, warnNotPacked(stderr))
 	if err != nil {

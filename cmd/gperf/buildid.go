@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/findings"
 	"gperf/cmd/gperf/ignored"
+	"gperf/cmd/gperf/input"
 	"gperf/internal/dso"
 	"gperf/internal/inspect"
 )
@@ -55,6 +55,6 @@ func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	skipped, err := inspect.BuildIDs(bufio.NewWriter(stdout), in.session, o.hits)
-	findings.WarnSkipped(stderr, in.Path, skipped)
+	input.WarnSkipped(stderr, in.Path, skipped)
 	return err
 }

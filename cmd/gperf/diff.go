@@ -13,7 +13,7 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/ignored"
-	"gperf/cmd/gperf/inputs"
+	"gperf/cmd/gperf/input"
 	"gperf/format"
 	"gperf/internal/session"
 	"gperf/report"
@@ -131,7 +131,7 @@ func comparedFiles(args []string) []string {
 
 func (o *diffFlags) run(sides [][]string, stdout, stderr io.Writer) (err error) {
 	for i := range sides {
-		if sides[i], err = inputs.Expand(sides[i]); err != nil {
+		if sides[i], err = input.Expand(sides[i]); err != nil {
 			return err
 		}
 	}
@@ -196,9 +196,9 @@ func (o *diffFlags) compareMany(c *diff.Comparison, sides [][]string, stdout, st
 		return errReported // the means of a side are those of all its recordings
 	}
 	i, j := 0, 0
-	err = countMany(m, func(in *input, _ *source) ([]*report.Hist, format.Skipped, error) {
+	err = countMany(m, func(in *openInput, _ *source) ([]*report.Hist, format.Skipped, error) {
 		return c.Histograms(in.session)
-	}, func(in *input, hists []*report.Hist) {
+	}, func(in *openInput, hists []*report.Hist) {
 		for j == len(sides[i]) {
 			i, j = i+1, 0
 		}

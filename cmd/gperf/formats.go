@@ -187,7 +187,7 @@ func (o *formatFlags) set(from *inputFlags, maxStack int) *stacks.Set {
 }
 
 // count counts the stacks of a recording in c and writes the result.
-func (o *formatFlags) count(command string, in *input, c *stacks.Set, stdout, stderr io.Writer) error {
+func (o *formatFlags) count(command string, in *openInput, c *stacks.Set, stdout, stderr io.Writer) error {
 	skipped, err := c.Add(in.session)
 	if err != nil {
 		in.warn(stderr, skipped)
@@ -208,7 +208,7 @@ func (o *formatFlags) countMany(command string, paths []string, from *inputFlags
 		return err
 	}
 	all, chains := stacks.NewMerger(c), false
-	err = countMany(m, func(in *input, src *source) (*stacks.Set, format.Skipped, error) {
+	err = countMany(m, func(in *openInput, src *source) (*stacks.Set, format.Skipped, error) {
 		part := all.Part()
 		add := part.Add
 		if src.number < o.baselines {
@@ -216,7 +216,7 @@ func (o *formatFlags) countMany(command string, paths []string, from *inputFlags
 		}
 		skipped, err := add(in.session)
 		return part, skipped, unknownKey(cmp.Or(o.byFlag, "--by"), err)
-	}, func(in *input, part *stacks.Set) {
+	}, func(in *openInput, part *stacks.Set) {
 		all.Merge(part)
 		chains = chains || in.hasCallchains()
 	})

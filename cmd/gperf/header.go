@@ -23,7 +23,7 @@ func (o *headerFlags) add(s *pflag.FlagSet) {
 }
 
 // print prints the header if a flag requests it; done is true for --header-only.
-func (o *headerFlags) print(stdout io.Writer, in *input) (done bool, err error) {
+func (o *headerFlags) print(stdout io.Writer, in *openInput) (done bool, err error) {
 	if !o.header && !o.headerOnly {
 		return false, nil
 	}

@@ -48,11 +48,11 @@ var house = []struct{ question, packages string }{
 	{"How is a terminal used? Which recordings are read, and with which rights? When is garbage collected?", `
 		cmd/gperf/browse
 		report/view
-		cmd/gperf/findings
-		cmd/gperf/inputs
-		cmd/gperf/live
-		cmd/gperf/memory
-		cmd/gperf/sandbox
+		cmd/gperf/input
+		cmd/gperf/input
+		cmd/gperf/input
+		cmd/gperf/input
+		cmd/gperf/input
 		cmd/gperf/screen
 		cmd/gperf/terminal
 	`},

@@ -14,10 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/findings"
-	"gperf/cmd/gperf/inputs"
-	"gperf/cmd/gperf/memory"
-	"gperf/cmd/gperf/sandbox"
+	"gperf/cmd/gperf/input"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/archive"
@@ -106,8 +103,8 @@ func (in *inputFlags) addWeight(s *pflag.FlagSet) {
 	s.StringVar(&in.weight, "weight", "", "count this numeric `field` of tracepoints, not samples")
 }
 
-// input is an open recording with its session.
-type input struct {
+// openInput is an open recording with its session.
+type openInput struct {
 	*archive.Recording
 	fd      *os.File // nil: stdin, or a file on a server
 	origin  session.Origin
@@ -131,12 +128,12 @@ func (in *inputFlags) inputs() ([]string, error) {
 	if len(in.paths) == 0 {
 		return []string{""}, nil
 	}
-	return inputs.Expand(in.paths)
+	return input.Expand(in.paths)
 }
 
 // open opens the only recording and prints its warnings to stderr. With several, it returns an error with the name of
 // what reads one only.
-func (in *inputFlags) open(what string, stderr io.Writer) (*input, error) {
+func (in *inputFlags) open(what string, stderr io.Writer) (*openInput, error) {
 	paths, err := in.inputs()
 	if err != nil {
 		return nil, err
@@ -151,9 +148,9 @@ func oneOnly(what string, paths []string) error {
 	return cli.WrongUse("%s reads one recording, and -i names %d", what, len(paths))
 }
 
-func (in *inputFlags) openPath(path string, stderr io.Writer) (*input, error) {
-	memory.TuneReading()
-	r := &input{verbose: in.verbose}
+func (in *inputFlags) openPath(path string, stderr io.Writer) (*openInput, error) {
+	input.TuneReading()
+	r := &openInput{verbose: in.verbose}
 	err := in.openFile(r, path, stderr)
 	if err == nil {
 		err = in.prepare(r, stderr)
@@ -176,11 +173,11 @@ func (in *inputFlags) confine(file *os.File, stderr io.Writer) error {
 			outputs = append(outputs, f.Value.String())
 		}
 	}
-	return sandbox.Enter(file, outputs, stderr)
+	return input.EnterSandbox(file, outputs, stderr)
 }
 
 // prepare makes the session of an open recording.
-func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
+func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
 	f := r.File
 	for _, w := range f.Warnings {
 		if in.strict {
@@ -217,7 +214,7 @@ func (in *inputFlags) prepare(r *input, stderr io.Writer) error {
 }
 
 // symbolizer returns the Symbolizer of an open recording, and sets its files.
-func (in *inputFlags) symbolizer(r *input) *symbolize.Symbolizer {
+func (in *inputFlags) symbolizer(r *openInput) *symbolize.Symbolizer {
 	recorded := session.RecordedSymbols(r.File)
 	generated := r.Generated()
 	r.shared = in.many != nil && r.Packed == nil && r.Proc == "" && recorded == nil && generated == ""
@@ -253,7 +250,7 @@ func weightError(err error) error {
 
 // openFile opens the recording at path as r: a file, a pipe, or a directory. Like perf, it reads
 // stdin if path is "-", or if path is empty and stdin is a pipe.
-func (in *inputFlags) openFile(r *input, path string, stderr io.Writer) (err error) {
+func (in *inputFlags) openFile(r *openInput, path string, stderr io.Writer) (err error) {
 	if path == "" {
 		if st, err := os.Stdin.Stat(); err == nil && st.Mode()&os.ModeNamedPipe != 0 {
 			path = "-"
@@ -281,7 +278,7 @@ func (in *inputFlags) openFile(r *input, path string, stderr io.Writer) (err err
 }
 
 // openURL opens a recording or an archive on a server.
-func (in *input) openURL(address string) error {
+func (in *openInput) openURL(address string) error {
 	f, err := remote.Open(context.Background(), address, remote.Options{})
 	if err == nil {
 		in.Recording, err = archive.OpenRecordingAt(f, f.Size(), f.Name(), f.Modified())
@@ -289,7 +286,7 @@ func (in *input) openURL(address string) error {
 	return err
 }
 
-func (in *input) Close() {
+func (in *openInput) Close() {
 	if in.bar != nil && !in.shared {
 		in.bar.End()
 	}
@@ -302,17 +299,17 @@ func (in *input) Close() {
 	in.fd.Close()
 }
 
-func (in *input) hasCallchains() bool { return in.has(format.SampleCallchain) }
-func (in *input) hasBranches() bool   { return in.has(format.SampleBranchStack) }
+func (in *openInput) hasCallchains() bool { return in.has(format.SampleCallchain) }
+func (in *openInput) hasBranches() bool   { return in.has(format.SampleBranchStack) }
 
 // has reports whether samples of an event have a field.
-func (in *input) has(field format.SampleType) bool {
+func (in *openInput) has(field format.SampleType) bool {
 	return slices.ContainsFunc(in.File.Attrs, func(a format.Attr) bool { return a.SampleType&field != 0 })
 }
 
 // recordedDepth returns the recording's limit of frames per callchain, but at least
 // perfMaxStack.
-func (in *input) recordedDepth() int {
+func (in *openInput) recordedDepth() int {
 	n := perfMaxStack
 	for i := range in.File.Attrs {
 		n = max(n, int(in.File.Attrs[i].SampleMaxStack))
@@ -323,8 +320,8 @@ func (in *input) recordedDepth() int {
 // warn prints the final warnings: lost, skipped and unknown records, and unresolved files.
 // It returns errReported if the file is truncated, as perf exits with an error then, or if
 // no part of it was usable.
-func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
-	l := findings.List{Lines: in.lines, Verbose: in.verbose, AsPerf: self == perfName}
+func (in *openInput) warn(stderr io.Writer, skipped format.Skipped) error {
+	l := input.Warnings{Lines: in.lines, Verbose: in.verbose, AsPerf: self == perfName}
 	l.Add(in.finding(skipped))
 	l.AddSymbols(in.session.Symbols)
 	if l.Print(stderr, in.files.warnServers) {
@@ -333,8 +330,8 @@ func (in *input) warn(stderr io.Writer, skipped format.Skipped) error {
 	return nil
 }
 
-func (in *input) finding(skipped format.Skipped) findings.Recording {
-	return findings.Recording{Path: in.Path, Packed: in.Packed != nil, Session: in.session, Weight: in.weight,
+func (in *openInput) finding(skipped format.Skipped) input.Recording {
+	return input.Recording{Path: in.Path, Packed: in.Packed != nil, Session: in.session, Weight: in.weight,
 		Skipped: skipped, Filter: in.filter}
 }
 

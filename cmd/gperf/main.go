@@ -14,7 +14,7 @@ import (
 	"syscall"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/sandbox"
+	"gperf/cmd/gperf/input"
 	"gperf/cmd/gperf/terminal"
 
 	"github.com/spf13/cobra"
@@ -37,7 +37,7 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 const errReported = exitStatus(exitError)
 
 func main() {
-	sandbox.Enable(terminal.PagerCommand())
+	input.EnableSandbox(terminal.PagerCommand())
 	stdout, stderr := terminal.Outputs(os.Stdout, os.Stderr)
 	os.Exit(run(os.Args[1:], stdout, stderr))
 }

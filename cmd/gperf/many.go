@@ -7,8 +7,7 @@ import (
 	"sync"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/findings"
-	"gperf/cmd/gperf/memory"
+	"gperf/cmd/gperf/input"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/dso"
@@ -24,7 +23,7 @@ type many struct {
 	stderr  io.Writer
 	bar     *terminal.Progress
 	sources []source
-	found   findings.List
+	found   input.Warnings
 	failed  int // number of recordings that could not be read
 	// needsAll makes an error of one recording end the reading.
 	needsAll bool
@@ -41,8 +40,8 @@ type source struct {
 	path   string
 	number int // among all of them, from 0
 	origin session.Origin
-	events []int  // see report.Merge
-	open   *input // of a server or a pipe, which is opened once; nil for others
+	events []int      // see report.Merge
+	open   *openInput // of a server or a pipe, which is opened once; nil for others
 }
 
 // recordedKernel identifies a boot of a kernel.
@@ -56,7 +55,7 @@ type recordedKernel struct {
 // leaves the recording out.
 func (in *inputFlags) readMany(paths []string, stderr io.Writer,
 	describe func(*format.File) ([]int, error)) (*many, error) {
-	memory.TuneReading()
+	input.TuneReading()
 	flags := *in
 	m := &many{flags: &flags, stderr: stderr, bar: terminal.NewProgress("gperf", stderr, false),
 		tables: symbolize.NewShared(), kernels: map[recordedKernel]*symbolize.Symbolizer{}}
@@ -65,7 +64,7 @@ func (in *inputFlags) readMany(paths []string, stderr io.Writer,
 	for i, path := range paths {
 		m.bar.Report("opening recordings", i, len(paths))
 		src := source{path: path, number: i}
-		r := &input{verbose: in.verbose}
+		r := &openInput{verbose: in.verbose}
 		err := in.openFile(r, path, stderr)
 		if err == nil {
 			src.origin, err = m.describe(r, &origins, &src, describe)
@@ -92,13 +91,13 @@ func (in *inputFlags) readMany(paths []string, stderr io.Writer,
 }
 
 // reopens reports whether the recording can be opened again, without asking a server again.
-func (in *input) reopens() bool {
+func (in *openInput) reopens() bool {
 	st, err := in.fd.Stat()
 	return err == nil && (st.Mode().IsRegular() || st.IsDir())
 }
 
 // describe describes an open recording, and prints its defects.
-func (m *many) describe(r *input, origins *session.Origins, src *source,
+func (m *many) describe(r *openInput, origins *session.Origins, src *source,
 	describe func(*format.File) ([]int, error)) (o session.Origin, err error) {
 	for _, w := range r.File.Warnings {
 		if m.flags.strict {
@@ -116,15 +115,15 @@ func (m *many) describe(r *input, origins *session.Origins, src *source,
 
 // fail reports a recording that cannot be read.
 func (m *many) fail(err error) {
-	if m.failed++; m.failed <= findings.MaxDamaged {
+	if m.failed++; m.failed <= input.MaxDamaged {
 		fmt.Fprintf(m.stderr, "gperf: %v\n", err)
 	}
 }
 
 // open opens a recording again, for its samples.
-func (m *many) open(src *source) (r *input, err error) {
+func (m *many) open(src *source) (r *openInput, err error) {
 	if r = src.open; r == nil {
-		r = &input{verbose: m.flags.verbose}
+		r = &openInput{verbose: m.flags.verbose}
 		err = m.flags.openFile(r, src.path, m.stderr)
 	}
 	src.open = nil
@@ -195,7 +194,7 @@ func (m *many) close() error {
 
 // countedOne is a recording whose samples were counted.
 type countedOne[T any] struct {
-	in      *input
+	in      *openInput
 	value   T
 	skipped format.Skipped
 	err     error
@@ -204,7 +203,8 @@ type countedOne[T any] struct {
 // countMany counts the samples of all recordings, of several at once, and merges the results in their order. count and
 // merge may use the recording until merge returns. An error of count leaves the recording out, except an error of the
 // command line.
-func countMany[T any](m *many, count func(*input, *source) (T, format.Skipped, error), merge func(*input, T)) error {
+func countMany[T any](m *many, count func(*openInput, *source) (T, format.Skipped, error), merge func(*openInput,
+	T)) error {
 	one := func(i int) (r countedOne[T]) {
 		if r.in, r.err = m.open(&m.sources[i]); r.err != nil {
 			return r
@@ -239,7 +239,7 @@ func countMany[T any](m *many, count func(*input, *source) (T, format.Skipped, e
 
 // each reads the recordings one after the other. It leaves out a recording that use cannot read to its end, and ends
 // with other errors of use, for example of writing.
-func (m *many) each(use func(*input, *source) (format.Skipped, error)) error {
+func (m *many) each(use func(*openInput, *source) (format.Skipped, error)) error {
 	for i := range m.sources {
 		in, err := m.open(&m.sources[i])
 		if err != nil {

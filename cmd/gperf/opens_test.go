@@ -24,7 +24,7 @@ var plainOpens = map[string]string{
 	"cmd/gperf/push.go":                     "the command line",
 	"cmd/gperf/push_follow.go":              "the command line",
 	"cmd/gperf/input.go":                    "the command line",
-	"cmd/gperf/inputs/inputs.go":            "the command line",
+	"cmd/gperf/input/expand.go":             "the command line",
 	"cmd/gperf/record_nosamples.go":         "the recording just made",
 	"internal/archive/archive.go":           "the command line",
 	"internal/archive/file.go":              "the command line",

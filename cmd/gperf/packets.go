@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/live"
-	"gperf/cmd/gperf/memory"
+	"gperf/cmd/gperf/input"
 	"gperf/script/packets"
 )
 
@@ -55,7 +54,7 @@ func (o *hopFlags) print(from *inputFlags, nanosecs bool, stdout, stderr io.Writ
 }
 
 // pcapng writes the packets of a recording.
-func (o *formatFlags) pcapng(in *input, stdout, stderr io.Writer) error {
+func (o *formatFlags) pcapng(in *openInput, stdout, stderr io.Writer) error {
 	if !packets.HasBytes(in.File) {
 		return packets.ErrNoBytes // before a file is replaced
 	}
@@ -74,7 +73,7 @@ const lastWords = time.Second
 
 // openLive opens the only recording. If it is a pipe, the recording ends soon after an interrupt, so
 // that what it contains can be summarized. The caller calls stop at the end.
-func (in *inputFlags) openLive(stderr io.Writer) (r *input, stop func(), err error) {
+func (in *inputFlags) openLive(stderr io.Writer) (r *openInput, stop func(), err error) {
 	paths, err := in.inputs()
 	if err != nil {
 		return nil, func() {}, err
@@ -84,12 +83,12 @@ func (in *inputFlags) openLive(stderr io.Writer) (r *input, stop func(), err err
 		r, err = in.open("this output", stderr)
 		return r, func() {}, err
 	}
-	memory.WhileRecording.Tune()
+	input.WhileRecording.Tune()
 	ctx, _, stop := interrupts()
 	reading, cancel := context.WithCancel(context.Background())
 	context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, cancel) })
-	r = &input{verbose: in.verbose}
-	if r.Recording, err = live.Pipe(reading, os.Stdin).Open("stdin"); err == nil {
+	r = &openInput{verbose: in.verbose}
+	if r.Recording, err = input.LivePipe(reading, os.Stdin).Open("stdin"); err == nil {
 		err = in.prepare(r, stderr)
 	}
 	if err != nil {

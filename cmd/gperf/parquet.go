@@ -57,7 +57,7 @@ func (o *formatFlags) parquet(paths []string, from *inputFlags, maxStack int, st
 }
 
 // openMost opens the recordings. One that cannot be opened is reported, and left out.
-func (in *inputFlags) openMost(paths []string, stderr io.Writer) (opened []*input, failed error) {
+func (in *inputFlags) openMost(paths []string, stderr io.Writer) (opened []*openInput, failed error) {
 	for _, path := range paths {
 		r, err := in.openPath(path, stderr)
 		switch {

@@ -18,7 +18,7 @@ import (
 	"gperf/bpf"
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/ignored"
-	"gperf/cmd/gperf/memory"
+	"gperf/cmd/gperf/input"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/archive"
@@ -109,7 +109,7 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	p := terminal.NewProgress("gperf record", stderr, f.quiet)
 	f.report(stderr, p)
 	if f.continuous.on && !f.dryRun {
-		memory.WhileStaying.Tune()
+		input.WhileStaying.Tune()
 		ctx, hurry, stop := interruptsBy(os.Interrupt, syscall.SIGTERM) // SIGHUP reads the configuration again
 		defer stop()
 		return f.runContinuous(ctx, hurry, stderr)
@@ -117,7 +117,7 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	if err := f.options(s); err != nil {
 		return err
 	}
-	memory.WhileRecording.Tune()
+	input.WhileRecording.Tune()
 	ctx, hurry, stop := interrupts()
 	defer stop()
 	f.opts.Hurry = hurry

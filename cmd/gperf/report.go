@@ -215,7 +215,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 }
 
 // csv writes the table for other tools.
-func (o *reportFlags) csv(in *input, stdout, stderr io.Writer) error {
+func (o *reportFlags) csv(in *openInput, stdout, stderr io.Writer) error {
 	if err := o.formats.checkOutput(&o.input, stdout); err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (o *reportFlags) csv(in *input, stdout, stderr io.Writer) error {
 }
 
 // lister prints a list instead of the report.
-type lister func(io.Writer, *input) (format.Skipped, error)
+type lister func(io.Writer, *openInput) (format.Skipped, error)
 
 // listing returns the list that the flags ask for, or nil.
 func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) {
@@ -237,19 +237,19 @@ func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) 
 	case tasks && o.stats:
 		return nil, cli.WrongUse("--tasks and --mmaps cannot be used together with --stats")
 	case tasks:
-		return func(w io.Writer, in *input) (format.Skipped, error) {
+		return func(w io.Writer, in *openInput) (format.Skipped, error) {
 			return report.Tasks(w, in.session, o.view.mmaps)
 		}, nil
 	case o.view.dump:
 		return o.dump, nil
 	case o.stats:
-		return func(w io.Writer, in *input) (format.Skipped, error) { return inspect.Stats(w, in.session) }, nil
+		return func(w io.Writer, in *openInput) (format.Skipped, error) { return inspect.Stats(w, in.session) }, nil
 	case o.latHist:
-		return func(w io.Writer, in *input) (format.Skipped, error) {
+		return func(w io.Writer, in *openInput) (format.Skipped, error) {
 			return spans.Histograms(w, in.session, o.keep, by.Options{Words: words(o.Sort), Quantum: o.TimeQuantum})
 		}, nil
 	case spans.Summarizes(f) && !o.head.header && !slices.ContainsFunc(tableFlags, s.Changed):
-		return func(w io.Writer, in *input) (format.Skipped, error) {
+		return func(w io.Writer, in *openInput) (format.Skipped, error) {
 			return spans.Summary(w, in.session, o.keep)
 		}, nil
 	}
@@ -267,7 +267,7 @@ func (o *reportFlags) keep(s *session.Sample) bool {
 }
 
 // dump prints all records. For input that can be read twice, it also counts them.
-func (o *reportFlags) dump(w io.Writer, in *input) (format.Skipped, error) {
+func (o *reportFlags) dump(w io.Writer, in *openInput) (format.Skipped, error) {
 	if !o.view.quiet && !o.head.header {
 		if _, err := io.WriteString(w, report.HeaderHint); err != nil {
 			return format.Skipped{}, err
@@ -348,7 +348,7 @@ func (o *reportFlags) applyMode() error {
 }
 
 // hasGraph reports whether a recording has callchains, or branches that the report adds to them.
-func (o *reportFlags) hasGraph(in *input) bool {
+func (o *reportFlags) hasGraph(in *openInput) bool {
 	return in.hasCallchains() || o.Graph.Branches && in.hasBranches()
 }
 

@@ -36,7 +36,7 @@ func (o *reportFlags) runMany(paths []string, s *pflag.FlagSet, stdout, stderr i
 	merge := report.NewMerge(opts)
 	depth, chains := perfMaxStack, false
 	m, err := o.input.readMany(paths, stderr, func(f *format.File) ([]int, error) {
-		in := input{Recording: &archive.Recording{File: f}}
+		in := openInput{Recording: &archive.Recording{File: f}}
 		depth, chains = max(depth, in.recordedDepth()), chains || f.Pipe || o.hasGraph(&in)
 		return merge.Describe(f)
 	})
@@ -53,9 +53,9 @@ func (o *reportFlags) runMany(paths []string, s *pflag.FlagSet, stdout, stderr i
 		return err
 	}
 	m.found.Lines = strings.Contains(o.Sort+o.Fields, "src")
-	err = countMany(m, func(in *input, src *source) (*report.Counted, format.Skipped, error) {
+	err = countMany(m, func(in *openInput, src *source) (*report.Counted, format.Skipped, error) {
 		return merge.Count(in.session, src.events)
-	}, func(_ *input, c *report.Counted) { merge.Add(c) })
+	}, func(_ *openInput, c *report.Counted) { merge.Add(c) })
 	if err == nil {
 		err = o.writeMany(merge, stdout)
 	}

@@ -42,7 +42,7 @@ func mayBrowse(s *pflag.FlagSet, stdout io.Writer) (bool, error) {
 }
 
 // browse shows a recording until the user quits.
-func (in *input) browse(flags *inputFlags, o browse.Options, r browse.Recording, f report.Filter,
+func (in *openInput) browse(flags *inputFlags, o browse.Options, r browse.Recording, f report.Filter,
 	stdout, stderr io.Writer) error {
 	screen, err := browse.NewScreen()
 	if err != nil {

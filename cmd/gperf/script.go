@@ -171,7 +171,7 @@ func (o *scriptFlags) run(stdout, stderr io.Writer) error {
 	return cmp.Or(err, incomplete)
 }
 
-func (o *scriptFlags) printOne(stdout io.Writer, in *input, opts script.Options) (format.Skipped, error) {
+func (o *scriptFlags) printOne(stdout io.Writer, in *openInput, opts script.Options) (format.Skipped, error) {
 	in.lines = opts.Fields.Asks(script.FieldSrcline | script.FieldSrcfile)
 	if o.anyDepth {
 		opts.MaxStack = in.recordedDepth()
@@ -185,7 +185,7 @@ func (o *scriptFlags) printMany(paths []string, opts script.Options, stdout, std
 	if err != nil {
 		return err
 	}
-	err = m.each(func(in *input, _ *source) (format.Skipped, error) { return o.printOne(stdout, in, opts) })
+	err = m.each(func(in *openInput, _ *source) (format.Skipped, error) { return o.printOne(stdout, in, opts) })
 	incomplete := m.close()
 	return cmp.Or(err, incomplete)
 }
@@ -234,7 +234,7 @@ func (o *scriptFlags) showRecords(opts *script.Options) (err error) {
 	return nil
 }
 
-func (o *scriptFlags) print(stdout io.Writer, in *input, opts script.Options) (format.Skipped, error) {
+func (o *scriptFlags) print(stdout io.Writer, in *openInput, opts script.Options) (format.Skipped, error) {
 	if done, err := o.head.print(stdout, in); done || err != nil {
 		return format.Skipped{}, err
 	}
@@ -255,7 +255,7 @@ func (o *scriptFlags) print(stdout io.Writer, in *input, opts script.Options) (f
 }
 
 // printPerEvent prints the samples of each event to a separate file.
-func (o *scriptFlags) printPerEvent(stdout io.Writer, in *input, opts script.Options) (format.Skipped, error) {
+func (o *scriptFlags) printPerEvent(stdout io.Writer, in *openInput, opts script.Options) (format.Skipped, error) {
 	var err error
 	if opts.Events, err = createEventFiles(in.Path, in.File); err != nil {
 		return format.Skipped{}, err

@@ -9,7 +9,7 @@ import (
 )
 
 // list writes the samples of a recording in the order of time.
-func (o *formatFlags) list(in *input, opts timeline.Options, stdout, stderr io.Writer) error {
+func (o *formatFlags) list(in *openInput, opts timeline.Options, stdout, stderr io.Writer) error {
 	var incomplete error
 	err := o.write(stdout, func(w io.Writer) error {
 		out := timeline.New(o.format, w, opts)
@@ -33,7 +33,7 @@ func (o *formatFlags) listMany(paths []string, from *inputFlags, opts timeline.O
 	}
 	err = o.write(stdout, func(w io.Writer) error {
 		out := timeline.New(o.format, w, opts)
-		err := m.each(func(in *input, _ *source) (format.Skipped, error) { return out.Add(in.session) })
+		err := m.each(func(in *openInput, _ *source) (format.Skipped, error) { return out.Add(in.session) })
 		if err != nil {
 			return err
 		}

@@ -15,10 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/findings"
 	"gperf/cmd/gperf/ignored"
-	"gperf/cmd/gperf/live"
-	"gperf/cmd/gperf/memory"
+	"gperf/cmd/gperf/input"
 	"gperf/cmd/gperf/screen"
 	"gperf/cmd/gperf/terminal"
 	"gperf/format"
@@ -182,19 +180,19 @@ func (f *topFlags) apply(s *pflag.FlagSet) (err error) {
 }
 
 // source returns the recording that is made while it is shown, nil if it is a file.
-func (f *topFlags) source(ctx context.Context, s *pflag.FlagSet, stderr io.Writer) (*live.Source, error) {
+func (f *topFlags) source(ctx context.Context, s *pflag.FlagSet, stderr io.Writer) (*input.Live, error) {
 	switch paths := f.input.paths; {
 	case len(paths) > 1:
 		return nil, cli.WrongUse("-i is given %d times: gperf top shows one recording", len(paths))
 	case len(paths) == 1 && paths[0] == "-":
-		return live.Pipe(ctx, os.Stdin), nil
+		return input.LivePipe(ctx, os.Stdin), nil
 	case len(paths) == 1:
 		return nil, nil
 	}
 	if err := f.recordOptions(s, stderr); err != nil {
 		return nil, err
 	}
-	return live.Record(ctx, &f.opts), nil
+	return input.RecordLive(ctx, &f.opts), nil
 }
 
 // recordOptions converts the flags to the recording's options. The recorder leaves out its own
@@ -232,10 +230,10 @@ func (f *topFlags) recordOptions(s *pflag.FlagSet, stderr io.Writer) error {
 
 // show shows the tables until the samples end: those of a live recording all arrive after ctx
 // is done. On a terminal, it calls quit when the user does.
-func (f *topFlags) show(ctx context.Context, quit func(), src *live.Source, stdout io.Writer,
+func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdout io.Writer,
 	held *screen.Held) (err error) {
-	memory.WhileRecording.Tune()
-	in, reading := new(input), context.Background()
+	input.WhileRecording.Tune()
+	in, reading := new(openInput), context.Background()
 	if src == nil {
 		reading, err = ctx, f.input.openFile(in, f.input.paths[0], held)
 	} else if in.Recording, err = src.Open("stdin"); err != nil && ctx.Err() != nil {
@@ -268,7 +266,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *live.Source, stdo
 	}
 	skipped, err := top.Run(reading, in.session, top.Options{Options: f.table, Delay: f.interval,
 		Past: src == nil}, print)
-	findings.WarnSkipped(held, in.Path, skipped)
+	input.WarnSkipped(held, in.Path, skipped)
 	return err
 }
 

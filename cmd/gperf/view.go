@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/inputs"
+	"gperf/cmd/gperf/input"
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/session"
@@ -94,9 +94,9 @@ func (v *viewFlags) run(c *cobra.Command, args []string) error {
 	if f := c.Flags().Lookup("weight"); f != nil {
 		v.loader.Weight = f.Value.String()
 	}
-	paths, err := inputs.Expand(slices.Concat(v.opener.Paths(), args))
+	paths, err := input.Expand(slices.Concat(v.opener.Paths(), args))
 	if err == nil {
-		v.baseline, err = inputs.Expand(v.baseline)
+		v.baseline, err = input.Expand(v.baseline)
 	}
 	if err != nil {
 		return err

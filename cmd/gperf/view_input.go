@@ -39,16 +39,16 @@ func (in *inputFlags) Each(paths []string, stderr io.Writer,
 	if err != nil {
 		return nil, err
 	}
-	err = m.each(func(r *input, src *source) (format.Skipped, error) { return use(src.number, r.viewed()) })
+	err = m.each(func(r *openInput, src *source) (format.Skipped, error) { return use(src.number, r.viewed()) })
 	return m.close(), err
 }
 
 func (in *inputFlags) Prepare(r *archive.Recording, stderr io.Writer) (*viewInput, error) {
-	i := &input{Recording: r}
+	i := &openInput{Recording: r}
 	err := in.prepare(i, stderr)
 	return i.viewed(), err
 }
 
-func (in *input) viewed() *viewInput {
+func (in *openInput) viewed() *viewInput {
 	return &viewInput{Recording: in.Recording, Session: in.session, FD: in.fd, Warn: in.warn, Close: in.Close}
 }

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"gperf/cmd/gperf/live"
+	"gperf/cmd/gperf/input"
 	"gperf/report/samples"
 	"gperf/report/view"
 )
@@ -97,7 +97,7 @@ func (v *viewFlags) showLive() error {
 		return err
 	}
 	defer wait()
-	src := live.Pipe(reading, from)
+	src := input.LivePipe(reading, from)
 	recording, err := src.Open(title)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
-// Package inputs answers "which recordings do the words of -i name?": files, perf's directories, the recordings below
-// other directories, those that a pattern matches, and addresses of archives on servers.
-package inputs
+// Package input opens the recordings that -i names: it expands patterns and directories, connects a recorder in this
+// process or a pipe with a reader, gives up rights for recordings of other users, limits garbage, and prints what
+// recordings lack after they were read.
+package input
 
 import (
 	"errors"

@@ -1,5 +1,6 @@
-// Package memory answers "when is garbage collected?": rarely, while there is little memory in use.
-package memory
+// Rarely, while there is little memory in use.
+
+package input
 
 import (
 	"math"

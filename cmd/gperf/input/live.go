@@ -1,6 +1,6 @@
-// Package live answers "how is a recording read while it is made?": it connects a recorder in
-// this process, or a pipe from another one, with a reader.
-package live
+// This file connects a recorder in this process, or a pipe from another one, with a reader.
+
+package input
 
 import (
 	"context"
@@ -13,15 +13,15 @@ import (
 	"gperf/report/top"
 )
 
-// Source is a recording that is still made.
-type Source struct {
+// Live is a recording that is still made.
+type Live struct {
 	buffer *top.Buffer
 	done   chan error // of the recorder; nil for a pipe
 }
 
-// Record starts to record until ctx is done.
-func Record(ctx context.Context, opts *record.Options) *Source {
-	s := &Source{top.NewBuffer(), make(chan error, 1)}
+// RecordLive starts to record until ctx is done.
+func RecordLive(ctx context.Context, opts *record.Options) *Live {
+	s := &Live{top.NewBuffer(), make(chan error, 1)}
 	opts.Output, opts.To = "-", s.buffer
 	go func() {
 		_, err := record.Run(ctx, opts)
@@ -31,9 +31,9 @@ func Record(ctx context.Context, opts *record.Options) *Source {
 	return s
 }
 
-// Pipe reads a recording from in until ctx is done.
-func Pipe(ctx context.Context, in io.Reader) *Source {
-	s := &Source{buffer: top.NewBuffer()}
+// LivePipe reads a recording from in until ctx is done.
+func LivePipe(ctx context.Context, in io.Reader) *Live {
+	s := &Live{buffer: top.NewBuffer()}
 	context.AfterFunc(ctx, func() { s.buffer.Close(nil) })
 	go func() {
 		_, err := io.Copy(s.buffer, in)
@@ -43,13 +43,13 @@ func Pipe(ctx context.Context, in io.Reader) *Source {
 }
 
 // Open waits for the recording's beginning. path is for messages.
-func (s *Source) Open(path string) (*archive.Recording, error) {
+func (s *Live) Open(path string) (*archive.Recording, error) {
 	return archive.OpenStream(s.buffer, path)
 }
 
 // Wait returns the error that ended the recorder, once it has ended. err is the reader's, which
 // ends the recorder if it is not nil.
-func (s *Source) Wait(err error) error {
+func (s *Live) Wait(err error) error {
 	s.buffer.Close(err)
 	if s.done == nil {
 		return nil

@@ -1,4 +1,4 @@
-package findings
+package input
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 )
 
 // addMisses adds the conditions that no sample of a recording meets.
-func (l *List) addMisses(misses []session.Miss) {
+func (l *Warnings) addMisses(misses []session.Miss) {
 	if len(misses) > 0 {
 		l.missed++
 	}
@@ -33,7 +33,7 @@ func (l *List) addMisses(misses []session.Miss) {
 const maxHave = 8
 
 // warnMisses says why the filters selected no sample of any recording.
-func (l *List) warnMisses(stderr io.Writer) {
+func (l *Warnings) warnMisses(stderr io.Writer) {
 	if l.missed < l.Recordings {
 		return
 	}

@@ -1,6 +1,7 @@
-// Package sandbox answers "which rights does a reader keep?": it gives up the others before root reads a recording of
-// another user, who chooses the bytes that gperf decodes, and the files that it opens.
-package sandbox
+// This file gives up the others before root reads a recording of another user, who chooses the bytes that gperf
+// decodes, and the files that it opens.
+
+package input
 
 import (
 	"bytes"
@@ -28,12 +29,12 @@ type sandbox struct {
 // own is nil in tests, which run commands in their own process: it keeps its rights.
 var own *sandbox
 
-// Enable makes Enter give up rights, except that to start a pager.
-func Enable(pager string) { own = &sandbox{pager: pager} }
+// EnableSandbox makes Enter give up rights, except that to start a pager.
+func EnableSandbox(pager string) { own = &sandbox{pager: pager} }
 
-// Enter gives up the rights that a command which reads does not need, if this process is root's and the recording is
-// another user's. It says so once. outputs are files that the command will write.
-func Enter(recording *os.File, outputs []string, stderr io.Writer) error {
+// EnterSandbox gives up the rights that a command which reads does not need, if this process is root's and the
+// recording is another user's. It says so once. outputs are files that the command will write.
+func EnterSandbox(recording *os.File, outputs []string, stderr io.Writer) error {
 	if own == nil || os.Geteuid() != 0 {
 		return nil
 	}

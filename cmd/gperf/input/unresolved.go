@@ -1,4 +1,4 @@
-package findings
+package input
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ const (
 
 // warnUnresolved lists the files that gperf could not symbolize, with the reason and the
 // build ID. It only counts files with few samples.
-func (l *List) warnUnresolved(stderr io.Writer) {
+func (l *Warnings) warnUnresolved(stderr io.Writer) {
 	if l.AsPerf {
 		l.warnAsPerf(stderr)
 		return
@@ -81,7 +81,7 @@ func byPath(list []symbolize.Unresolved) []symbolize.Unresolved {
 
 // listFiles prints the line what, with the number of files and "file" or "files" filled in,
 // and lists the files.
-func (l *List) listFiles(stderr io.Writer, what string, list []symbolize.Unresolved) {
+func (l *Warnings) listFiles(stderr io.Writer, what string, list []symbolize.Unresolved) {
 	if len(list) == 0 {
 		return
 	}
@@ -114,7 +114,7 @@ func reasonText(u symbolize.Unresolved) string {
 }
 
 // warnAsPerf lists the unresolved files with perf's messages.
-func (l *List) warnAsPerf(stderr io.Writer) {
+func (l *Warnings) warnAsPerf(stderr io.Writer) {
 	for _, u := range l.unresolved {
 		switch {
 		case !session.IsFile(u.Path):

@@ -1,6 +1,6 @@
-// Package findings answers "what is to be reported after recordings were read?": what they lack, which parts were
-// skipped, and which files have no symbols.
-package findings
+// What they lack, which parts were skipped, and which files have no symbols.
+
+package input
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"gperf/symbolize"
 )
 
-// List is what is to be reported.
-type List struct {
+// Warnings is what is to be reported.
+type Warnings struct {
 	session.Summary
 	Recordings int
 	Lines      bool // the user asked for source lines
@@ -52,7 +52,7 @@ type Recording struct {
 }
 
 // Add adds a recording.
-func (l *List) Add(r Recording) {
+func (l *Warnings) Add(r Recording) {
 	s := r.Session
 	l.addSummary(&s.Summary)
 	l.Recordings++
@@ -86,7 +86,7 @@ func (l *List) Add(r Recording) {
 }
 
 // addSummary adds the counts of a recording.
-func (l *List) addSummary(s *session.Summary) {
+func (l *Warnings) addSummary(s *session.Summary) {
 	l.Samples += s.Samples
 	l.Unnamed += s.Unnamed
 	l.OnlyLeaf += s.OnlyLeaf
@@ -106,7 +106,7 @@ func (l *List) addSummary(s *session.Summary) {
 }
 
 // AddSymbols adds the files in which a symbolizer found no names.
-func (l *List) AddSymbols(s *symbolize.Symbolizer) {
+func (l *Warnings) AddSymbols(s *symbolize.Symbolizer) {
 	l.unresolved = mergeUnresolved(l.unresolved, s.Unresolved())
 	l.debug = append(l.debug, s.Damage()...)
 	if l.Lines {
@@ -137,7 +137,7 @@ func mergeUnresolved(l, more []symbolize.Unresolved) []symbolize.Unresolved {
 
 // Print prints the warnings; servers prints those about servers of symbols. It returns whether a recording is truncated
 // or has no usable part.
-func (l *List) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool) {
+func (l *Warnings) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool) {
 	if lost := lostText(l.Lost); lost != "" {
 		fmt.Fprintf(stderr, "gperf: %s while recording: use a larger ring (gperf record -m) or fewer events\n", lost)
 	}
@@ -220,7 +220,7 @@ func WarnSkipped(stderr io.Writer, path string, skipped format.Skipped) {
 }
 
 // warnCut says what helps if at least 1 % of the samples have stacks that are larger than their copies.
-func (l *List) warnCut(stderr io.Writer) {
+func (l *Warnings) warnCut(stderr io.Writer) {
 	const percent, largest = 100, 65528 // the kernel's limit, in bytes
 	if l.Cut*percent < max(l.Samples, 1) {
 		return
