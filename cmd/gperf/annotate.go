@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gperf/cmd/gperf/browse"
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/ignored"
+	"gperf/cmd/gperf/tui"
 	"gperf/report"
 	"gperf/report/annotate"
 	"gperf/report/annotate/disasm"
@@ -156,7 +156,7 @@ func (o *annotateFlags) applyShown() error {
 
 func (o *annotateFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	o.input.keepExited = true
-	tui, err := mayBrowse(s, stdout)
+	screen, err := mayBrowse(s, stdout)
 	if err == nil {
 		o.Look, err = lookOf(stdout, o.color)
 	}
@@ -168,9 +168,9 @@ func (o *annotateFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer in.Close()
-	if tui && !o.Place.IsAddress() {
-		return in.browse(&o.input, browse.Options{Function: o.Place.String(), Keys: []string{"symbol"}},
-			browse.Recording{MaxStack: maxStack, Annotate: o.Options}, report.Filter{}, stdout, stderr)
+	if screen && !o.Place.IsAddress() {
+		return in.browse(&o.input, tui.Options{Function: o.Place.String(), Keys: []string{"symbol"}},
+			tui.Recording{MaxStack: maxStack, Annotate: o.Options}, report.Filter{}, stdout, stderr)
 	}
 	skipped, missing, err := annotate.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)

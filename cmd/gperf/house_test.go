@@ -46,14 +46,14 @@ var house = []struct{ question, packages string }{
 		cmd/gperf
 	`},
 	{"How is a terminal used? Which recordings are read, and with which rights? When is garbage collected?", `
-		cmd/gperf/browse
+		cmd/gperf/tui
 		report/view
 		cmd/gperf/input
 		cmd/gperf/input
 		cmd/gperf/input
 		cmd/gperf/input
 		cmd/gperf/input
-		cmd/gperf/screen
+		cmd/gperf/tui
 		cmd/gperf/terminal
 	`},
 	{"What changed? What happens now?", `
@@ -212,7 +212,7 @@ var guests = map[string]string{
 	"github.com/spf13/pflag":              commands,
 	"github.com/cilium/ebpf":              "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
 	"github.com/aclements/go-moremath":    "report/diff",                                                         // Student's and the normal distribution
-	"github.com/gdamore/tcell/v2":         "cmd/gperf/browse",
+	"github.com/gdamore/tcell/v2":         "cmd/gperf/tui",
 	"github.com/google/pprof":             "report/stacks report/view",
 	"github.com/gopacket/gopacket":        "script/packets cmd/gperf", // pcapng; tests encode packets
 	"github.com/ianlancetaylor/demangle":  "symbolize/demangle",

@@ -18,7 +18,7 @@ import (
 var plainOpens = map[string]string{
 	"cmd/gperf/archive.go":                  "the command line",
 	"cmd/gperf/archive_unpack.go":           "the command line",
-	"cmd/gperf/browse/entries_keys.go":      "new files in the working directory",
+	"cmd/gperf/tui/entries_keys.go":         "new files in the working directory",
 	"cmd/gperf/continuous/config.go":        "the command line",
 	"cmd/gperf/continuous/store.go":         "the command line",
 	"cmd/gperf/push.go":                     "the command line",

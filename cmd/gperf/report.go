@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gperf/cmd/gperf/browse"
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/tui"
 	"gperf/format"
 	"gperf/internal/inspect"
 	"gperf/internal/session"
@@ -142,9 +142,9 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if err == nil {
 		o.Look, err = lookOf(stdout, o.view.color)
 	}
-	tui := false
+	screen := false
 	if err == nil {
-		tui, err = mayBrowse(s, stdout)
+		screen, err = mayBrowse(s, stdout)
 	}
 	if err != nil {
 		return err
@@ -195,10 +195,10 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		incomplete := in.warn(stderr, skipped)
 		return cmp.Or(unknownKey("--sort", err), incomplete)
 	}
-	if keys, ok := browse.SortKeys(o.Sort); tui && ok && !in.File.Has(format.FeatureBranchStack) {
-		return in.browse(&o.input, browse.Options{Keys: keys, Limit: o.PercentLimit, Search: o.SymbolFilter,
+	if keys, ok := tui.SortKeys(o.Sort); screen && ok && !in.File.Has(format.FeatureBranchStack) {
+		return in.browse(&o.input, tui.Options{Keys: keys, Limit: o.PercentLimit, Search: o.SymbolFilter,
 			Children: !o.NoChildren},
-			browse.Recording{MaxStack: o.MaxStack, NoInline: !o.Inline}, o.Filter, stdout, stderr)
+			tui.Recording{MaxStack: o.MaxStack, NoInline: !o.Inline}, o.Filter, stdout, stderr)
 	}
 	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.File.Pipe && !o.hasGraph(in) {
 		return errors.New("the recording has no callchains: record them with -g")

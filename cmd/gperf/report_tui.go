@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gperf/cmd/gperf/browse"
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/terminal"
+	"gperf/cmd/gperf/tui"
 	"gperf/internal/session"
 	"gperf/report"
 )
@@ -42,9 +42,9 @@ func mayBrowse(s *pflag.FlagSet, stdout io.Writer) (bool, error) {
 }
 
 // browse shows a recording until the user quits.
-func (in *openInput) browse(flags *inputFlags, o browse.Options, r browse.Recording, f report.Filter,
+func (in *openInput) browse(flags *inputFlags, o tui.Options, r tui.Recording, f report.Filter,
 	stdout, stderr io.Writer) error {
-	screen, err := browse.NewScreen()
+	screen, err := tui.NewScreen()
 	if err != nil {
 		return err
 	}
@@ -60,14 +60,14 @@ func (in *openInput) browse(flags *inputFlags, o browse.Options, r browse.Record
 	}
 	skipped, err := o.Load(r)
 	if err == nil && o.Table.Len() > 0 {
-		o.Filter.Threads, o.Filter.NoGuests = browse.Threads(o.Table, f.Comms, f.PIDs, f.TIDs), f.NoGuests
+		o.Filter.Threads, o.Filter.NoGuests = tui.Threads(o.Table, f.Comms, f.PIDs, f.TIDs), f.NoGuests
 		look, _ := terminal.Look(stdout, "auto")
 		o.Color = look.Color
 		ctx, _, stop := interrupts()
 		defer stop()
 		in.bar.Stop()
 		terminal.NoPager(stdout)
-		err = browse.Show(ctx, screen, o)
+		err = tui.Show(ctx, screen, o)
 	}
 	incomplete := in.warn(stderr, skipped)
 	return cmp.Or(err, incomplete)

@@ -17,8 +17,8 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/input"
-	"gperf/cmd/gperf/screen"
 	"gperf/cmd/gperf/terminal"
+	"gperf/cmd/gperf/tui"
 	"gperf/format"
 	"gperf/internal/look"
 	"gperf/internal/session"
@@ -128,7 +128,7 @@ func (f *topFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	held := &screen.Held{To: stderr}
+	held := &tui.Held{To: stderr}
 	if f.quiet {
 		held.To = io.Discard
 	}
@@ -231,7 +231,7 @@ func (f *topFlags) recordOptions(s *pflag.FlagSet, stderr io.Writer) error {
 // show shows the tables until the samples end: those of a live recording all arrive after ctx
 // is done. On a terminal, it calls quit when the user does.
 func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdout io.Writer,
-	held *screen.Held) (err error) {
+	held *tui.Held) (err error) {
 	input.WhileRecording.Tune()
 	in, reading := new(openInput), context.Background()
 	if src == nil {
@@ -252,7 +252,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdou
 		return err
 	}
 	if t, ok := stdout.(*terminal.Terminal); ok && !f.stdio && terminal.Is(os.Stdin) {
-		view, err := screen.Open(os.Stdin, t.File, quit)
+		view, err := tui.Open(os.Stdin, t.File, quit)
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func TestTopGetsNoControls(t *testing.T) {
 	r.mmap(pid, 0x20000000, 0x1000, "/nowhere/d\x1b]0;x\a\r\b")
 	r.sampleAt(miscUser, pid, 0x10000000, contextUser, 0x10000000)
 	r.sampleAt(miscUser, pid, 0x20000000, contextUser, 0x20000000)
-	own := regexp.MustCompile("\x1b\\[(\\?1049[hl]|\\?25[hl]|H|K|J|[07]m)") // of package screen
+	own := regexp.MustCompile("\x1b\\[(\\?1049[hl]|\\?25[hl]|H|K|J|[07]m)") // of package tui
 	t.Setenv("NO_COLOR", "1")
 	for file, want := range map[string][]string{
 		event:     {"^[[2Js", "skb:^[]0;x^G^M^HM-^["},

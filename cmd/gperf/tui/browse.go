@@ -1,10 +1,6 @@
-// Package browse answers "how does a user look around in a recording on a terminal?": it shows the entries of gperf
-// report, their callchains, code and time, and lets keys and the mouse expand, zoom, filter and export them.
-//
-// A page fills the screen (entries.go, code.go, timeline.go, text.go) or lies above another one (menu.go, prompt.go).
-// Its state is apart from drawing: keys change it, and draw shows it on a canvas (canvas.go). Package report/samples
-// counts.
-package browse
+// Package tui shows the entries of gperf report, annotate and top on a terminal: keys and the mouse expand, zoom,
+// filter, freeze and export them.
+package tui
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package browse
+package tui
 
 // prompt is a page that reads a text on the last line, above another one.
 type prompt struct {

@@ -1,6 +1,7 @@
-// Package screen answers "how does a table look on a terminal while it changes?": it draws the
-// blocks of package top, and lets keys select a row, show its callchains, filter, freeze and quit.
-package screen
+// This file draws the blocks of package top, and lets keys select a row, show its callchains, filter, freeze and
+// quit.
+
+package tui
 
 import (
 	"fmt"
@@ -21,7 +22,7 @@ type Screen struct {
 	quit    func()
 
 	mu     sync.Mutex
-	view   view
+	view   topView
 	closed bool
 }
 
@@ -110,7 +111,7 @@ func (s *Screen) readKeys() {
 			s.quit()
 			return
 		}
-		for _, k := range keyNames(string(b[:n])) {
+		for _, k := range topKeyNames(string(b[:n])) {
 			if s.key(k) {
 				s.quit()
 				return
@@ -134,8 +135,8 @@ var sequences = []struct{ bytes, key string }{
 	{"\r", "enter"}, {"\n", "enter"}, {"\x7f", "backspace"}, {"\b", "backspace"}, {"\x03", "ctrl-c"},
 }
 
-// keyNames splits the terminal's input into keys: names, or single characters.
-func keyNames(input string) (keys []string) {
+// topKeyNames splits the terminal's input into keys: names, or single characters.
+func topKeyNames(input string) (keys []string) {
 next:
 	for input != "" {
 		for _, s := range sequences {

@@ -1,4 +1,4 @@
-package screen
+package tui
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"gperf/report/top"
 )
 
-// view is what the screen shows, and what keys change.
-type view struct {
+// topView is what the screen shows, and what keys change.
+type topView struct {
 	block    *top.Block // nil: none yet
 	latest   *top.Block // that replaces block when the user continues
 	frozen   bool
@@ -30,14 +30,14 @@ const (
 )
 
 // show replaces the block, unless the view is frozen.
-func (v *view) show(b *top.Block) {
+func (v *topView) show(b *top.Block) {
 	if v.latest = b; !v.frozen {
 		v.block = b
 	}
 }
 
 // key handles a key, one of those that keyName returns. It reports whether the user quits.
-func (v *view) key(k string) (quit bool) {
+func (v *topView) key(k string) (quit bool) {
 	if v.typing {
 		v.typeKey(k)
 		return k == "ctrl-c"
@@ -70,12 +70,12 @@ func (v *view) key(k string) (quit bool) {
 }
 
 // move selects another row. body limits it.
-func (v *view) move(rows int) {
+func (v *topView) move(rows int) {
 	v.selected, v.name, v.scrolled = max(v.selected+rows, 0), "", false
 }
 
 // page scrolls by a page: open callchains may be longer than the screen. Otherwise it moves the selection.
-func (v *view) page(step int) {
+func (v *topView) page(step int) {
 	if !v.open {
 		v.move(20 * step)
 		return
@@ -84,7 +84,7 @@ func (v *view) page(step int) {
 }
 
 // typeKey changes the filter.
-func (v *view) typeKey(k string) {
+func (v *topView) typeKey(k string) {
 	switch {
 	case k == "enter":
 		v.typing = false
@@ -100,7 +100,7 @@ func (v *view) typeKey(k string) {
 }
 
 // pick selects rows by the filter.
-func (v *view) pick() func(string) bool {
+func (v *topView) pick() func(string) bool {
 	if v.filter == "" {
 		return nil
 	}
@@ -117,7 +117,7 @@ type line struct {
 }
 
 // lines returns the screen's lines: the summary, as many as fit of the tables, and the keys.
-func (v *view) lines(height int) []line {
+func (v *topView) lines(height int) []line {
 	list := []line{{text: "waiting for samples"}}
 	if v.block != nil {
 		list[0].text = "gperf top  " + v.block.Summary()
@@ -149,7 +149,7 @@ func (v *view) lines(height int) []line {
 }
 
 // body returns the lines of all tables, and the position of the selected row.
-func (v *view) body() (body []line, at int) {
+func (v *topView) body() (body []line, at int) {
 	if v.block == nil {
 		return nil, 0
 	}
@@ -199,7 +199,7 @@ func graph(r *top.Row) (l []line) {
 	return l
 }
 
-func (v *view) footer() string {
+func (v *topView) footer() string {
 	switch {
 	case v.typing:
 		return "filter: " + v.filter + "_"

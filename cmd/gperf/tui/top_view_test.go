@@ -1,4 +1,4 @@
-package screen
+package tui
 
 import (
 	"bytes"
@@ -16,22 +16,22 @@ import (
 )
 
 func TestKeyNames(t *testing.T) {
-	got := keyNames("a\x1b[A\x1b[B\rü\x7f\x1b[5~/\x1b")
+	got := topKeyNames("a\x1b[A\x1b[B\rü\x7f\x1b[5~/\x1b")
 	want := []string{"a", "up", "down", "enter", "ü", "backspace", "pageup", "/", "esc"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := keyNames("\x1b[99X"); !slices.Equal(got, []string{"esc"}) {
+	if got := topKeyNames("\x1b[99X"); !slices.Equal(got, []string{"esc"}) {
 		t.Errorf("unknown sequence: %q", got)
 	}
-	if got := keyNames("\xff\xfea"); len(got) != 3 {
+	if got := topKeyNames("\xff\xfea"); len(got) != 3 {
 		t.Errorf("bytes that are no characters: %q", got)
 	}
 }
 
 // Keys edit the filter, freeze the view, and quit.
 func TestViewKeys(t *testing.T) {
-	var v view
+	var v topView
 	for _, k := range []string{"/", "q", "u", "x", "backspace", "enter"} {
 		if v.key(k) {
 			t.Fatalf("%q in a filter quits", k)
@@ -61,7 +61,7 @@ func TestViewKeys(t *testing.T) {
 
 // The screen always has as many lines as the terminal.
 func TestViewLines(t *testing.T) {
-	var v view
+	var v topView
 	for _, height := range []int{2, 3, 24} {
 		if n := len(v.lines(height)); n != height {
 			t.Errorf("%d lines on a terminal of %d", n, height)
@@ -102,7 +102,7 @@ func blocksOf(t *testing.T, delay time.Duration) (list []*top.Block) {
 
 // TestViewFollowsRow: the selected row is the same one in the next interval, wherever it is.
 func TestViewFollowsRow(t *testing.T) {
-	var v view
+	var v topView
 	followed := false
 	for i, b := range blocksOf(t, 2*time.Millisecond) {
 		name, at := v.name, v.selected
@@ -125,7 +125,7 @@ func TestViewFollowsRow(t *testing.T) {
 
 // TestViewScrolls: open callchains that are longer than the screen can be read to the end.
 func TestViewScrolls(t *testing.T) {
-	var v view
+	var v topView
 	v.show(blocksOf(t, time.Second)[0])
 	v.key("enter")
 	first := v.lines(8)
