@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/tui"
 	"gperf/report"
 	"gperf/report/annotate"
@@ -51,7 +50,7 @@ func (o *annotateFlags) add(c *cobra.Command) {
 		s.StringVar(&o.percentType, "percent-type", "local-period", "`type` local|global-period|hits")
 	})
 	cli.AddFlags(c, "Code", o.addCode)
-	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) { cli.AddIdle(s, ignored.Annotate) })
+	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) { cli.AddIdle(s, cli.AnnotateIdle) })
 }
 
 func (o *annotateFlags) addCode(s *pflag.FlagSet) {

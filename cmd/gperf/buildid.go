@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/input"
 	"gperf/internal/dso"
 	"gperf/internal/inspect"
@@ -26,7 +25,7 @@ func (o *buildIDFlags) add(s *pflag.FlagSet) {
 	addInput(s, &o.path)
 	s.BoolVarP(&o.hits, "with-hits", "H", false, "list only files that samples hit")
 	s.BoolVarP(&o.kernel, "kernel", "k", false, "print the running kernel's build ID")
-	cli.AddIdle(s, ignored.BuildIDList)
+	cli.AddIdle(s, cli.BuildIDListIdle)
 }
 
 func buildIDCommand() *cobra.Command {

@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/terminal"
 	"gperf/internal/look"
 	"gperf/record"
 	"gperf/record/event"
@@ -78,7 +77,7 @@ func bareRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return cli.FlagError(c.Flags(), err) })
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if f := c.Flags().Lookup(noPager); f != nil && f.Value.String() == "false" {
-			terminal.UsePager(stdout)
+			cli.UsePager(stdout)
 		}
 		return cli.ReportIdle(c, stderr)
 	}
@@ -173,7 +172,7 @@ func addColor(s *pflag.FlagSet, mode *string) {
 
 // lookOf returns how to print with --stdio-color.
 func lookOf(stdout io.Writer, mode string) (look.Look, error) {
-	l, err := terminal.Look(stdout, mode)
+	l, err := cli.LookOf(stdout, mode)
 	if err != nil {
 		return l, cli.WrongUse("--stdio-color: %v", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/input"
 	"gperf/format"
 	"gperf/internal/session"
@@ -71,7 +70,7 @@ func (o *diffFlags) add(c *cobra.Command) {
 		o.input.addSandbox(s)
 		s.BoolVarP(&o.input.verbose, "verbose", "v", false, "print the recordings' names, and addresses of symbols")
 		s.BoolVarP(&o.Quiet, "quiet", "q", false, "print only the entries")
-		cli.AddIdle(s, ignored.Diff)
+		cli.AddIdle(s, cli.DiffIdle)
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/ignored"
 )
 
 // outputDifferences lists intended differences from perf's output that do not depend on a file
@@ -139,9 +138,9 @@ var idleFlagsOf = []struct {
 	command string
 	flags   []cli.Idle
 }{
-	{"record", ignored.Record}, {"script", ignored.Script}, {"report", ignored.Report},
-	{"top", ignored.Top}, {"annotate", ignored.Annotate}, {"diff", ignored.Diff},
-	{"buildid-list", ignored.BuildIDList}, {"list", listIdle}, {"probe", probeIdle},
+	{"record", cli.RecordIdle}, {"script", cli.ScriptIdle}, {"report", cli.ReportIdleFlags},
+	{"top", cli.TopIdle}, {"annotate", cli.AnnotateIdle}, {"diff", cli.DiffIdle},
+	{"buildid-list", cli.BuildIDListIdle}, {"list", listIdle}, {"probe", probeIdle},
 }
 
 // longName returns a flag's name without its shorthand.

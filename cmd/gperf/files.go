@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/terminal"
 	"gperf/internal/archive"
 	"gperf/internal/dso"
 	"gperf/internal/dso/debuginfod"
@@ -54,7 +53,7 @@ type files struct {
 // open returns the files that the flags name, or those of the archive packed if it is not nil: gperf reads no other
 // files of this machine then, except debug information in the store of an archive that gperf push wrote to path. bar
 // shows the progress of downloads.
-func (f *fileFlags) open(packed *archive.Archive, path string, bar *terminal.Progress) *files {
+func (f *fileFlags) open(packed *archive.Archive, path string, bar *cli.Progress) *files {
 	root, flat := strings.CutSuffix(f.symfs, ",flat")
 	l := &files{Locator: dso.Locator{Tree: dso.Tree{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}}}
 	if packed != nil && f.symfs == "" {

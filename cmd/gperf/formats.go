@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/untrusted"
 	"gperf/report/by"
@@ -256,7 +255,7 @@ func unknownKey(flag string, err error) error {
 // checkOutput refuses to overwrite an input, and to write what is for a program to a terminal.
 func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	if o.output == "" || o.output == "-" {
-		if _, ok := stdout.(*terminal.Terminal); ok && !slices.Contains([]string{"folded", "json", "csv"}, o.format) {
+		if _, ok := stdout.(*cli.Terminal); ok && !slices.Contains([]string{"folded", "json", "csv"}, o.format) {
 			return cli.WrongUse("--format %s: standard output is a terminal, name a file with -o", o.format)
 		}
 		return nil

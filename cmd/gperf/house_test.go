@@ -28,7 +28,7 @@ var house = []struct{ question, packages string }{
 		cmd/gperf
 	`},
 	{"Which flags of perf have no effect?", `
-		cmd/gperf/ignored
+		cmd/gperf/cli
 	`},
 	{"How do commands of their own run: view, push, list, probe, record --continuous, version, cache?", `
 		cmd/gperf
@@ -54,7 +54,7 @@ var house = []struct{ question, packages string }{
 		cmd/gperf/input
 		cmd/gperf/input
 		cmd/gperf/tui
-		cmd/gperf/terminal
+		cmd/gperf/cli
 	`},
 	{"What changed? What happens now?", `
 		report/diff

@@ -15,7 +15,6 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/input"
-	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/archive/remote"
@@ -113,7 +112,7 @@ type openInput struct {
 	weight  *session.Weight // nil without --weight
 	filter  *session.Filter
 	files   *files
-	bar     *terminal.Progress
+	bar     *cli.Progress
 	lines   bool // the user asked for source lines
 	verbose bool // list all files without symbols
 }
@@ -199,7 +198,7 @@ func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
 		keep = func(s *session.Sample) bool { return filter.Match(s) && r.weight.Apply(s) }
 	}
 	if r.bar == nil {
-		r.bar = terminal.NewProgress("gperf", stderr, false)
+		r.bar = cli.NewProgress("gperf", stderr, false)
 	}
 	if r.origin.File == "" {
 		r.origin = new(session.Origins).Of(f, r.Path)

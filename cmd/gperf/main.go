@@ -15,7 +15,6 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/input"
-	"gperf/cmd/gperf/terminal"
 
 	"github.com/spf13/cobra"
 )
@@ -37,8 +36,8 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 const errReported = exitStatus(exitError)
 
 func main() {
-	input.EnableSandbox(terminal.PagerCommand())
-	stdout, stderr := terminal.Outputs(os.Stdout, os.Stderr)
+	input.EnableSandbox(cli.PagerCommand())
+	stdout, stderr := cli.Outputs(os.Stdout, os.Stderr)
 	os.Exit(run(os.Args[1:], stdout, stderr))
 }
 
@@ -71,7 +70,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	root.SetArgs(append([]string{c.Name()}, rewritten...))
 	code := exitCode(c.Name(), root.Execute(), stderr)
-	return cmp.Or(terminal.Close(stdout), code)
+	return cmp.Or(cli.CloseOutput(stdout), code)
 }
 
 // exitCode reports the error of a command and returns the exit code.

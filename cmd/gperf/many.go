@@ -8,7 +8,6 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/input"
-	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/dso"
 	"gperf/internal/parallel"
@@ -21,7 +20,7 @@ import (
 type many struct {
 	flags   *inputFlags
 	stderr  io.Writer
-	bar     *terminal.Progress
+	bar     *cli.Progress
 	sources []source
 	found   input.Warnings
 	failed  int // number of recordings that could not be read
@@ -57,7 +56,7 @@ func (in *inputFlags) readMany(paths []string, stderr io.Writer,
 	describe func(*format.File) ([]int, error)) (*many, error) {
 	input.TuneReading()
 	flags := *in
-	m := &many{flags: &flags, stderr: stderr, bar: terminal.NewProgress("gperf", stderr, false),
+	m := &many{flags: &flags, stderr: stderr, bar: cli.NewProgress("gperf", stderr, false),
 		tables: symbolize.NewShared(), kernels: map[recordedKernel]*symbolize.Symbolizer{}}
 	flags.many = m
 	var origins session.Origins

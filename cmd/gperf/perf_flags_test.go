@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/ignored"
 )
 
 // perfLines are command lines with flags of perf's over the project's own
@@ -183,7 +182,7 @@ func TestIdleFlags(t *testing.T) {
 	for _, list := range []struct {
 		command string
 		flags   []cli.Idle
-	}{{"script", ignored.Script}, {"report", ignored.Report}} {
+	}{{"script", cli.ScriptIdle}, {"report", cli.ReportIdleFlags}} {
 		want, _ := gperf(t, perfArgs(t, list.command+" -i drops.data")...)
 		for _, idle := range list.flags {
 			name := idle.Name[strings.IndexByte(idle.Name, ',')+1:]

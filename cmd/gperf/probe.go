@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/terminal"
 	"gperf/record/probe"
 	"gperf/record/tracefs"
 )
@@ -245,16 +244,16 @@ const killedTakes = 2 * time.Minute
 
 // deleteNow deletes probes. It waits for leftovers that are still in use.
 func (f *probeFlags) deleteNow(l []probe.Installed) (deleted []probe.Installed, err error) {
-	p := terminal.NewProgress("gperf probe", f.stderr, f.quiet)
+	p := cli.NewProgress("gperf probe", f.stderr, f.quiet)
 	defer p.End()
 	removing := func(n, of int) { p.Report("removing probes", len(deleted)+n, len(deleted)+of) }
 	end := time.Now().Add(killedTakes)
 	// Attempts to delete would slow the kernel down.
 	for len(f.args) == 0 && probe.InUse(l) && time.Now().Before(end) {
 		p.Report("waiting to remove probes", 0, len(l))
-		time.Sleep(terminal.Interval)
+		time.Sleep(cli.Interval)
 	}
-	for ; ; time.Sleep(terminal.Interval) {
+	for ; ; time.Sleep(cli.Interval) {
 		now, err := probe.Delete(&f.tracefs, l, removing)
 		deleted = append(deleted, now...)
 		if len(f.args) > 0 || !errors.Is(err, syscall.EBUSY) || time.Now().After(end) {

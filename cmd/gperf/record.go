@@ -17,9 +17,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/input"
-	"gperf/cmd/gperf/terminal"
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/record"
@@ -62,7 +60,7 @@ func (f *recordFlags) add(c *cobra.Command) {
 		s.BoolVar(&f.dryRun, "dry-run", false, "check flags and events, then exit")
 		s.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 		s.BoolVarP(&f.verbose, "verbose", "v", false, "print the recorded events and the limits of this kernel")
-		cli.AddIdle(s, ignored.Record)
+		cli.AddIdle(s, cli.RecordIdle)
 	})
 }
 
@@ -106,7 +104,7 @@ func (f *recordFlags) command() *cobra.Command {
 
 // run records as the flags say. Its error is the command's exit code if recording succeeds.
 func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
-	p := terminal.NewProgress("gperf record", stderr, f.quiet)
+	p := cli.NewProgress("gperf record", stderr, f.quiet)
 	f.report(stderr, p)
 	if f.continuous.on && !f.dryRun {
 		input.WhileStaying.Tune()
@@ -152,12 +150,12 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 }
 
 // report makes the recorder report its progress on stderr.
-func (f *recordFlags) report(stderr io.Writer, p *terminal.Progress) {
+func (f *recordFlags) report(stderr io.Writer, p *cli.Progress) {
 	o := &f.opts
 	say := func(msg string) { fmt.Fprintln(stderr, msg) }
 	o.Notice, o.Say = func(error) {}, func(string) {}
 	o.Progress, o.Step = p.Report, p.Step
-	if _, shown := stderr.(*terminal.Terminal); shown {
+	if _, shown := stderr.(*cli.Terminal); shown {
 		o.Status = func(s record.Status) { showStatus(p, &s) }
 	}
 	if !f.quiet {
@@ -245,7 +243,7 @@ func status(w io.Writer, format string, args ...any) {
 }
 
 // showStatus shows the state of a recording in the line of progress, which output of the recorded command would tear.
-func showStatus(p *terminal.Progress, s *record.Status) {
+func showStatus(p *cli.Progress, s *record.Status) {
 	if !s.Quiet {
 		p.End()
 		return

@@ -16,7 +16,6 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/continuous"
-	"gperf/cmd/gperf/terminal"
 	"gperf/internal/procfs"
 	"gperf/record"
 	"gperf/record/event"
@@ -155,7 +154,7 @@ func (f *recordFlags) runContinuous(ctx context.Context, hurry <-chan struct{}, 
 			if err := c.ParseFlags(cli.Rewrite(c, slices.Concat(flags, own))); err != nil {
 				return nil, cli.FlagError(c.Flags(), err)
 			}
-			fresh.report(stderr, terminal.NewProgress("gperf record", stderr, true))
+			fresh.report(stderr, cli.NewProgress("gperf record", stderr, true))
 			fresh.opts.Hurry = hurry
 			if err := fresh.options(c.Flags()); err != nil {
 				return nil, err

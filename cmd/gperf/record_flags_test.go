@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"testing"
 
-	"gperf/cmd/gperf/ignored"
+	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/record"
 )
@@ -142,7 +142,7 @@ func TestRecordFlagsOfPerf(t *testing.T) {
 	if names < 80 {
 		t.Errorf("perf's help has %d flags only:\n%s", names, help)
 	}
-	for _, idle := range ignored.Record {
+	for _, idle := range cli.RecordIdle {
 		name := idle.Name[strings.IndexByte(idle.Name, ',')+1:]
 		code, message := exitOK, "--"+name+" has no effect: "+idle.Why
 		if idle.Refused {

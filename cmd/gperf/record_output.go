@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/terminal"
 	"gperf/record"
 )
 
@@ -43,7 +42,7 @@ func (f *outputFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 	if f.implied = !s.Changed("output") && isPipe(os.Stdout); f.implied {
 		o.Output = "-"
 	}
-	if o.Output == "-" && terminal.Is(os.Stdout) {
+	if o.Output == "-" && cli.IsTerminal(os.Stdout) {
 		return cli.WrongUse("-o -: standard output is a terminal")
 	}
 	level, err := strconv.ParseUint(f.compress, 10, 31)

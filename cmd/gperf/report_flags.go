@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/ignored"
 	"gperf/internal/procfs"
 	"gperf/report"
 )
@@ -71,7 +70,7 @@ func (o *displayFlags) addOther(s *pflag.FlagSet) {
 
 func (o *displayFlags) addGeneral(s *pflag.FlagSet) {
 	s.BoolVarP(&o.quiet, "quiet", "q", false, "print entries only, no headers and warnings")
-	cli.AddIdle(s, ignored.Report)
+	cli.AddIdle(s, cli.ReportIdleFlags)
 }
 
 // apply sets the options that the flags ask for.

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/terminal"
 	"gperf/cmd/gperf/tui"
 	"gperf/internal/session"
 	"gperf/report"
@@ -30,8 +29,8 @@ func mayBrowse(s *pflag.FlagSet, stdout io.Writer) (bool, error) {
 			text = cmp.Or(text, f.Name)
 		}
 	})
-	_, isTerminal := stdout.(*terminal.Terminal)
-	isTerminal = isTerminal && terminal.Is(os.Stdin) && !terminal.Dumb()
+	_, isTerminal := stdout.(*cli.Terminal)
+	isTerminal = isTerminal && cli.IsTerminal(os.Stdin) && !cli.IsDumb()
 	switch {
 	case tui && !isTerminal:
 		return false, cli.WrongUse("--tui: standard input and output must be a terminal, and TERM its kind")
@@ -61,12 +60,12 @@ func (in *openInput) browse(flags *inputFlags, o tui.Options, r tui.Recording, f
 	skipped, err := o.Load(r)
 	if err == nil && o.Table.Len() > 0 {
 		o.Filter.Threads, o.Filter.NoGuests = tui.Threads(o.Table, f.Comms, f.PIDs, f.TIDs), f.NoGuests
-		look, _ := terminal.Look(stdout, "auto")
+		look, _ := cli.LookOf(stdout, "auto")
 		o.Color = look.Color
 		ctx, _, stop := interrupts()
 		defer stop()
 		in.bar.Stop()
-		terminal.NoPager(stdout)
+		cli.NoPager(stdout)
 		err = tui.Show(ctx, screen, o)
 	}
 	incomplete := in.warn(stderr, skipped)

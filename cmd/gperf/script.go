@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/ignored"
 	"gperf/format"
 	"gperf/internal/procfs"
 	"gperf/report/spans"
@@ -82,7 +81,7 @@ func (o *scriptFlags) add(c *cobra.Command) {
 		o.head.add(s)
 		s.BoolVarP(&o.dump, "dump-raw-trace", "D", false, "print the offset, bytes and fields of each record")
 		s.BoolVarP(&o.lines.list, "list", "l", false, "list perf's scripts that gperf implements")
-		cli.AddIdle(s, ignored.Script)
+		cli.AddIdle(s, cli.ScriptIdle)
 	})
 	cli.AddFlags(c, "Formats for other tools", o.formats.add)
 }

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"gperf/cmd/gperf/terminal"
+	"gperf/cmd/gperf/cli"
 	"gperf/internal/testutil/programs"
 	"gperf/internal/testutil/stackcollapse"
 )
@@ -300,7 +300,7 @@ func recordedBy(t *testing.T, o *oracle, name string, args []string) string {
 
 func TestMain(m *testing.M) {
 	if args := os.Getenv(commandEnv); args != "" {
-		stdout, stderr := terminal.Outputs(os.Stdout, os.Stderr)
+		stdout, stderr := cli.Outputs(os.Stdout, os.Stderr)
 		os.Exit(run(strings.Fields(args), stdout, stderr))
 	}
 	var err error

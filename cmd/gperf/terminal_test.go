@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gperf/cmd/gperf/terminal"
+	"gperf/cmd/gperf/cli"
 )
 
 // pseudoTerminal returns both ends of one.
@@ -64,7 +64,7 @@ func TestTerminalGetsNoControls(t *testing.T) {
 			b, _ := io.ReadAll(master) // ends with EIO when slave is closed
 			seen <- string(b)
 		}()
-		out := terminal.Output(slave)
+		out := cli.Output(slave)
 		run(args, out, out)
 		slave.Close()
 		text := <-seen
@@ -97,7 +97,7 @@ func TestEscapeControls(t *testing.T) {
 		{"no UTF-8: \xff\xe9.", "no UTF-8: \xff\xe9.", ""},
 	} {
 		t.Run(test.text, func(t *testing.T) {
-			got, rest := terminal.EscapeControls(nil, []byte(test.text))
+			got, rest := cli.EscapeControls(nil, []byte(test.text))
 			if string(got) != test.want || string(rest) != test.rest {
 				t.Errorf("%q: %q and %q, want %q and %q", test.text, got, rest, test.want, test.rest)
 			}
@@ -119,7 +119,7 @@ func onTerminal(t *testing.T, columns, lines uint16, args ...string) (string, in
 		b, _ := io.ReadAll(master) // ends with EIO when slave is closed
 		seen <- string(b)
 	}()
-	stdout, stderr := terminal.Outputs(slave, slave)
+	stdout, stderr := cli.Outputs(slave, slave)
 	code := run(args, stdout, stderr)
 	slave.Close()
 	return strings.ReplaceAll(<-seen, "\r\n", "\n"), code
@@ -236,8 +236,8 @@ func TestPager(t *testing.T) {
 // TestProgressOfReading: a terminal shows the progress of slow reading, and erases it; a file gets none.
 func TestProgressOfReading(t *testing.T) {
 	p, slave := pseudoTerminal(t)
-	_, stderr := terminal.Outputs(slave, slave)
-	bar := terminal.NewProgress("gperf", stderr, false)
+	_, stderr := cli.Outputs(slave, slave)
+	bar := cli.NewProgress("gperf", stderr, false)
 	for n := range int64(13) {
 		bar.Bytes("reading perf.data", n*10e6, 200e6)
 		time.Sleep(100 * time.Millisecond)
@@ -251,7 +251,7 @@ func TestProgressOfReading(t *testing.T) {
 		t.Errorf("%q, want one with %q", text, want)
 	}
 	var file bytes.Buffer
-	bar = terminal.NewProgress("gperf", &file, false)
+	bar = cli.NewProgress("gperf", &file, false)
 	bar.Bytes("reading perf.data", 1, 2)
 	time.Sleep(1100 * time.Millisecond)
 	bar.Bytes("reading perf.data", 2, 2)

@@ -15,9 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/ignored"
 	"gperf/cmd/gperf/input"
-	"gperf/cmd/gperf/terminal"
 	"gperf/cmd/gperf/tui"
 	"gperf/format"
 	"gperf/internal/look"
@@ -82,7 +80,7 @@ func (f *topFlags) add(c *cobra.Command) {
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		s.BoolVarP(&f.quiet, "quiet", "q", false, "print no warnings")
 		s.BoolVarP(&f.input.verbose, "verbose", "v", false, "show addresses and origins of symbols")
-		cli.AddIdle(s, ignored.Top)
+		cli.AddIdle(s, cli.TopIdle)
 	})
 }
 
@@ -251,7 +249,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdou
 		_, err := stdout.Write(b.Append(nil, f.entries, f.table.Look))
 		return err
 	}
-	if t, ok := stdout.(*terminal.Terminal); ok && !f.stdio && terminal.Is(os.Stdin) {
+	if t, ok := stdout.(*cli.Terminal); ok && !f.stdio && cli.IsTerminal(os.Stdin) {
 		view, err := tui.Open(os.Stdin, t.File, quit)
 		if err != nil {
 			return err

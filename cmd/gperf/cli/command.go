@@ -1,6 +1,6 @@
-// Package cli answers "how does a command line in perf's style become flags?": it groups the
-// flags of a command, rewrites arguments that perf accepts and pflag does not, ignores flags of
-// perf without effect, and prints the help. Packages main and events have the commands.
+// Package cli converts a command line in perf's style to flags: it groups the flags of a command, rewrites arguments
+// that perf accepts and pflag does not, ignores or refuses flags of perf without effect, prints the help, sends long
+// output through a pager, and shows the progress of slow steps.
 package cli
 
 import (

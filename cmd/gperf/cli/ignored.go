@@ -1,11 +1,10 @@
-// Package ignored answers "which flags of perf have no effect?": it lists those of perf record, top,
-// report and the other commands that gperf ignores or refuses, with the reasons.
-package ignored
+// This file lists those of perf record, top, report and the other commands that gperf ignores or refuses, with the
+// reasons.
 
-import "gperf/cmd/gperf/cli"
+package cli
 
-// Report lists the flags of perf report that have no effect or are refused.
-var Report = []cli.Idle{
+// ReportIdleFlags lists the flags of perf report that have no effect or are refused.
+var ReportIdleFlags = []Idle{
 	{Name: "demangle", Why: "C++ and Rust names are demangled unless --no-demangle is given"},
 	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
 	{Name: "m,modules", Why: "the symbols of modules are always read"},
@@ -36,8 +35,8 @@ var Report = []cli.Idle{
 		Refused: true},
 }
 
-// Script lists the flags of perf script that have no effect or are refused.
-var Script = []cli.Idle{
+// ScriptIdle lists the flags of perf script that have no effect or are refused.
+var ScriptIdle = []Idle{
 	{Name: "a,all-cpus", Why: "it applies to recording with perf's scripts"},
 	{Name: "d,debug-mode", Why: "gperf script always checks the order of samples and counts lost events",
 		Refused: true},
@@ -81,8 +80,8 @@ const (
 	noGuests = "gperf has no symbols of virtual machines: --guest shows their samples as addresses"
 )
 
-// Annotate lists the flags of perf annotate that have no effect or are refused.
-var Annotate = []cli.Idle{
+// AnnotateIdle lists the flags of perf annotate that have no effect or are refused.
+var AnnotateIdle = []Idle{
 	{Name: "m,modules", Why: "the symbols of modules are always read"},
 	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
 	{Name: "group", Why: "gperf annotate shows each event by itself"},

@@ -1,9 +1,7 @@
-package ignored
+package cli
 
-import "gperf/cmd/gperf/cli"
-
-// Record lists the flags of perf record that have no effect or are refused.
-var Record = []cli.Idle{
+// RecordIdle lists the flags of perf record that have no effect or are refused.
+var RecordIdle = []Idle{
 	{Name: "affinity", Value: true, Why: "the Go runtime places the threads of gperf"},
 	{Name: "aio", Why: "gperf does not write asynchronously; -z compresses and writes in a separate thread"},
 	{Name: "buildid-all", Why: "the build IDs of all mapped files are recorded anyway"},
@@ -25,8 +23,8 @@ var Record = []cli.Idle{
 			"--overwrite keeps the newest samples"},
 }
 
-// Top lists the flags of perf top that have no effect or are refused.
-var Top = []cli.Idle{
+// TopIdle lists the flags of perf top that have no effect or are refused.
+var TopIdle = []Idle{
 	{Name: "z,zero", Why: "each table shows its own interval only"},
 	{Name: "tui", Why: "gperf top draws its table on terminals unless --stdio is given"},
 	{Name: "n,show-nr-samples", Why: "gperf top shows events per second"},
@@ -65,8 +63,8 @@ var Top = []cli.Idle{
 		Why: "`gperf record`, then `gperf annotate FUNCTION`, shows a function's instructions"},
 }
 
-// Diff lists the flags of perf diff that have no effect or are refused.
-var Diff = []cli.Idle{
+// DiffIdle lists the flags of perf diff that have no effect or are refused.
+var DiffIdle = []Idle{
 	{Name: "D,dump-raw-trace", Why: "`gperf report -D` prints the records of a recording"},
 	{Name: "m,modules", Why: "gperf always resolves modules"},
 	{Name: "cycles-hist", Why: "gperf diff does not compare cycles of basic blocks", Refused: true},
@@ -79,8 +77,8 @@ const (
 	onRecord   = "gperf top does not have it: use gperf record, then gperf report"
 )
 
-// BuildIDList lists the flags of perf buildid-list that have no effect or are refused.
-var BuildIDList = []cli.Idle{
+// BuildIDListIdle lists the flags of perf buildid-list that have no effect or are refused.
+var BuildIDListIdle = []Idle{
 	{Name: "m,kernel-maps", Refused: true,
 		Why: "-k prints the running kernel's build ID; those of modules are in /sys/module"},
 	{Name: "v,verbose", Why: "gperf buildid-list has no more to print"},

@@ -1,4 +1,4 @@
-package terminal
+package cli
 
 import (
 	"errors"
@@ -39,7 +39,7 @@ func PagerCommand() string {
 // terminal or a dumb one, or if there is no pager.
 func UsePager(out io.Writer) {
 	t, ok := out.(*Terminal)
-	if !ok || Dumb() {
+	if !ok || IsDumb() {
 		return
 	}
 	command := PagerCommand()
@@ -109,9 +109,9 @@ func (p *pager) write(text []byte) error {
 	return err
 }
 
-// Close waits until the user quits the pager. It returns the exit code of gperf if that was before the end of the
+// CloseOutput waits until the user quits the pager. It returns the exit code of gperf if that was before the end of the
 // output, as that of a program that SIGPIPE or another signal ends, else 0.
-func Close(out io.Writer) int {
+func CloseOutput(out io.Writer) int {
 	t, ok := out.(*Terminal)
 	if !ok || !t.pager.runs() {
 		return 0

@@ -1,6 +1,7 @@
-// Package terminal answers "what may be sent to a terminal?": it recognizes terminals, escapes control characters,
-// sends long output through a pager, and shows the progress of slow steps.
-package terminal
+// This file recognizes terminals, escapes control characters, sends long output through a pager, and shows the
+// progress of slow steps.
+
+package cli
 
 import (
 	"bytes"
@@ -44,7 +45,7 @@ func Outputs(stdout, stderr *os.File) (io.Writer, io.Writer) {
 }
 
 func output(f *os.File, d *device) io.Writer {
-	if Is(f) {
+	if IsTerminal(f) {
 		return &Terminal{File: f, device: d}
 	}
 	return f
@@ -163,14 +164,14 @@ func (t *Terminal) Size() (width, height int) {
 	return int(size.Col), int(size.Row)
 }
 
-// Dumb reports whether the user's terminal has no control sequences (TERM is "dumb" or empty).
-func Dumb() bool { return os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" }
+// IsDumb reports whether the user's terminal has no control sequences (TERM is "dumb" or empty).
+func IsDumb() bool { return os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" }
 
-// Look returns how to write text to an output, with colours as mode says: always, never or auto. auto is a terminal
+// LookOf returns how to write text to an output, with colours as mode says: always, never or auto. auto is a terminal
 // that has colours, unless NO_COLOR is set (https://no-color.org).
-func Look(out io.Writer, mode string) (look.Look, error) {
+func LookOf(out io.Writer, mode string) (look.Look, error) {
 	t, ok := out.(*Terminal)
-	l := look.Look{Color: ok && !Dumb() && os.Getenv("NO_COLOR") == ""}
+	l := look.Look{Color: ok && !IsDumb() && os.Getenv("NO_COLOR") == ""}
 	if ok {
 		l.Width, _ = t.Size()
 	}
@@ -184,8 +185,8 @@ func Look(out io.Writer, mode string) (look.Look, error) {
 	return l, nil
 }
 
-// Is reports whether a file is a terminal.
-func Is(f *os.File) bool {
+// IsTerminal reports whether a file is a terminal.
+func IsTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
 	return err == nil
 }
