@@ -8,11 +8,9 @@ import (
 	"time"
 
 	"gperf/format"
-	"gperf/record/count"
 	"gperf/record/event"
-	"gperf/record/offcpu"
 	"gperf/record/perfevent"
-	"gperf/record/sampler"
+	"gperf/record/programs"
 	"gperf/record/synth"
 	"gperf/record/tracefs"
 )
@@ -131,7 +129,7 @@ type Options struct {
 	// affords reports whether MaxCPU leaves CPU time for unwind tables; nil without MaxCPU.
 	affords func() bool
 	// following says how packets are followed; nil: they are not.
-	following *sampler.Following
+	following *programs.Following
 
 	Cmdline []string // of the recorder, for the file's header
 	Version string   // of the recorder
@@ -210,11 +208,11 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 		a := o.attr(&events[i])
 		switch ev := &events[i]; {
 		case ev.OffCPU != 0:
-			offcpu.Limit(&a)
+			programs.LimitOffCPU(&a)
 		case ev.Span != nil && ev.Span.Hist:
-			sampler.LimitHistogram(&a)
+			programs.LimitHistogram(&a)
 		case o.Count && !ev.IsDummy():
-			count.Limit(&a, o.Period != 0 || o.Freq != 0 || ev.Terms.Period != 0 || ev.Terms.Freq != 0)
+			programs.LimitCount(&a, o.Period != 0 || o.Freq != 0 || ev.Terms.Period != 0 || ev.Terms.Freq != 0)
 		}
 		if i == 0 && !separate {
 			o.track(&a)

@@ -5,7 +5,7 @@
 // (record.go) then drains the rings until its context ends, the command exits or the threads
 // exit. The samples come from one of several sources (source.go): the rings as they are; rings
 // merged with the user stacks that BPF programs walk (package stacks); samples that BPF
-// programs make (package sampler).
+// programs make (package programs).
 //
 // Package format owns the layout of the file, internal/dso the build IDs, and the caller
 // flags, signals and advice: errors are typed (errors.go), warnings go to Options.Notice.

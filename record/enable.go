@@ -1,8 +1,8 @@
 package record
 
 import (
-	"gperf/record/count"
 	"gperf/record/perfevent"
+	"gperf/record/programs"
 )
 
 // enabler starts and stops the events of a recording: counters, and BPF programs.
@@ -17,7 +17,7 @@ type enabler struct {
 // the rings of the first ones: it drains them meanwhile.
 func (e *enabler) counters(on bool) error {
 	for i := range e.set.Counters {
-		if a := &e.set.Attrs[e.set.Counters[i].Event]; e.opts.Count && !count.Enabled(a) {
+		if a := &e.set.Attrs[e.set.Counters[i].Event]; e.opts.Count && !programs.CounterEnabled(a) {
 			continue
 		}
 		if err := e.set.Enable(&e.set.Counters[i], on); err != nil {
@@ -66,7 +66,7 @@ func (e *enabler) all(on bool) error {
 // one starts or stops one event. BPF programs on disabled counters do nothing; those that make samples are
 // stopped by event.
 func (e *enabler) one(event int, on bool) error {
-	if e.opts.Count && !count.Enabled(&e.set.Attrs[event]) {
+	if e.opts.Count && !programs.CounterEnabled(&e.set.Attrs[event]) {
 		e.opts.say("failed: with --count, tracepoints and probes are enabled and disabled together")
 		return nil
 	}

@@ -7,10 +7,9 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
-	"gperf/record/count"
-	"gperf/record/made"
 	"gperf/record/output"
 	"gperf/record/perfevent"
+	"gperf/record/programs"
 	"gperf/record/synth"
 )
 
@@ -45,7 +44,7 @@ func (f *file) init(o *Options, set *perfevent.Set, sum *Summary, wake func()) {
 		Next: o.NextFile, Checkpoints: o.Checkpoints,
 		Wake: wake, Notice: o.notice, Progress: o.progress})
 	f.tally.Layout = format.NewSampleLayout(&set.Attrs[0])
-	if offset, err := made.Offset(&set.Attrs[0]); err == nil { // otherwise the times of day are unknown
+	if offset, err := perfevent.ClockOffset(&set.Attrs[0]); err == nil { // otherwise the times of day are unknown
 		f.clock = &offset
 	}
 	if o.Switch.enabled() && !o.Target.byCPU() {
@@ -86,7 +85,7 @@ func (f *file) attrs() []format.Attr {
 	l := slices.Clone(f.set.Attrs)
 	for i := range l {
 		l[i] = f.set.ForKernel(l[i])
-		count.ForFile(&l[i])
+		programs.CountAttrForFile(&l[i])
 		if f.opts.KernelChain || l[i].SampleType&format.SampleStackUser != 0 ||
 			l[i].Flags&format.FlagExcludeCallchainUser == 0 {
 			continue

@@ -13,7 +13,7 @@ import (
 	"gperf/record/event"
 	"gperf/record/probe"
 	"gperf/record/probe/kernel"
-	"gperf/record/sampler"
+	"gperf/record/programs"
 )
 
 // Follow says at which functions of the kernel packets are followed.
@@ -65,7 +65,7 @@ func addFollowed(o *Options) error {
 	if err != nil {
 		return &FollowError{"", err}
 	}
-	o.following = &sampler.Following{Refused: func(functions int, errs []error) {
+	o.following = &programs.Following{Refused: func(functions int, errs []error) {
 		o.notice(&FollowError{fmt.Sprintf("%d of %d functions", functions-len(errs), functions), errs[0]})
 	}}
 	if err := findHops(o, o.following); err != nil {
@@ -86,7 +86,7 @@ func addFollowed(o *Options) error {
 }
 
 // findHops finds the functions at which packets are followed.
-func findHops(o *Options, f *sampler.Following) error {
+func findHops(o *Options, f *programs.Following) error {
 	switch err := (&probe.Resolver{Tracefs: o.Tracefs}).HaveKprobes(); {
 	case errors.Is(err, fs.ErrNotExist) && len(o.Follow.Functions) == 0:
 		o.notice(&FollowError{"tracepoints only", ErrNoKprobes})
@@ -112,11 +112,11 @@ func findHops(o *Options, f *sampler.Following) error {
 	}
 	for i := range all {
 		p := &all[i]
-		hop, required := sampler.Hop(p)
-		if len(o.Follow.Functions) == 0 && !sampler.IsMain(p.Name) {
+		hop, required := programs.Hop(p)
+		if len(o.Follow.Functions) == 0 && !programs.IsMain(p.Name) {
 			hop.Kind |= bpf.HopKnownOnly // all packets pass a main function soon, and the filter takes time
 		}
-		if !selected[p.Name] || !f.AtOnce && len(o.Follow.Functions) == 0 && !sampler.IsMain(p.Name) {
+		if !selected[p.Name] || !f.AtOnce && len(o.Follow.Functions) == 0 && !programs.IsMain(p.Name) {
 			hop.Kind |= bpf.HopSilent
 		}
 		if required || hop.Kind&bpf.HopSilent == 0 {

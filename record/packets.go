@@ -11,7 +11,7 @@ import (
 	"gperf/bpf"
 	"gperf/record/event"
 	"gperf/record/probe/kernel"
-	"gperf/record/sampler"
+	"gperf/record/programs"
 )
 
 // Packets selects packets, of the events that have them. The zero value selects all.
@@ -63,10 +63,10 @@ func addPackets(o *Options) (plainEvents, error) {
 				o.notice(&PacketError{ev.Name, err})
 			}
 			continue
-		case !with.HasPacket(), !p.Chosen() && sampler.CheckFilter(&with) != nil:
+		case !with.HasPacket(), !p.Chosen() && programs.CheckFilter(&with) != nil:
 			continue
 		case !simple(o.Events, at[i]):
-			return nil, &sampler.Error{Event: ev.Name, Err: ErrConditional}
+			return nil, &programs.SamplerError{Event: ev.Name, Err: ErrConditional}
 		}
 		raw, packet := *with.Raw, *with.Raw.Packet
 		packet.Snap = p.Snap
@@ -106,7 +106,7 @@ func pick(events []event.Event, at []int) (l []event.Event) {
 // restore replaces events by the plain ones, if recording them failed because BPF programs could not be
 // loaded, or because too few files may be open for them. It returns the notice of that; nil otherwise.
 func (p plainEvents) restore(events []event.Event, err error) *PacketError {
-	var why *sampler.Error
+	var why *programs.SamplerError
 	if len(p) == 0 || !errors.As(err, &why) && !noFiles(err) {
 		return nil
 	}
@@ -132,9 +132,9 @@ func omitDrops(o *Options) {
 		if ev.Raw == nil || ev.Raw.Drops == nil || !ev.Raw.Drops.Optional {
 			return false
 		}
-		n, err := sampler.Droppers(&ev)
+		n, err := programs.Droppers(&ev)
 		if n == 0 || err != nil {
-			o.verbose(fmt.Sprintf("%s is left out: %v", ev.Name, cmp.Or(err, sampler.ErrNoDroppers)))
+			o.verbose(fmt.Sprintf("%s is left out: %v", ev.Name, cmp.Or(err, programs.ErrNoDroppers)))
 			return true
 		}
 		return false

@@ -11,7 +11,7 @@ import (
 	"gperf/record/event"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
-	"gperf/record/sampler"
+	"gperf/record/programs"
 )
 
 // ErrInterrupted means that the recording was ended before it began.
@@ -48,7 +48,7 @@ func (p *probeSetup) add(ctx context.Context, o *Options) error {
 		}
 	}
 	if p.set == nil {
-		return sampler.Number(o.Events)
+		return programs.NumberEvents(o.Events)
 	}
 	var probes []*probe.Probe
 	var errs []error
@@ -65,7 +65,7 @@ func (p *probeSetup) add(ctx context.Context, o *Options) error {
 	if err := probe.ReportSkipped(probes, errs, o.notice); err != nil {
 		return err
 	}
-	return sampler.Number(o.Events)
+	return programs.NumberEvents(o.Events)
 }
 
 // define defines kernel tracepoints for the events' user probes or kernel probes: tracefs has
@@ -198,7 +198,7 @@ func (o *Options) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamp
 func (p *probeSetup) findFunctions(o *Options) error {
 	for i := range o.Events {
 		if ev := &o.Events[i]; (ev.Raw != nil || ev.Span != nil) && !unconditional(o.Events, i) {
-			return &sampler.Error{Event: ev.Name, Err: ErrConditional}
+			return &programs.SamplerError{Event: ev.Name, Err: ErrConditional}
 		}
 	}
 	if !o.each() {
@@ -225,7 +225,7 @@ func (p *probeSetup) findFunctions(o *Options) error {
 	}
 	if len(p.functions) == 0 {
 		err := fmt.Errorf("%w, nor at any of the %d others", errNotTraceable, len(left)-1)
-		return &sampler.Error{Event: left[0].String(), Err: err}
+		return &programs.SamplerError{Event: left[0].String(), Err: err}
 	}
 	o.notice(&LeftOutError{len(left), len(left) + len(p.functions), left[0].Symbol})
 	o.Events = slices.DeleteFunc(o.Events, func(ev event.Event) bool { return slices.Contains(left, ev.Probe) })

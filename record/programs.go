@@ -6,24 +6,22 @@ import (
 
 	"gperf/bpf"
 	"gperf/internal/procfs"
-	"gperf/record/count"
 	"gperf/record/event"
-	"gperf/record/offcpu"
 	"gperf/record/perfevent"
 	"gperf/record/probe"
 	"gperf/record/probe/program"
-	"gperf/record/sampler"
+	"gperf/record/programs"
 	"gperf/record/stacks"
 )
 
 // bpfPrograms are the BPF programs of a recording.
 type bpfPrograms struct {
-	walker  *stacks.Recorder // nil: BPF walks no user stacks
-	sampler *sampler.Sampler // nil: all events but waits have counters
-	offcpu  *offcpu.Recorder // nil: waits are not recorded
-	counts  *count.Recorder  // nil: events are sampled, not counted
-	mergers []*stacks.Merger // by ring; nil without programs
-	unsaved bool             // functions of interpreters or files could not be stored, which was reported
+	walker  *stacks.Recorder  // nil: BPF walks no user stacks
+	sampler *programs.Sampler // nil: all events but waits have counters
+	offcpu  *programs.OffCPU  // nil: waits are not recorded
+	counts  *programs.Counter // nil: events are sampled, not counted
+	mergers []*stacks.Merger  // by ring; nil without programs
+	unsaved bool              // functions of interpreters or files could not be stored, which was reported
 }
 
 // loadWalker loads the programs that walk user stacks.
@@ -53,13 +51,13 @@ func (p *bpfPrograms) loadCounts(o *Options, set *perfevent.Set, cpus, threads [
 			return &CountError{ev.Name, "so many functions at once are not counted, use fewer"}
 		}
 	}
-	opts := count.Options{Events: set.Events, Attrs: set.Attrs, PerTask: !o.Target.byCPU(),
+	opts := programs.CounterOptions{Events: set.Events, Attrs: set.Attrs, PerTask: !o.Target.byCPU(),
 		Counters: len(set.Events) * max(1, len(set.SideBandCPUs)) * max(1, len(threads)), CPUs: cpus,
 		KernelChain: o.KernelChain, Tracefs: o.Tracefs}
 	if p.walker != nil {
 		opts.Unwinder = p.walker.BPF()
 	}
-	if p.counts, err = count.New(opts); err == nil {
+	if p.counts, err = programs.NewCounter(opts); err == nil {
 		set.Opened = p.counts.Opened
 	}
 	return err
@@ -68,7 +66,7 @@ func (p *bpfPrograms) loadCounts(o *Options, set *perfevent.Set, cpus, threads [
 // attach directs the programs' output to the rings, and returns the source of samples. The
 // rings must exist, and the attrs must have ids.
 func (p *bpfPrograms) attach(r *recorder) (source, error) {
-	samples := sampler.Samples(r.set.Events)
+	samples := programs.MakesSamples(r.set.Events)
 	if p.walker == nil && p.counts == nil && !samples && !r.opts.OffCPU {
 		if r.opts.Overwrite {
 			return perfevent.NewOverwritten(r.rings, &r.file.tally), nil
@@ -88,7 +86,7 @@ func (p *bpfPrograms) attach(r *recorder) (source, error) {
 	}
 	var src mergedSource = p.walker
 	if p.walker == nil {
-		src = sampler.NewSource(p.mergers, &r.file.tally)
+		src = programs.NewSource(p.mergers, &r.file.tally)
 	}
 	if r.opts.OffCPU {
 		if err := p.startOffCPU(r.opts, r.set, r.cpus); err != nil {
@@ -126,13 +124,13 @@ type mergedSource interface {
 // startOffCPU attaches the program that records waits.
 func (p *bpfPrograms) startOffCPU(o *Options, set *perfevent.Set, cpus []int) (err error) {
 	if err := o.ringsForBPF(); err != nil {
-		return &sampler.Error{Event: event.OffCPU.Name, Err: err}
+		return &programs.SamplerError{Event: event.OffCPU.Name, Err: err}
 	}
 	if slices.ContainsFunc(set.Events, func(ev event.Event) bool { return ev.Cgroup != "" }) {
-		return &sampler.Error{Event: event.OffCPU.Name, Err: errCgroupWaits}
+		return &programs.SamplerError{Event: event.OffCPU.Name, Err: errCgroupWaits}
 	}
 	at := slices.IndexFunc(set.Events, func(ev event.Event) bool { return ev.OffCPU == event.Waits })
-	opts := offcpu.Options{CPUs: cpus, Threshold: o.OffCPUThreshold, KernelChain: o.KernelChain, Event: at,
+	opts := programs.OffCPUOptions{CPUs: cpus, Threshold: o.OffCPUThreshold, KernelChain: o.KernelChain, Event: at,
 		Attr: set.Attrs[at]}
 	if o.OffCPUWaker {
 		opts.Waker = &set.Attrs[at+1]
@@ -143,8 +141,8 @@ func (p *bpfPrograms) startOffCPU(o *Options, set *perfevent.Set, cpus []int) (e
 	if p.walker != nil {
 		opts.Unwinder = p.walker.BPF()
 	}
-	if p.offcpu, err = offcpu.New(opts); err != nil {
-		return &sampler.Error{Event: event.OffCPU.Name, Err: err}
+	if p.offcpu, err = programs.NewOffCPU(opts); err != nil {
+		return &programs.SamplerError{Event: event.OffCPU.Name, Err: err}
 	}
 	return p.offcpu.Attach(p.mergers)
 }
@@ -161,9 +159,9 @@ func counterIDs(set *perfevent.Set) (ids []uint64) {
 func (p *bpfPrograms) startSampler(
 	o *Options, set *perfevent.Set, functions map[*probe.Probe]uint64, cpus []int) (err error) {
 	if err := o.ringsForBPF(); err != nil {
-		return &sampler.Error{Event: set.Events[0].Name, Err: err}
+		return &programs.SamplerError{Event: set.Events[0].Name, Err: err}
 	}
-	opts := sampler.Options{Functions: functions, Select: o.Packets.PacketSelection, Follow: o.following,
+	opts := programs.SamplerOptions{Functions: functions, Select: o.Packets.PacketSelection, Follow: o.following,
 		Notice: o.notice, Verbose: o.verbose}
 	if !o.Target.byCPU() {
 		opts.PerTask = counterIDs(set)
@@ -174,7 +172,7 @@ func (p *bpfPrograms) startSampler(
 	if p.walker != nil {
 		opts.Unwinder = p.walker.BPF()
 	}
-	if p.sampler, err = sampler.New(opts, set.Events, set.Attrs); err != nil {
+	if p.sampler, err = programs.NewSampler(opts, set.Events, set.Attrs); err != nil {
 		return err
 	}
 	if ev := firstUnconditional(set.Events); ev != nil && !o.each() {

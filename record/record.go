@@ -14,7 +14,7 @@ import (
 	"gperf/format"
 	"gperf/record/output"
 	"gperf/record/perfevent"
-	"gperf/record/sampler"
+	"gperf/record/programs"
 	"gperf/record/synth"
 	"gperf/record/tracefs"
 )
@@ -253,7 +253,7 @@ func (r *recorder) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	logCounters(r.opts, r.set, len(r.cpus))
-	if err := r.set.ReadIDs(sampler.IDOf); err != nil {
+	if err := r.set.ReadIDs(programs.IDOf); err != nil {
 		return err
 	}
 	if err := r.openRings(); err != nil {

@@ -4,7 +4,7 @@ import "time"
 
 // source is the source of samples, and of the side band in the same rings: rings as they are
 // (perfevent.Source), overwritten rings (perfevent.Overwritten), rings merged with user stacks
-// (stacks.Recorder), or with samples made by BPF programs (sampler.Source).
+// (stacks.Recorder), or with samples made by BPF programs (programs.Source).
 type source interface {
 	// Drain passes the records since its last call to write, and returns how many bytes they
 	// took in the rings.

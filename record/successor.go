@@ -9,8 +9,8 @@ import (
 
 	"gperf/format"
 	"gperf/internal/procfs"
+	"gperf/internal/session/track"
 	"gperf/record/perfevent"
-	"gperf/record/running"
 )
 
 // successor makes the synthesized records of the files after the first one. If all CPUs are recorded, it follows what
@@ -21,14 +21,14 @@ type successor struct {
 	describe *describer
 	drain    func() error
 
-	machine *running.Machine // nil: the next file needs /proc
-	modules []procfs.Module  // when /proc was read
-	read    time.Time        // when /proc was read
-	records []byte           // of the next file, without machine
-	side    []byte           // side band that is not applied to machine, or since /proc was read
-	newest  uint64           // time of the newest side band of the drain before
-	refs    []sideRef        // reused
-	kept    []byte           // reused
+	machine *track.Machine  // nil: the next file needs /proc
+	modules []procfs.Module // when /proc was read
+	read    time.Time       // when /proc was read
+	records []byte          // of the next file, without machine
+	side    []byte          // side band that is not applied to machine, or since /proc was read
+	newest  uint64          // time of the newest side band of the drain before
+	refs    []sideRef       // reused
+	kept    []byte          // reused
 }
 
 // sideRef is a record in successor.side.
@@ -68,7 +68,7 @@ func (s *successor) first(learn func(b []byte, idSize int) error) error {
 }
 
 func (s *successor) learn(b []byte) {
-	s.machine, s.read = running.New(), time.Now()
+	s.machine, s.read = track.New(), time.Now()
 	s.modules, _ = procfs.Modules()
 	s.machine.Apply(b, s.describe.idSize())
 }

@@ -6,7 +6,7 @@ import (
 
 	"gperf/record/event"
 	"gperf/record/probe"
-	"gperf/record/sampler"
+	"gperf/record/programs"
 	"gperf/record/tracefs"
 )
 
@@ -16,7 +16,7 @@ func described(events []event.Event) (l []tracefs.Described, err error) {
 		ev := &events[i]
 		var text []byte
 		if ev.BPFSampled() && ev.OffCPU == 0 {
-			if text, err = sampler.Format(ev); err != nil {
+			if text, err = programs.SampleFormat(ev); err != nil {
 				return nil, err
 			}
 		}

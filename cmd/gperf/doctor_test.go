@@ -13,7 +13,7 @@ import (
 	"gperf/record/probe"
 	"gperf/record/probe/kernel"
 	"gperf/record/probe/program"
-	"gperf/record/sampler"
+	"gperf/record/programs"
 	"gperf/record/tracefs"
 )
 
@@ -130,7 +130,7 @@ func TestHints(t *testing.T) {
 		{&kernel.NoFunctionError{Name: "nf_hook", Module: "nf_conntrack"}, "modprobe nf_conntrack"},
 		{&program.FunctionError{File: "/bin/x", Name: "f"}, "gperf list 'uprobe:/bin/x:*'"},
 		{&perfevent.OpenError{Err: syscall.ENOENT}, "cpu-clock"},
-		{&sampler.Error{Event: "raw_tracepoint:x", Err: syscall.EMFILE}, "ulimit -Hn"},
+		{&programs.SamplerError{Event: "raw_tracepoint:x", Err: syscall.EMFILE}, "ulimit -Hn"},
 		{&tracefs.NotFoundError{Err: syscall.ENOENT}, "CONFIG_TRACING"},
 	} {
 		t.Run(c.want, func(t *testing.T) {

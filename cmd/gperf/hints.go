@@ -23,7 +23,7 @@ import (
 	"gperf/record/probe"
 	"gperf/record/probe/args"
 	"gperf/record/probe/kernel"
-	"gperf/record/sampler"
+	"gperf/record/programs"
 	"gperf/record/tracefs"
 )
 
@@ -40,7 +40,7 @@ func hintOf(err error) string {
 	var ring *perfevent.MapError
 	var out *output.Error
 	var freq *record.FreqError
-	var emit *sampler.Error
+	var emit *programs.SamplerError
 	var types *kernel.TypesError
 	var unknown *event.UnknownError
 	var debug *args.NoDebugError
@@ -52,7 +52,7 @@ func hintOf(err error) string {
 		return own.Hint()
 	case errors.Is(err, record.ErrNoPacket):
 		return "Events with packets are skb:*, net:* and most of tcp:*; packet:drops are all that lose packets.\n"
-	case errors.Is(err, sampler.ErrNoDroppers):
+	case errors.Is(err, programs.ErrNoDroppers):
 		return "`bpftool net` lists the programs of devices. Programs that are loaded later are not recorded.\n"
 	case errors.Is(err, archive.ErrRepacked):
 		return "Unpack it (unzip FILE -d DIR) and read it there: -i DIR/perf.data --symfs DIR.\n"

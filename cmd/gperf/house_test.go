@@ -32,7 +32,7 @@ var house = []struct{ question, packages string }{
 	`},
 	{"How do commands of their own run: view, push, list, probe, record --continuous, version, cache?", `
 		cmd/gperf
-		cmd/gperf/continuous
+		record/continuous
 		cmd/gperf
 		cmd/gperf
 		cmd/gperf
@@ -87,22 +87,22 @@ var house = []struct{ question, packages string }{
 		report/hops
 	`},
 	{"How are events sampled that perf does not have, and counted? Where do threads wait?", `
-		record/sampler
-		record/offcpu
-		record/count
+		record/programs
+		record/programs
+		record/programs
 	`},
 	{"What were the callers in user space? How are samples written that gperf makes?", `
 		record/stacks
-		record/made
+		record/programs
 	`},
 	{"How do records get from the kernel to this process? What was there before?", `
 		record/perfevent
-		record/running
+		internal/session/track
 		record/synth
 	`},
 	{"Which events? Whose address was it? Which address has a function without machine code?", `
 		record/event
-		record/functions
+		record/names
 		internal/session
 	`},
 	{"Which places are probed? Which programs run in the kernel? What is at the address?", `

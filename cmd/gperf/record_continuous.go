@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
-	"gperf/cmd/gperf/continuous"
 	"gperf/internal/procfs"
 	"gperf/record"
+	"gperf/record/continuous"
 	"gperf/record/event"
 )
 

@@ -1,5 +1,5 @@
-// Package continuous answers "how does gperf record stay?": it records into a directory of bounded size until it is
-// stopped, begins again after errors and when a CPU is added, and reads its configuration again on request.
+// Package continuous records into a directory of bounded size until it is stopped, begins again after errors and when
+// a CPU is added, and reads its configuration again on request.
 package continuous
 
 import (

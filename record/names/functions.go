@@ -1,11 +1,11 @@
-// Package functions answers "which address has a function that is no machine code?": it gives the functions of
-// interpreters addresses in a mapping that no process has, and makes ELF files with their names and lines, so that
-// every reader of recordings finds them in the way in which it finds those of programs.
+// Package names gives the functions of interpreters addresses in a mapping that no process has, and makes ELF files
+// with their names and lines, so that every reader of recordings finds them in the way in which it finds the
+// functions of programs.
 //
 // The build ID of a file is random: records refer to the file before it is complete. Files are stored in perf's
 // build-ID cache. A recording has one file for each kind of runtime, or, if it is read while it is made, several: a
 // file that a record refers to is complete by then, and the recording contains it, too.
-package functions
+package names
 
 import (
 	"crypto/rand"

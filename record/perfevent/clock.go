@@ -1,4 +1,4 @@
-package made
+package perfevent
 
 import (
 	"encoding/binary"
@@ -10,13 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
-	"gperf/record/perfevent"
 )
 
-// Offset returns what to add to times of CLOCK_MONOTONIC, which BPF programs use, to get those of the
+// ClockOffset returns what to add to times of CLOCK_MONOTONIC, which BPF programs use, to get those of the
 // recording's clock, which is that of the event with attr like. The kernel shows its default clock
 // only in records: Offset causes a sample, by a page fault. Results may be too early by some microseconds.
-func Offset(like *format.Attr) (uint64, error) {
+func ClockOffset(like *format.Attr) (uint64, error) {
 	if like.Flags&format.FlagUseClockID != 0 && like.ClockID == unix.CLOCK_MONOTONIC {
 		return 0, nil
 	}
@@ -25,7 +24,7 @@ func Offset(like *format.Attr) (uint64, error) {
 	a := format.Attr{Type: format.TypeSoftware, Config: format.SWPageFaults, SamplePeriod: 1,
 		SampleType: format.SampleTime, ClockID: like.ClockID,
 		Flags: like.Flags&format.FlagUseClockID | format.FlagExcludeKernel}
-	fd, err := perfevent.Open(&a, 0, -1, -1, 0)
+	fd, err := Open(&a, 0, -1, -1, 0)
 	if err != nil {
 		return 0, fmt.Errorf("reading the clock: %w", err)
 	}

@@ -1,4 +1,4 @@
-package sampler
+package programs
 
 import (
 	"encoding/binary"
@@ -43,7 +43,7 @@ func (s *Sampler) attachCalls(list []call) error {
 			return true
 		})
 		if err := s.bpf.AttachCalls(c); err != nil {
-			return &Error{first.ev.Name, err}
+			return &SamplerError{first.ev.Name, err}
 		}
 	}
 	return nil

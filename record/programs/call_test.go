@@ -1,4 +1,4 @@
-package sampler
+package programs
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ func TestCallFormat(t *testing.T) {
 		Params: []probe.Param{{Name: "start", Type: "s32", Size: 4, Signed: true},
 			{Name: "request", Type: "void *", Register: 2, Size: 8}},
 		Result: &probe.Param{Name: "retval", Type: "u8", Size: 1}}}}
-	text, err := Format(ev)
+	text, err := SampleFormat(ev)
 	if err != nil {
 		t.Fatal(err)
 	}

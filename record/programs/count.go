@@ -1,7 +1,7 @@
-// Package count answers "how often does each thread and stack cause an event?": BPF programs count
-// events in the kernel, and no samples are made. At the end, and when asked, each count becomes a
+// BPF programs count events in the kernel, and no samples are made. At the end, and when asked, each count becomes a
 // sample whose period is the number of events since the last time.
-package count
+
+package programs
 
 import (
 	"bytes"
@@ -13,7 +13,6 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/record/event"
-	"gperf/record/made"
 	"gperf/record/perfevent"
 	"gperf/record/stacks"
 	"gperf/record/tracefs"
@@ -24,14 +23,14 @@ import (
 // whether it is recorded.
 const never = 1 << 62
 
-// Enabled reports whether the counters of an event are enabled.
-func Enabled(a *format.Attr) bool { return a.SamplePeriod != never }
+// CounterEnabled reports whether the counters of an event are enabled.
+func CounterEnabled(a *format.Attr) bool { return a.SamplePeriod != never }
 
-// Limit removes the settings from the attr of a counted event that its samples do not have. Tracepoints and
+// LimitCount removes the settings from the attr of a counted event that its samples do not have. Tracepoints and
 // probes are counted without samples of the kernel; software events, apart from clocks, at each
 // occurrence unless the user has chosen a frequency or period.
-func Limit(a *format.Attr, chosen bool) {
-	made.Limit(a, format.SampleCallchain)
+func LimitCount(a *format.Attr, chosen bool) {
+	LimitAttr(a, format.SampleCallchain)
 	a.Flags = a.Flags.WithPreciseIP(0) // the kernel walks no stacks for programs then
 	switch {
 	case a.Type == format.TypeTracepoint:
@@ -43,16 +42,16 @@ func Limit(a *format.Attr, chosen bool) {
 	}
 }
 
-// ForFile changes the attr of an event to that of its samples in the file. They have no fields of tracepoints: for
-// readers, they are the output of a BPF program.
-func ForFile(a *format.Attr) {
+// CountAttrForFile changes the attr of an event to that of its samples in the file. They have no fields of tracepoints:
+// for readers, they are the output of a BPF program.
+func CountAttrForFile(a *format.Attr) {
 	if a.SamplePeriod == never {
 		a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, format.SWBPFOutput, 1
 	}
 }
 
-// Options define what is counted.
-type Options struct {
+// CounterOptions define what is counted.
+type CounterOptions struct {
 	Events []event.Event
 	Attrs  []format.Attr
 	// PerTask means that threads are recorded, with so many counters at most; else the CPUs are.
@@ -66,16 +65,16 @@ type Options struct {
 	Tracefs     *tracefs.FS
 }
 
-// Recorder counts events.
-type Recorder struct {
-	opts        Options
+// Counter counts events.
+type Counter struct {
+	opts        CounterOptions
 	bpf         *bpf.Counter
 	tracepoints map[int]int // by index of the event: the counter with the program
 	outputs     stacks.Outputs
 	events      []stacks.Event
 
 	stacks  map[uint64]bpf.Stack    // by hash: the distinct stacks so far
-	fresh   []fresh                 // of these, those whose interpreted frames have no names yet
+	fresh   []countFresh            // of these, those whose interpreted frames have no names yet
 	written map[bpf.CountKey]uint64 // weights in the file
 	last    uint64                  // CLOCK_MONOTONIC when the counts were read, in ns
 	counts  []count                 // not yet in the file
@@ -88,13 +87,13 @@ type count struct {
 	copy []byte // of the user stack; nil if the stack has its frames
 }
 
-// New loads the programs, which do nothing until they are enabled.
-func New(o Options) (*Recorder, error) {
+// NewCounter loads the programs, which do nothing until they are enabled.
+func NewCounter(o CounterOptions) (*Counter, error) {
 	cpus, err := bpf.NumCPU()
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{opts: o, tracepoints: map[int]int{},
+	r := &Counter{opts: o, tracepoints: map[int]int{},
 		stacks: map[uint64]bpf.Stack{}, written: map[bpf.CountKey]uint64{}}
 	opts := bpf.CounterOptions{UserStacks: o.userStacks(), Unwinder: o.Unwinder, PerTask: o.PerTask, CPUs: cpus,
 		On: o.CPUs, IDs: o.Counters}
@@ -115,7 +114,7 @@ func New(o Options) (*Recorder, error) {
 }
 
 // userStacks returns how user stacks are found.
-func (o *Options) userStacks() bpf.UserStacks {
+func (o *CounterOptions) userStacks() bpf.UserStacks {
 	how := bpf.NoUserStacks
 	for i := range o.Attrs {
 		switch a := &o.Attrs[i]; {
@@ -130,7 +129,7 @@ func (o *Options) userStacks() bpf.UserStacks {
 }
 
 // program returns the program for an event.
-func (o *Options) program(ev *event.Event) bpf.Program {
+func (o *CounterOptions) program(ev *event.Event) bpf.Program {
 	switch {
 	case ev.Type != format.TypeTracepoint:
 		return bpf.OnEvent
@@ -144,7 +143,7 @@ func (o *Options) program(ev *event.Event) bpf.Program {
 const maxFrames = 1 << 10
 
 // load loads the program of an event.
-func (r *Recorder) load(i int) error {
+func (r *Counter) load(i int) error {
 	ev, a := &r.opts.Events[i], &r.opts.Attrs[i]
 	if ev.IsDummy() {
 		return nil
@@ -165,7 +164,7 @@ func (r *Recorder) load(i int) error {
 
 // Opened attaches the program of an event to its counter right after this is opened: counters
 // inherited from it from then on have the program too.
-func (r *Recorder) Opened(ev *event.Event, a *format.Attr, c *perfevent.Counter) error {
+func (r *Counter) Opened(ev *event.Event, a *format.Attr, c *perfevent.Counter) error {
 	if ev.IsDummy() {
 		return nil
 	}
@@ -185,7 +184,7 @@ func (r *Recorder) Opened(ev *event.Event, a *format.Attr, c *perfevent.Counter)
 }
 
 // Tracepoints returns the recorder's own counters of tracepoints and probes, by config.
-func (r *Recorder) Tracepoints() map[uint64]int {
+func (r *Counter) Tracepoints() map[uint64]int {
 	l := map[uint64]int{}
 	for i, fd := range r.tracepoints {
 		l[r.opts.Attrs[i].Config] = fd
@@ -195,7 +194,7 @@ func (r *Recorder) Tracepoints() map[uint64]int {
 
 // Attach directs the output of the programs to the rings. ids are those of all counters, attrs those of the
 // events, with ids.
-func (r *Recorder) Attach(mergers []*stacks.Merger, ids []uint64, attrs []format.Attr) error {
+func (r *Counter) Attach(mergers []*stacks.Merger, ids []uint64, attrs []format.Attr) error {
 	r.opts.Attrs = attrs
 	if r.opts.PerTask {
 		if err := r.bpf.SetIDs(ids); err != nil {
@@ -211,8 +210,8 @@ func (r *Recorder) Attach(mergers []*stacks.Merger, ids []uint64, attrs []format
 }
 
 // OpenOutput opens the BPF output events of a ring's CPU.
-func (r *Recorder) OpenOutput(n *stacks.Merger) error {
-	last := new(copied)
+func (r *Counter) OpenOutput(n *stacks.Merger) error {
+	last := new(countCopied)
 	var fds []int
 	for _, out := range []struct {
 		wakeups uint32
@@ -240,20 +239,20 @@ func (r *Recorder) OpenOutput(n *stacks.Merger) error {
 	return err
 }
 
-// copied is the last copy of a user stack in a ring, whose count follows.
-type copied struct {
+// countCopied is the last copy of a user stack in a ring, whose count follows.
+type countCopied struct {
 	tid  uint64 // pid and tid
 	head bpf.Head
 	data []byte
 }
 
-func (c *copied) take(o stacks.Output) {
+func (c *countCopied) take(o stacks.Output) {
 	if head, ok := bpf.ParseHead(o.Raw); ok && head.Copy {
-		*c = copied{o.TID, head, bytes.Clone(o.Raw[bpf.HeadSize:])}
+		*c = countCopied{o.TID, head, bytes.Clone(o.Raw[bpf.HeadSize:])}
 	}
 }
 
-func (r *Recorder) takeCount(o stacks.Output, last *copied) {
+func (r *Counter) takeCount(o stacks.Output, last *countCopied) {
 	c, ok := bpf.ParseCount(o.Raw)
 	if !ok {
 		return
@@ -262,18 +261,18 @@ func (r *Recorder) takeCount(o stacks.Output, last *copied) {
 	if last.data != nil && last.tid == o.TID {
 		one.head, one.copy = last.head, last.data
 	}
-	*last = copied{}
+	*last = countCopied{}
 	r.counts = append(r.counts, one)
 }
 
-// fresh is a stack that was read since the last call of Late.
-type fresh struct {
+// countFresh is a stack that was read since the last call of Late.
+type countFresh struct {
 	out  stacks.Output
 	hash uint64
 }
 
 // addStack keeps a stack that the programs have sent.
-func (r *Recorder) addStack(o stacks.Output) {
+func (r *Counter) addStack(o stacks.Output) {
 	if s, ok := bpf.ParseStack(o.Raw); ok {
 		if len(s.Kernel) > 0 && binary.LittleEndian.Uint64(s.Kernel) == format.ContextKernel {
 			s.Kernel = s.Kernel[8:] // a mark, in the callchains of samples
@@ -282,14 +281,14 @@ func (r *Recorder) addStack(o stacks.Output) {
 			Interpreted: bytes.Clone(s.Interpreted), Generation: s.Generation}
 		if len(s.User) > 0 {
 			o.Raw = nil
-			r.fresh = append(r.fresh, fresh{o, s.Hash})
+			r.fresh = append(r.fresh, countFresh{o, s.Hash})
 		}
 	}
 }
 
 // Finish reads the counts: the next call of Late adds the samples of what was not in earlier ones. Their
 // stacks must have been read.
-func (r *Recorder) Finish() error {
+func (r *Counter) Finish() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return err
@@ -314,7 +313,7 @@ func (r *Recorder) Finish() error {
 }
 
 // Late adds the samples of the counts that have been read to the merged records.
-func (r *Recorder) Late(j *stacks.Merged) {
+func (r *Counter) Late(j *stacks.Merged) {
 	for _, f := range r.fresh {
 		s := r.stacks[f.hash]
 		s.User, s.Interpreted = j.Interpret(f.out, &s), nil
@@ -324,7 +323,7 @@ func (r *Recorder) Late(j *stacks.Merged) {
 	if len(r.counts) == 0 {
 		return
 	}
-	offset, err := made.Offset(&r.opts.Attrs[0])
+	offset, err := perfevent.ClockOffset(&r.opts.Attrs[0])
 	if err != nil {
 		offset = 0 // CLOCK_MONOTONIC, unless -k names another one
 	}
@@ -335,7 +334,7 @@ func (r *Recorder) Late(j *stacks.Merged) {
 }
 
 // join adds the sample of a count.
-func (r *Recorder) join(j *stacks.Merged, c *count, offset uint64) {
+func (r *Counter) join(j *stacks.Merged, c *count, offset uint64) {
 	if int(c.Event) >= len(r.events) {
 		return
 	}
@@ -354,9 +353,9 @@ func (r *Recorder) join(j *stacks.Merged, c *count, offset uint64) {
 }
 
 // sample returns the sample of a count, with the kernel's part of its callchain.
-func (r *Recorder) sample(c *count, stack *bpf.Stack, offset uint64) []byte {
+func (r *Counter) sample(c *count, stack *bpf.Stack, offset uint64) []byte {
 	a := &r.opts.Attrs[c.Event]
-	one := made.Sample{Mode: format.MiscKernel, ID: a.IDs[0], PID: c.PID, TID: c.TID, Time: c.First + offset,
+	one := Sample{Mode: format.MiscKernel, ID: a.IDs[0], PID: c.PID, TID: c.TID, Time: c.First + offset,
 		Period: c.Weight, Kernel: stack.Kernel}
 	switch {
 	case len(stack.Kernel) > 0:
@@ -371,16 +370,16 @@ func (r *Recorder) sample(c *count, stack *bpf.Stack, offset uint64) []byte {
 }
 
 // Enable starts or stops counting.
-func (r *Recorder) Enable(on bool) error { return r.bpf.Enable(on) }
+func (r *Counter) Enable(on bool) error { return r.bpf.Enable(on) }
 
 // Stats returns the statistics of the programs.
-func (r *Recorder) Stats() bpf.Stats { return r.bpf.Stats() }
+func (r *Counter) Stats() bpf.Stats { return r.bpf.Stats() }
 
 // Uncounted returns the number of events that were not counted, because there were too many stacks.
-func (r *Recorder) Uncounted() (uint64, error) { return r.bpf.Uncounted() }
+func (r *Counter) Uncounted() (uint64, error) { return r.bpf.Uncounted() }
 
 // Close detaches the programs and closes their counters.
-func (r *Recorder) Close() {
+func (r *Counter) Close() {
 	r.bpf.Close()
 	r.outputs.Close()
 	for _, fd := range r.tracepoints {

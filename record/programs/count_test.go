@@ -1,4 +1,4 @@
-package count
+package programs
 
 import (
 	"encoding/binary"
@@ -31,11 +31,12 @@ func TestLimit(t *testing.T) {
 			file: format.Attr{Type: format.TypeSoftware, Config: format.SWCPUClock, SamplePeriod: 4000}},
 	} {
 		a := c.attr
-		Limit(&a, c.chosen)
-		if Enabled(&a) != c.enabled || a.Flags&format.FlagFreq != 0 != c.freq {
-			t.Errorf("%s: enabled %v, flags %x", name, Enabled(&a), a.Flags)
+		LimitCount(&a, c.chosen)
+		if CounterEnabled(&a) != c.enabled || a.Flags&format.FlagFreq != 0 != c.freq {
+			t.Errorf("%s: enabled %v, flags %x", name, CounterEnabled(&a), a.Flags)
 		}
-		if ForFile(&a); a.Type != c.file.Type || a.Config != c.file.Config || a.SamplePeriod != c.file.SamplePeriod {
+		if CountAttrForFile(&a); a.Type != c.file.Type || a.Config != c.file.Config ||
+			a.SamplePeriod != c.file.SamplePeriod {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
@@ -43,7 +44,7 @@ func TestLimit(t *testing.T) {
 
 // The mark of a callchain is no frame of a stack.
 func TestTakeStack(t *testing.T) {
-	r := &Recorder{opts: Options{Attrs: []format.Attr{{IDs: []uint64{5}}}}, stacks: map[uint64]bpf.Stack{}}
+	r := &Counter{opts: CounterOptions{Attrs: []format.Attr{{IDs: []uint64{5}}}}, stacks: map[uint64]bpf.Stack{}}
 	kernelContext := format.ContextKernel
 	for hash, frames := range map[uint64][]uint64{1: {kernelContext, 0x10, 0x20}, 2: {0x10, 0x20}} {
 		raw := binary.LittleEndian.AppendUint64(nil, hash)

@@ -1,4 +1,4 @@
-package sampler
+package programs
 
 import (
 	"errors"
@@ -48,7 +48,7 @@ func (s *Sampler) attachDrops(ev *event.Event, t *bpf.RawTracepoint) error {
 		err = ErrNoDroppers
 	}
 	if err != nil && !ev.Raw.Drops.Optional {
-		return &Error{ev.Name, err}
+		return &SamplerError{ev.Name, err}
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
-// Package made answers "how does gperf write samples that it makes itself?": it encodes samples whose
-// values come from BPF maps, and reads the recording's clock for their time.
-package made
+// This file encodes samples whose values come from BPF maps, and reads the recording's clock for their time.
+
+package programs
 
 import (
 	"encoding/binary"
@@ -12,9 +12,9 @@ import (
 const SampleType = format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 	format.SampleCPU | format.SamplePeriod
 
-// Limit removes the settings from an attr that these samples do not have, and adds those that they
+// LimitAttr removes the settings from an attr that these samples do not have, and adds those that they
 // all have. optional are the sample types that remain if they are set.
-func Limit(a *format.Attr, optional format.SampleType) {
+func LimitAttr(a *format.Attr, optional format.SampleType) {
 	a.SampleType = SampleType | a.SampleType&optional
 	a.SampleRegsUser, a.SampleStackUser, a.SampleRegsIntr, a.BranchSampleType = 0, 0, 0, 0
 }

@@ -1,4 +1,4 @@
-package sampler
+package programs
 
 import (
 	"slices"
@@ -116,13 +116,13 @@ func (s *Sampler) attachHops(ev *event.Event, t *bpf.RawTracepoint) error {
 		of := ev.Function
 		hop := bpf.Hop{Symbol: of.Name, Address: of.Addr, SKB: of.SKB, Sock: of.Sock}
 		if _, err := bpf.AttachHops(s.bpf, t, []bpf.Hop{hop}, false); err != nil {
-			return &Error{ev.Name, err}
+			return &SamplerError{ev.Name, err}
 		}
 		return nil
 	}
 	refused, err := bpf.AttachHops(s.bpf, t, f.Hops, f.AtOnce)
 	if err != nil {
-		return &Error{ev.Name, err}
+		return &SamplerError{ev.Name, err}
 	}
 	if len(refused) > 0 {
 		f.Refused(len(f.Hops), refused)

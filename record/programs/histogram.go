@@ -1,4 +1,4 @@
-package sampler
+package programs
 
 import (
 	"encoding/binary"
@@ -8,13 +8,13 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/record/event"
-	"gperf/record/made"
+	"gperf/record/perfevent"
 	"gperf/record/stacks"
 	"gperf/record/tracefs"
 )
 
 // LimitHistogram removes the settings from the attr of histograms that their samples do not have.
-func LimitHistogram(a *format.Attr) { made.Limit(a, format.SampleRaw) }
+func LimitHistogram(a *format.Attr) { LimitAttr(a, format.SampleRaw) }
 
 // Histograms of spans have one sample for each bucket: its period is the total of the durations.
 // The raw data has these fields, then the number of the system call, or the key's values.
@@ -78,7 +78,7 @@ func (s *Sampler) Finish() error {
 	if err != nil || len(l) == 0 {
 		return err
 	}
-	offset, err := made.Offset(&s.histograms[0].attr)
+	offset, err := perfevent.ClockOffset(&s.histograms[0].attr)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (h *histogram) sample(b *bpf.Bucket, offset uint64) []byte {
 	for _, key := range h.ev.Span.HistKey {
 		raw = le.AppendUint64(raw, b.Words[slices.Index(h.ev.Span.Key, key)])
 	}
-	one := made.Sample{Mode: format.MiscKernel, ID: h.attr.IDs[0], PID: b.PID, TID: b.TID, Time: b.Last + offset,
+	one := Sample{Mode: format.MiscKernel, ID: h.attr.IDs[0], PID: b.PID, TID: b.TID, Time: b.Last + offset,
 		Period: b.Total - old.Total, Raw: raw}
 	if b.Thread == 0 {
 		one.PID, one.TID = ^uint32(0), ^uint32(0)

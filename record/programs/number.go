@@ -1,4 +1,4 @@
-package sampler
+package programs
 
 import (
 	"fmt"
@@ -28,8 +28,8 @@ func IDOf(ev *event.Event) uint64 {
 	return ID(ev.Config)
 }
 
-// Number numbers the events whose samples BPF programs make: Config becomes the number.
-func Number(events []event.Event) error {
+// NumberEvents numbers the events whose samples BPF programs make: Config becomes the number.
+func NumberEvents(events []event.Event) error {
 	taken := map[uint64]bool{}
 	for i := range events {
 		if ev := &events[i]; ev.Type == format.TypeTracepoint && !ev.BPFSampled() {
@@ -54,8 +54,8 @@ func Number(events []event.Event) error {
 	return nil
 }
 
-// Format returns the format text of the event's raw data.
-func Format(ev *event.Event) ([]byte, error) {
+// SampleFormat returns the format text of the event's raw data.
+func SampleFormat(ev *event.Event) ([]byte, error) {
 	switch {
 	case ev.Span != nil && ev.Span.Hist:
 		return histogramFormat(ev), nil
@@ -66,7 +66,7 @@ func Format(ev *event.Event) ([]byte, error) {
 	}
 	l, err := ev.Raw.Layout()
 	if err != nil {
-		return nil, &Error{ev.Name, err}
+		return nil, &SamplerError{ev.Name, err}
 	}
 	return l.Format(uint16(ev.Config)), nil
 }

@@ -1,12 +1,12 @@
-// Package offcpu answers "where do threads wait, for how long, and who wakes them?": a BPF program records the
-// time from when a thread stops running, because it sleeps, until it runs again. Each wait is a
-// sample of the waiting thread, whose period is the duration in ns. Waits shorter than a
-// threshold are summed in the kernel by thread and stack, and written at the end.
+// A BPF program records the time from when a thread stops running, because it sleeps, until it runs again. Each wait
+// is a sample of the waiting thread, whose period is the duration in ns. Waits shorter than a threshold are summed in
+// the kernel by thread and stack, and written at the end.
 //
 // A waker is a sample of an event of its own, directly before that of the wait, with the same time, CPU and period.
 // So each sample has the thread, the mappings and the callchain of one process, which all readers of perf.data expect:
 // one callchain with the frames of two processes would get wrong names. Readers that know the two events join them.
-package offcpu
+
+package programs
 
 import (
 	"bytes"
@@ -17,18 +17,17 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
-	"gperf/record/made"
 	"gperf/record/perfevent"
 	"gperf/record/stacks"
 )
 
-// Limit removes the settings from an attr that samples of waits do not have.
-func Limit(a *format.Attr) {
-	made.Limit(a, format.SampleCallchain)
+// LimitOffCPU removes the settings from an attr that samples of waits do not have.
+func LimitOffCPU(a *format.Attr) {
+	LimitAttr(a, format.SampleCallchain)
 }
 
-// Options define which waits are recorded.
-type Options struct {
+// OffCPUOptions define which waits are recorded.
+type OffCPUOptions struct {
 	// PerTask, if not nil, are ids of counters: only waits of threads are recorded that have
 	// one of these, inherited or not, while it is enabled.
 	PerTask []uint64
@@ -45,12 +44,12 @@ type Options struct {
 	Waker *format.Attr
 }
 
-// Recorder records waits.
-type Recorder struct {
+// OffCPU records waits.
+type OffCPU struct {
 	// Counters are the BPF output events for waits, one of each CPU.
 	Counters []perfevent.Counter
 
-	opts    Options
+	opts    OffCPUOptions
 	bpf     *bpf.OffCPU
 	event   stacks.Event
 	waker   stacks.Event // if there is Options.Waker
@@ -88,13 +87,13 @@ type wait struct {
 	tried bool // its stack was missing when it was read
 }
 
-// New attaches the program, which does nothing until it is enabled.
-func New(o Options) (*Recorder, error) {
+// NewOffCPU attaches the program, which does nothing until it is enabled.
+func NewOffCPU(o OffCPUOptions) (*OffCPU, error) {
 	cpus, err := bpf.NumCPU()
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{opts: o, event: stacks.NewEvent(&o.Attr), code: findKernelCode(o.Waker != nil),
+	r := &OffCPU{opts: o, event: stacks.NewEvent(&o.Attr), code: findKernelCode(o.Waker != nil),
 		stacks: map[uint64]callers{}, comms: map[uint32]string{}}
 	if o.Waker != nil {
 		r.waker = stacks.NewEvent(o.Waker)
@@ -109,7 +108,7 @@ func New(o Options) (*Recorder, error) {
 }
 
 // userStacks returns how user stacks are found.
-func (o *Options) userStacks() bpf.UserStacks {
+func (o *OffCPUOptions) userStacks() bpf.UserStacks {
 	switch {
 	case o.KernelChain, o.Attr.Flags&format.FlagExcludeUser != 0:
 		return bpf.NoUserStacks
@@ -123,7 +122,7 @@ func (o *Options) userStacks() bpf.UserStacks {
 
 // Attach directs the output of the program to the rings of all CPUs: a wait that begins on a
 // recorded CPU may end on another one.
-func (r *Recorder) Attach(mergers []*stacks.Merger) error {
+func (r *OffCPU) Attach(mergers []*stacks.Merger) error {
 	for _, n := range mergers {
 		c, err := r.openOutput(n)
 		if err != nil {
@@ -135,7 +134,7 @@ func (r *Recorder) Attach(mergers []*stacks.Merger) error {
 }
 
 // Reopen opens the output of a CPU again that is online again. group is the number of events.
-func (r *Recorder) Reopen(n *stacks.Merger, group int) error {
+func (r *OffCPU) Reopen(n *stacks.Merger, group int) error {
 	for i := range r.Counters {
 		removed := &r.Counters[i]
 		if removed.CPU != n.Ring.CPU {
@@ -153,7 +152,7 @@ func (r *Recorder) Reopen(n *stacks.Merger, group int) error {
 }
 
 // openOutput opens the BPF output events of a ring's CPU.
-func (r *Recorder) openOutput(n *stacks.Merger) (c perfevent.Counter, err error) {
+func (r *OffCPU) openOutput(n *stacks.Merger) (c perfevent.Counter, err error) {
 	cpu := uint32(n.Ring.CPU)
 	var fds []int
 	for _, out := range []struct {
@@ -183,7 +182,7 @@ func (r *Recorder) openOutput(n *stacks.Merger) (c perfevent.Counter, err error)
 	return c, r.bpf.SetOutput(n.Ring.CPU, out)
 }
 
-func (r *Recorder) takeWait(o stacks.Output, cpu uint32) {
+func (r *OffCPU) takeWait(o stacks.Output, cpu uint32) {
 	w, ok := bpf.ParseWait(o.Raw)
 	if !ok {
 		return
@@ -192,7 +191,7 @@ func (r *Recorder) takeWait(o stacks.Output, cpu uint32) {
 	r.waits = append(r.waits, wait{Wait: w, time: o.Time, cpu: cpu})
 }
 
-func (r *Recorder) takeStack(o stacks.Output) {
+func (r *OffCPU) takeStack(o stacks.Output) {
 	s, ok := bpf.ParseStack(o.Raw)
 	if !ok {
 		return
@@ -205,7 +204,7 @@ func (r *Recorder) takeStack(o stacks.Output) {
 	}
 }
 
-func (r *Recorder) takeCopy(o stacks.Output) {
+func (r *OffCPU) takeCopy(o stacks.Output) {
 	head, ok := bpf.ParseHead(o.Raw)
 	if !ok || !head.Copy {
 		return
@@ -216,7 +215,7 @@ func (r *Recorder) takeCopy(o stacks.Output) {
 
 // Late adds the samples of the waits that have ended to the merged records. A stack may be in a
 // part of its ring that is read after that of the wait: then the wait stays until the next call.
-func (r *Recorder) Late(j *stacks.Merged) {
+func (r *OffCPU) Late(j *stacks.Merged) {
 	for _, c := range r.copies.fresh { // without their tables, further stacks of these processes would be copied too
 		j.Request(c.pid, c.time, c.head, c.data)
 	}
@@ -233,7 +232,7 @@ func (r *Recorder) Late(j *stacks.Merged) {
 }
 
 // join adds the sample of a wait, after that of its waker. It reports false if one of their stacks is to come.
-func (r *Recorder) join(j *stacks.Merged, w *wait) bool {
+func (r *OffCPU) join(j *stacks.Merged, w *wait) bool {
 	stack, known := r.stacks[w.Stack]
 	woke, wokeKnown := r.stacks[w.Waker.Stack]
 	if (!known || w.Waker.Known && !wokeKnown) && !w.tried {
@@ -266,7 +265,7 @@ func (r *Recorder) join(j *stacks.Merged, w *wait) bool {
 }
 
 // joinWaker adds the sample of a wait's waker.
-func (r *Recorder) joinWaker(j *stacks.Merged, w *wait, stack callers, known bool) {
+func (r *OffCPU) joinWaker(j *stacks.Merged, w *wait, stack callers, known bool) {
 	by := &w.Waker
 	if by.Comm != "" && r.comms[by.TID] != by.Comm {
 		r.comms[by.TID] = by.Comm
@@ -287,7 +286,7 @@ func (r *Recorder) joinWaker(j *stacks.Merged, w *wait, stack callers, known boo
 
 // Finish takes the sums of short waits and the waits that have not ended: the next call of Late
 // adds their samples. The program must be disabled, and its output read.
-func (r *Recorder) Finish() error {
+func (r *OffCPU) Finish() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return err
@@ -307,19 +306,19 @@ func (r *Recorder) Finish() error {
 }
 
 // Enable starts or stops the program.
-func (r *Recorder) Enable(on bool) error { return r.bpf.Enable(on) }
+func (r *OffCPU) Enable(on bool) error { return r.bpf.Enable(on) }
 
 // Stats returns the program's statistics.
-func (r *Recorder) Stats() bpf.Stats { return r.bpf.Stats() }
+func (r *OffCPU) Stats() bpf.Stats { return r.bpf.Stats() }
 
 // NewFile prepares for another file of the recording, which has none of the names in the last one.
-func (r *Recorder) NewFile() { clear(r.comms) }
+func (r *OffCPU) NewFile() { clear(r.comms) }
 
 // Unrecorded returns the number of waits without a sample: see [bpf.OffCPU.Unrecorded].
-func (r *Recorder) Unrecorded() (uint64, error) { return r.bpf.Unrecorded() }
+func (r *OffCPU) Unrecorded() (uint64, error) { return r.bpf.Unrecorded() }
 
 // Close detaches the program and closes the counters.
-func (r *Recorder) Close() {
+func (r *OffCPU) Close() {
 	r.bpf.Close()
 	for _, c := range r.Counters {
 		unix.Close(c.FD)

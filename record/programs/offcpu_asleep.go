@@ -1,10 +1,10 @@
-package offcpu
+package programs
 
 import (
 	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
-	"gperf/record/made"
+	"gperf/record/perfevent"
 	"gperf/record/stacks"
 )
 
@@ -17,7 +17,7 @@ type asleep struct {
 
 // Asleep makes the samples of threads that have slept since a time of CLOCK_MONOTONIC, in ns: the next call of Late
 // adds them. The program must be disabled, and its output read. It returns how many samples there are.
-func (r *Recorder) Asleep(tids []uint32, since uint64) (n int, err error) {
+func (r *OffCPU) Asleep(tids []uint32, since uint64) (n int, err error) {
 	if len(tids) == 0 {
 		return 0, nil
 	}
@@ -30,7 +30,7 @@ func (r *Recorder) Asleep(tids []uint32, since uint64) (n int, err error) {
 		return 0, err
 	}
 	if !r.started {
-		if r.offset, err = made.Offset(&r.opts.Attr); err != nil {
+		if r.offset, err = perfevent.ClockOffset(&r.opts.Attr); err != nil {
 			return 0, err
 		}
 		r.started = true
@@ -48,7 +48,7 @@ func (r *Recorder) Asleep(tids []uint32, since uint64) (n int, err error) {
 const maxAsleep, minAsleep = 0xf000, 4 << 10
 
 // sleeper returns the sample of a thread's wait, with up to size bytes of the user stack.
-func (r *Recorder) sleeper(w *wait, s *bpf.Sleeper, size int) asleep {
+func (r *OffCPU) sleeper(w *wait, s *bpf.Sleeper, size int) asleep {
 	a := asleep{head: s.Head}
 	stack := callers{kernel: s.Kernel} // the kernel leaves the scheduler out
 	how := r.opts.userStacks()
@@ -67,7 +67,7 @@ func (r *Recorder) sleeper(w *wait, s *bpf.Sleeper, size int) asleep {
 }
 
 // joinAsleep adds the samples of threads that slept during the whole recording.
-func (r *Recorder) joinAsleep(j *stacks.Merged) {
+func (r *OffCPU) joinAsleep(j *stacks.Merged) {
 	for _, a := range r.asleep {
 		if a.head.Copy || a.head.Frames > 0 {
 			j.Join(&r.event, a.record, a.head, a.data)

@@ -1,4 +1,4 @@
-package offcpu
+package programs
 
 import (
 	"encoding/binary"
@@ -90,8 +90,8 @@ func appendMerged(l []bpf.Code, c bpf.Code) []bpf.Code {
 	return append(l, c)
 }
 
-// ownFrames is the number of innermost frames that belong to the BPF program and its caller, if code is unknown.
-const ownFrames = 2
+// offCPUOwnFrames is the number of innermost frames that belong to the BPF program and its caller, if code is unknown.
+const offCPUOwnFrames = 2
 
 // callersOf returns the frames after those of some code, which is not the innermost.
 func callersOf(frames []byte, code kernel.Codes) []byte {
@@ -101,7 +101,7 @@ func callersOf(frames []byte, code kernel.Codes) []byte {
 		at += 8
 	}
 	if at == len(frames) {
-		return frames[min(len(frames), 8*ownFrames):]
+		return frames[min(len(frames), 8*offCPUOwnFrames):]
 	}
 	for at < len(frames) && in(at) {
 		at += 8

@@ -1,10 +1,9 @@
-package offcpu
+package programs
 
 import (
 	"encoding/binary"
 
 	"gperf/format"
-	"gperf/record/made"
 )
 
 // thread is the thread of a sample.
@@ -31,7 +30,7 @@ func (w *wait) sample(a *format.Attr, of thread, stack callers) []byte {
 	if n := 8 * int(a.SampleMaxStack); n > 0 && len(kernel) > n {
 		kernel = kernel[:n]
 	}
-	one := made.Sample{Mode: mode, ID: a.IDs[0], IP: ip, PID: of.pid, TID: of.tid, Time: w.time, CPU: w.cpu,
+	one := Sample{Mode: mode, ID: a.IDs[0], IP: ip, PID: of.pid, TID: of.tid, Time: w.time, CPU: w.cpu,
 		Period: w.Duration, Kernel: kernel}
 	return one.Encode(a.SampleType)
 }

@@ -1,4 +1,4 @@
-package offcpu
+package programs
 
 import (
 	"encoding/binary"
@@ -8,7 +8,6 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
-	"gperf/record/made"
 	"gperf/record/probe/kernel"
 	"gperf/record/stacks"
 )
@@ -97,10 +96,10 @@ func TestRanges(t *testing.T) {
 
 // The name of a waker that is not recorded, and the waker, come before the wait, with its time, CPU and period.
 func TestWaker(t *testing.T) {
-	waits := format.Attr{SampleType: made.SampleType, IDs: []uint64{1}, Flags: format.FlagSampleIDAll}
+	waits := format.Attr{SampleType: SampleType, IDs: []uint64{1}, Flags: format.FlagSampleIDAll}
 	wakers := waits
 	wakers.IDs = []uint64{2}
-	r := &Recorder{opts: Options{Attr: waits, Waker: &wakers}, event: stacks.NewEvent(&waits),
+	r := &OffCPU{opts: OffCPUOptions{Attr: waits, Waker: &wakers}, event: stacks.NewEvent(&waits),
 		waker: stacks.NewEvent(&wakers), comms: map[uint32]string{},
 		stacks: map[uint64]callers{5: {kernel: words(1, 2, 0x50)}, 6: {kernel: words(1, 2, 0x60)}}}
 	wait := bpf.Wait{Duration: 1234, Stack: 5, PID: 7, TID: 8,
@@ -141,7 +140,7 @@ func TestSample(t *testing.T) {
 		"no kernel chain": {format.FlagExcludeCallchainKernel, callers{kernel: words(5, 6)}, format.MiscKernel, 5, nil},
 		"unknown":         {0, callers{}, format.MiscKernel, 0, nil},
 	} {
-		a := format.Attr{SampleType: made.SampleType | format.SampleCallchain, IDs: []uint64{99}, Flags: c.flags,
+		a := format.Attr{SampleType: SampleType | format.SampleCallchain, IDs: []uint64{99}, Flags: c.flags,
 			SampleMaxStack: 2}
 		w := &wait{Wait: bpf.Wait{Duration: 1234}, time: 77, cpu: 3}
 		rec := w.sample(&a, thread{1, 2}, c.stack)

@@ -1,12 +1,7 @@
-// Package sampler answers "how are events sampled that perf does not have?": BPF programs make
-// the samples of raw tracepoints, of tracepoints with arguments, of packets that other BPF programs drop,
-// of large sets of functions, and of spans.
-//
-// The programs write to a BPF output event of each CPU, which has the sample type of the
-// sampled event, so that the kernel adds the fields that all samples have. gperf then adds the
-// event's id, which depends on the number at the beginning of the raw data, and the period. In
-// the file the event is a tracepoint; neither that tracepoint nor the id exists in the kernel.
-package sampler
+// Package programs runs the BPF programs that make samples and counts: samples of raw tracepoints, of tracepoints
+// with arguments, of packets that other BPF programs drop, of large sets of functions and of spans (Sampler); waits
+// of threads (OffCPU); counts of events by thread and stack (Counter).
+package programs
 
 import (
 	"fmt"
@@ -25,8 +20,8 @@ import (
 	"gperf/record/stacks"
 )
 
-// Options define the sampled threads and functions.
-type Options struct {
+// SamplerOptions define the sampled threads and functions.
+type SamplerOptions struct {
 	// PerTask, if not nil, are ids of counters: only threads are sampled that have one of
 	// these, inherited or not, while it is enabled.
 	PerTask []uint64
@@ -50,7 +45,7 @@ type Sampler struct {
 	// Counters are the BPF output events, one of each CPU.
 	Counters []perfevent.Counter
 
-	opts        Options
+	opts        SamplerOptions
 	bpf         *bpf.Sampler
 	first       int                    // index of the first event whose samples programs write
 	attrs       []format.Attr          // of these events
@@ -67,24 +62,24 @@ type Sampler struct {
 	late        []byte // samples of histograms that are not in the file yet
 }
 
-// Error means that BPF programs cannot make the samples of an event that needs them.
-type Error struct {
+// SamplerError means that BPF programs cannot make the samples of an event that needs them.
+type SamplerError struct {
 	Event string
 	Err   error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("event %s: %v", e.Event, e.Err) }
-func (e *Error) Unwrap() error { return e.Err }
+func (e *SamplerError) Error() string { return fmt.Sprintf("event %s: %v", e.Event, e.Err) }
+func (e *SamplerError) Unwrap() error { return e.Err }
 
-// Samples reports whether BPF programs make the samples of any of the events.
-func Samples(events []event.Event) bool {
+// MakesSamples reports whether BPF programs make the samples of any of the events.
+func MakesSamples(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(ev event.Event) bool { return ev.BPFSampled() && ev.OffCPU == 0 })
 }
 
-// New attaches programs to the events that have no counters, of which there must be one. attrs
+// NewSampler attaches programs to the events that have no counters, of which there must be one. attrs
 // are those of the events. The programs do nothing until they are enabled. With an error, the
 // Sampler, unless it is nil, must still be closed.
-func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error) {
+func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*Sampler, error) {
 	cpus, err := bpf.NumCPU()
 	if err != nil {
 		return nil, err
@@ -92,7 +87,7 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Sampler, error)
 	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Unwinder: o.Unwinder,
 		Follow: o.Follow != nil})
 	if err != nil {
-		return nil, &Error{events[0].Name, err}
+		return nil, &SamplerError{events[0].Name, err}
 	}
 	s := &Sampler{opts: o, bpf: b, raw: map[uint64]bool{}, spans: map[uint64]*event.Span{},
 		packets: map[uint64]*packets{}}
@@ -134,7 +129,7 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 	}
 	if s.opts.Follow != nil {
 		if err := bpf.AttachFrees(s.bpf); err != nil {
-			return &Error{raw[0].Name, err}
+			return &SamplerError{raw[0].Name, err}
 		}
 	}
 	for _, ev := range raw {
@@ -183,7 +178,7 @@ func findRunners() kernel.Codes {
 func (s *Sampler) attachRaw(ev *event.Event, all []*event.Event) error {
 	l, err := ev.Raw.Layout()
 	if err != nil {
-		return &Error{ev.Name, err}
+		return &SamplerError{ev.Name, err}
 	}
 	if ev.Raw.Verdict != nil {
 		return s.attachVerdict(ev, l)
@@ -219,7 +214,7 @@ func (s *Sampler) attachRaw(ev *event.Event, all []*event.Event) error {
 		return s.attachDrops(ev, t)
 	}
 	if err := s.bpf.AttachRawTracepoint(t); err != nil {
-		return &Error{ev.Name, err}
+		return &SamplerError{ev.Name, err}
 	}
 	return nil
 }
@@ -236,7 +231,7 @@ func (s *Sampler) attachFunctions(events []*event.Event) error {
 		ids = append(ids, uint16(ev.Config))
 	}
 	if err := s.bpf.AttachFunctions(addrs, ids, events[0].Probe.Kind.Return()); err != nil {
-		return &Error{fmt.Sprintf("%s and %d others", events[0].Name, len(events)-1), err}
+		return &SamplerError{fmt.Sprintf("%s and %d others", events[0].Name, len(events)-1), err}
 	}
 	return nil
 }

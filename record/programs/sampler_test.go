@@ -1,4 +1,4 @@
-package sampler
+package programs
 
 import (
 	"bytes"
@@ -47,7 +47,8 @@ func TestFormats(t *testing.T) {
 		{Name: "location", Type: "void *", Size: 8, Shown: kernel.AsCode},
 		{Name: "reason", Type: "enum skb_drop_reason", Size: 4, Signed: true, Shown: kernel.AsEnum, Values: []kernel.EnumValue{{Name: "NO_SOCKET", Number: 3}, {Name: "NEGATIVE", Number: -7}}},
 		{Name: "func", Type: "void (*)", Size: 8, Shown: kernel.AsFunction},
-	}, Values: []args.Arg{{Name: "len", Fetch: "+112($arg1):u32"}, {Name: "bits", Fetch: "$arg1:b3@5/16"}, {Name: "at", Fetch: "$arg1"},
+	}, Values: []args.Arg{{Name: "len", Fetch: "+112($arg1):u32"}, {Name: "bits", Fetch: "$arg1:b3@5/16"}, {Name: "at",
+		Fetch: "$arg1"},
 		{Name: "name", Fetch: "+0(+16($arg1)):string"}, {Name: "bytes", Fetch: "+0($arg1):x8[3]"}, {Name: "small", Fetch: "$arg1:s16"}}}
 	minus := int64(-7)
 	for _, c := range []struct {
@@ -65,9 +66,10 @@ func TestFormats(t *testing.T) {
 			"lo1\x00"...), `location=drop+0x10 reason: NEGATIVE func=drop len=9 bits=5 at=0xffff888000000000 name="lo1" bytes={0x1,0x2,0x3} small=-7`},
 		{event.Event{Config: 0xfffa, Raw: &kernel.Raw{Name: "kfree_skb", Own: &kernel.Own{System: "skb", Format: []byte(ownFormat)},
 			Values: []args.Arg{{Name: "len", Fetch: "+112($arg1):u32"}, {Name: "dev", Fetch: "+0($arg1):string"}}}},
-			append(rawData(0xfffa, 4<<16|40|7<<32, 2, 9, 4<<16|44), "own\x00eth\x00"...), `dev "own" by TWO, len=9 dev="eth"`},
+			append(rawData(0xfffa, 4<<16|40|7<<32, 2, 9, 4<<16|44), "own\x00eth\x00"...),
+			`dev "own" by TWO, len=9 dev="eth"`},
 	} {
-		text, err := Format(&c.ev)
+		text, err := SampleFormat(&c.ev)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -94,7 +96,7 @@ func TestNumber(t *testing.T) {
 	raw := func() event.Event { return event.Event{Type: format.TypeTracepoint, Raw: &kernel.Raw{}} }
 	events := []event.Event{raw(), {Type: format.TypeTracepoint, Tracepoint: "a/b", Config: lastTracepoint - 1},
 		{Type: format.TypeSoftware, Config: lastTracepoint}, raw(), raw()}
-	if err := Number(events); err != nil {
+	if err := NumberEvents(events); err != nil {
 		t.Fatal(err)
 	}
 	var got []uint64
@@ -105,10 +107,10 @@ func TestNumber(t *testing.T) {
 		t.Errorf("numbers %v, want %v", got, want)
 	}
 	many := slices.Repeat([]event.Event{raw()}, maxEvents+1)
-	if Number(many) == nil {
+	if NumberEvents(many) == nil {
 		t.Errorf("%d events are numbered", len(many))
 	}
-	if err := Number(many[1:]); err != nil {
+	if err := NumberEvents(many[1:]); err != nil {
 		t.Error(err)
 	}
 }

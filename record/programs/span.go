@@ -1,4 +1,4 @@
-package sampler
+package programs
 
 import (
 	"fmt"
@@ -35,7 +35,7 @@ func (s *Sampler) attachSpans(spans []*event.Event) error {
 			err = s.attachPair(span, ev)
 		}
 		if err != nil {
-			return &Error{ev.Name, err}
+			return &SamplerError{ev.Name, err}
 		}
 	}
 	return s.attachCalls(calls)

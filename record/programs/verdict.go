@@ -1,4 +1,4 @@
-package sampler
+package programs
 
 import (
 	"cmp"
@@ -57,7 +57,7 @@ func netfilterCode() (map[string][]bpf.CodeRange, error) {
 func (s *Sampler) attachVerdict(ev *event.Event, l *kernel.Layout) error {
 	functions, err := netfilterCode()
 	if err != nil {
-		return &Error{ev.Name, err}
+		return &SamplerError{ev.Name, err}
 	}
 	p := ev.Raw.Packet
 	v := &bpf.Verdict{ID: uint16(ev.Config), Size: l.Size, At: l.VerdictAt, TableAt: l.TableAt, ChainAt: l.ChainAt,
@@ -79,7 +79,7 @@ func (s *Sampler) attachVerdict(ev *event.Event, l *kernel.Layout) error {
 		s.opts.verbose(ev.Name + ": " + err.Error())
 		return nil
 	case err != nil:
-		return &Error{ev.Name, err}
+		return &SamplerError{ev.Name, err}
 	}
 	if ev.Raw.Verdict.RuleText && functions[bpf.ChainFunction] != nil {
 		failed := func(err error) { s.opts.verbose(ev.Name + ": " + err.Error()) }
@@ -101,7 +101,7 @@ func droppingCode(functions map[string][]bpf.CodeRange) (codes kernel.Codes) {
 	return codes
 }
 
-func (o *Options) verbose(text string) {
+func (o *SamplerOptions) verbose(text string) {
 	if o.Verbose != nil {
 		o.Verbose(text)
 	}

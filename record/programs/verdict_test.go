@@ -1,4 +1,4 @@
-package sampler
+package programs
 
 import (
 	"encoding/binary"
@@ -46,7 +46,7 @@ func TestVerdictSamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := Format(ev)
+	text, err := SampleFormat(ev)
 	if err != nil {
 		t.Fatal(err)
 	}

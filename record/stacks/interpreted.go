@@ -16,7 +16,7 @@ import (
 	"gperf/bpf"
 	"gperf/internal/dso"
 	"gperf/internal/runtimes"
-	"gperf/record/functions"
+	"gperf/record/names"
 	"gperf/record/synth"
 	"gperf/unwind"
 )
@@ -117,7 +117,7 @@ func (s *addrSpace) interpreterNumber() uint32 {
 // interpreted puts the functions of interpreters into stacks.
 type interpreted struct {
 	procs   *registry
-	set     *functions.Set
+	set     *names.Set
 	count   InterpretedCounts
 	carry   bool      // the recording contains the files with functions
 	noCache bool      // Options.NoCache
@@ -217,7 +217,7 @@ func (n *interpreted) need(pid int32, time uint64, frames []byte) {
 
 // note notes that a sample of a process needs the mapping of a function.
 func (n *interpreted) note(p *process, ip, time uint64) {
-	file := functions.FileOf(ip)
+	file := names.FileOf(ip)
 	if p.mapped[file] {
 		return
 	}
@@ -323,7 +323,7 @@ func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, t
 	}
 	n.count.Named++
 	n.note(p, at.ip, time)
-	n.words = binary.LittleEndian.AppendUint64(n.words, functions.IP(at.ip, at.size, f.Off))
+	n.words = binary.LittleEndian.AppendUint64(n.words, names.IP(at.ip, at.size, f.Off))
 }
 
 // read reads a function from the memory of a process.

@@ -16,7 +16,7 @@ import (
 	"gperf/bpf"
 	"gperf/internal/dso"
 	"gperf/internal/runtimes"
-	"gperf/record/functions"
+	"gperf/record/names"
 )
 
 // words encodes words.
@@ -52,7 +52,7 @@ func (testProcess) Function(mem io.ReaderAt, f runtimes.Interpreted) (*runtimes.
 func testInterpreted(codes ...uint64) (*interpreted, *process) {
 	file := &mappedFile{runtime: testRuntime{}}
 	in := &interpreter{file: file, bias: 0xf00, process: file.runtime.In(0xf00), codes: map[codeID]place{}}
-	n := &interpreted{procs: &registry{tracker: newTracker(func(*process) {})}, set: functions.New(),
+	n := &interpreted{procs: &registry{tracker: newTracker(func(*process) {})}, set: names.New(),
 		missing: map[use]uint64{}}
 	for _, c := range codes {
 		ip, _ := n.set.Add(dso.PythonName, &runtimes.Function{Name: fmt.Sprintf("f%x", c), Size: 100})

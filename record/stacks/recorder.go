@@ -9,7 +9,7 @@ import (
 	"gperf/format"
 	"gperf/internal/procfs"
 	"gperf/record/event"
-	"gperf/record/functions"
+	"gperf/record/names"
 	"gperf/record/perfevent"
 	"gperf/record/tracefs"
 )
@@ -101,7 +101,7 @@ func (r *Recorder) init(u *bpf.Unwinder) {
 		incomplete: placeCounts{}}
 	if !r.opts.NoRuntimes {
 		r.procs.interpreters = true
-		r.names = &interpreted{procs: r.procs, set: functions.New(), carry: r.opts.Pipe || r.opts.NoCache,
+		r.names = &interpreted{procs: r.procs, set: names.New(), carry: r.opts.Pipe || r.opts.NoCache,
 			noCache: r.opts.NoCache, missing: map[use]uint64{}}
 		r.merged.names = r.names
 	}

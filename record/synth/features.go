@@ -27,7 +27,7 @@ type Recording struct {
 	Attrs       []format.Attr
 	UseClockID  bool
 	ClockID     int32
-	ClockOffset *uint64 // without UseClockID: see made.Offset; nil: unknown
+	ClockOffset *uint64 // without UseClockID: see perfevent.ClockOffset; nil: unknown
 	Tracefs     *tracefs.FS
 	Tracepoints []tracefs.Described
 }

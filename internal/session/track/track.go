@@ -1,7 +1,6 @@
-// Package running answers "what runs now?": it follows processes, their threads and mappings, cgroups and generated
-// kernel code through side-band records, and makes the records that describe them at the start of another file. Reading
-// /proc for each file would cost more than the samples.
-package running
+// Package track follows processes, their threads and mappings, cgroups and generated kernel code through side-band
+// records, and makes the records that describe them at the start of another file.
+package track
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package running
+package track
 
 import (
 	"encoding/binary"
@@ -85,7 +85,8 @@ func TestMachine(t *testing.T) {
 		{"a mapping of the child is not the parent's", []appender{fork, mmap(5, 0x1800, 0x1000, 0x10, "/lib")},
 			begin + first + " fork:5/5<1 comm:5/5=worker mmap:5:1000-1800@0=/sbin/init mmap:5:1800-2800@10=/lib"},
 		{"the end of an overlapped mapping has its own offset", []appender{mmap(1, 0x0800, 0xc00, 0x10, "/lib")},
-			begin + "fork:1/1<0 comm:1/1=init mmap:1:800-1400@10=/lib mmap:1:1400-2000@400=/sbin/init fork:1/2<1 comm:1/2=worker"},
+			begin +
+				"fork:1/1<0 comm:1/1=init mmap:1:800-1400@10=/lib mmap:1:1400-2000@400=/sbin/init fork:1/2<1 comm:1/2=worker"},
 		{"an exec replaces the mappings", []appender{fork, exec, mmap(5, 0x5000, 0x1000, 0, "/bin/ls")},
 			begin + first + " fork:5/5<1 comm:5/5=ls mmap:5:5000-6000@0=/bin/ls"},
 		{"an exit", []appender{fork, exec, exit(5, 5)}, begin + first},
@@ -98,7 +99,8 @@ func TestMachine(t *testing.T) {
 			begin + first + " fork:5/5<9 comm:5/5="},
 		{"code of the kernel", []appender{&format.KSymbol{Addr: 0xf800, Flags: 1, Name: "bpf_prog_1"},
 			&format.KSymbol{Addr: 0xf900, Name: "bpf_prog_2"}, &format.Cgroup{CgroupID: 9, Path: "/new"}},
-			strings.Replace(begin, "f800=bpf_prog_1 cgroup:1=/", "f900=bpf_prog_2 cgroup:1=/ cgroup:9=/new", 1) + first},
+			strings.Replace(begin, "f800=bpf_prog_1 cgroup:1=/", "f900=bpf_prog_2 cgroup:1=/ cgroup:9=/new", 1) +
+				first},
 		{"namespaces", []appender{&format.Namespaces{PID: 1, TID: 2, NS: make([]format.Namespace, 7)}},
 			begin + strings.Replace(first, " comm:1/2", " ns:1/2=7 comm:1/2", 1)},
 		{"an empty mapping", []appender{mmap(1, 0x5000, 0, 0, "/none"), mmap(1, 1<<63, 1<<63+1, 0, "/wraps")}, begin + first},
