@@ -1,7 +1,5 @@
 package format
 
-import "gperf/format/hiperf"
-
 // The feature sections that OpenHarmony's hiperf adds to perf's (include/perf_file_format.h of developtools_hiperf).
 
 // parseHiperfFiles decodes a number of files, each with its symbols. hiperf's type of a file depends on its version, so
@@ -26,13 +24,13 @@ func parseHiperfFiles(c *cursor) (l []SymbolFile) {
 func (c *cursor) sizedString() string { return cstring(c.take(int(c.u32()))) }
 
 // parseHiperfStacks decodes a number of processes, each with its frames.
-func parseHiperfStacks(c *cursor) hiperf.Stacks {
-	l := hiperf.Stacks{}
+func parseHiperfStacks(c *cursor) HiperfStacks {
+	l := HiperfStacks{}
 	for n := c.u32(); n > 0 && !c.short; n-- {
 		pid := c.u32()
 		c.u32() // the size of the table in hiperf's memory
 		for n := c.u32(); n > 0 && !c.short; n-- {
-			f := hiperf.Frame{PID: pid, Number: c.u32()}
+			f := HiperfFrame{PID: pid, Number: c.u32()}
 			if v := c.u64(); !c.short {
 				l[f] = v
 			}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"gperf/format/hiperf"
 )
 
 // encoder writes the fields of a section in either byte order.
@@ -89,9 +87,11 @@ var featureTests = []featureTest{
 	{n: FeatureCmdline, write: func(e *encoder) { e.u32(2).str("perf", "record") },
 		read: func(f *File) any { return f.Cmdline() }, want: []string{"perf", "record"}},
 	{n: FeatureEventDesc, write: func(e *encoder) {
-		e.u32(1, 64).u32(1, 72).u64(0x1cd, 4000, 7, 0, bitFields(uint64(FlagFreq), e.order, attrBits)).u32(0, 0).u64(3).u32(2).str("cpu/mem-loads/").u64(8, 9)
+		e.u32(1, 64).u32(1, 72).u64(0x1cd, 4000, 7, 0, bitFields(uint64(FlagFreq), e.order, attrBits)).u32(0,
+			0).u64(3).u32(2).str("cpu/mem-loads/").u64(8, 9)
 	}, read: func(f *File) any { return first(f.EventDesc) },
-		want: []Attr{{Type: TypeSoftware, Size: 72, Config: 0x1cd, SamplePeriod: 4000, SampleType: 7, Flags: FlagFreq, Config1: 3, Name: "cpu/mem-loads/", IDs: []uint64{8, 9}}}},
+		want: []Attr{{Type: TypeSoftware, Size: 72, Config: 0x1cd, SamplePeriod: 4000, SampleType: 7, Flags: FlagFreq,
+			Config1: 3, Name: "cpu/mem-loads/", IDs: []uint64{8, 9}}}},
 	{n: FeatureCPUTopology, write: func(e *encoder) {
 		e.u32(1).str("0-1").u32(2).str("0", "1").u32(0, 7, 1, 7).u32(1).str("0-1").u32(3, 4)
 	}, read: func(f *File) any { return first(f.CPUTopology) }, ends: []int{8 + 3*nameSize, 8 + 3*nameSize + 16},
@@ -103,7 +103,8 @@ var featureTests = []featureTest{
 	{n: FeatureGroupDesc, write: func(e *encoder) { e.u32(1).str("{anon_group}").u32(0, 2) },
 		read: func(f *File) any { return first(f.EventGroups) }, want: []EventGroup{{"{anon_group}", 0, 2}}},
 	{n: FeatureAuxtrace, write: func(e *encoder) { e.u64(2, 0x1000, 0x30, 0x2000, 0x40) },
-		read: func(f *File) any { return first(f.AuxtraceIndex) }, want: []AuxtraceEntry{{0x1000, 0x30}, {0x2000, 0x40}}, ends: []int{0, 16, 32}},
+		read: func(f *File) any { return first(f.AuxtraceIndex) }, want: []AuxtraceEntry{{0x1000, 0x30}, {0x2000,
+			0x40}}, ends: []int{0, 16, 32}},
 	{n: FeatureCache, write: func(e *encoder) { e.u32(1, 1).u32(1, 64, 64, 12).str("Data", "48K", "0-1") },
 		read: func(f *File) any { return first(f.Caches) }, want: []Cache{{1, 64, 64, 12, "Data", "48K", "0-1"}}},
 	{n: FeatureSampleTime, write: func(e *encoder) { e.u64(10, 20) },
@@ -111,7 +112,8 @@ var featureTests = []featureTest{
 	{n: FeatureMemTopology, write: func(e *encoder) { e.u64(1, 0x8000000, 1).u64(0, 65, 65, 3, 1) },
 		read: func(f *File) any {
 			t, _ := f.MemTopology()
-			return fmt.Sprint(t.BlockSize, len(t.Nodes), t.Nodes[0].Node, t.Nodes[0].Blocks.Len(), t.Nodes[0].Blocks.At(0), t.Nodes[0].Blocks.At(1))
+			return fmt.Sprint(t.BlockSize, len(t.Nodes), t.Nodes[0].Node, t.Nodes[0].Blocks.Len(),
+				t.Nodes[0].Blocks.At(0), t.Nodes[0].Blocks.At(1))
 		}, want: "134217728 1 0 2 3 1"},
 	{n: FeatureClockID, write: func(e *encoder) { e.u64(1) },
 		read: func(f *File) any { return f.Uint64s(FeatureClockID, 1) }, want: []uint64{1}},
@@ -131,7 +133,8 @@ var featureTests = []featureTest{
 	{n: FeatureHybrid, write: func(e *encoder) { e.u32(1).str("cpu_core", "0-3") },
 		read: func(f *File) any { return first(f.HybridTopology) }, want: []HybridNode{{"cpu_core", "0-3"}}},
 	{n: FeaturePMUCaps, write: func(e *encoder) { e.u32(2).u32(1).str("max_precise", "3", "cpu_core").u32(0).str("cpu_atom") },
-		read: func(f *File) any { return first(f.PMUCaps) }, want: []PMUCaps{{"cpu_core", []string{"max_precise=3"}}, {"cpu_atom", nil}}},
+		read: func(f *File) any { return first(f.PMUCaps) }, want: []PMUCaps{{"cpu_core", []string{"max_precise=3"}},
+			{"cpu_atom", nil}}},
 	{n: FeatureCPUDomain, write: func(e *encoder) { e.u32(17, 2).u32(1, 1).u32(0).str("MC", "3", "0-1") },
 		read: func(f *File) any { return first(f.CPUDomains) },
 		want: CPUDomains{17, 2, []DomainCPU{{1, []Domain{{0, "MC", "3", "0-1"}}}}}},
@@ -143,18 +146,22 @@ var featureTests = []featureTest{
 		e.sub(func(e *encoder) { e.raw("/a.so\x00").u32(2).u64(0x10).u32(1).u64(0x20).u32(4).raw("f\x00").u64(0x30) })
 		e.sub(func(e *encoder) { e.raw("/b.dex\x00").u32(3).u64(0).u32(0).u32(2).u64(5, 6) })
 	}, read: func(f *File) any { return f.SymbolFiles() }, ends: []int{0, 4 + 6 + 16 + 14 + 8},
-		want: []SymbolFile{{Path: "/a.so", Type: SymbolFileELF, MinVaddr: 0x10, Symbols: []FileSymbol{{0x20, 4, "f"}}, Offset: 0x30},
+		want: []SymbolFile{{Path: "/a.so", Type: SymbolFileELF, MinVaddr: 0x10, Symbols: []FileSymbol{{0x20, 4, "f"}},
+			Offset: 0x30},
 			{Path: "/b.dex", Type: SymbolFileDex, DexOffsets: []uint64{5, 6}}}},
 	{n: FeatureMetaInfo, write: func(e *encoder) { e.raw("arch\x00arm64\x00empty\x00\x00") },
-		read: func(f *File) any { return f.MetaInfo() }, want: []MetaInfo{{"arch", "arm64"}, {"empty", ""}}, ends: []int{0, 11}},
+		read: func(f *File) any { return f.MetaInfo() }, want: []MetaInfo{{"arch", "arm64"}, {"empty", ""}},
+		ends: []int{0, 11}},
 	{n: FeatureDebugUnwind, write: func(e *encoder) { e.raw("\x0a\x06\x0a\x02/a\x10\x09\x0a\x04\x0a\x02/b") },
-		read: func(f *File) any { return f.UnwindFiles() }, want: []UnwindFile{{"/a", 9}, {"/b", 0}}, ends: []int{0, 8}},
+		read: func(f *File) any { return f.UnwindFiles() }, want: []UnwindFile{{"/a", 9}, {"/b", 0}}, ends: []int{0,
+			8}},
 	{n: FeatureFile2, write: func(e *encoder) {
 		e.sub(func(e *encoder) {
 			e.raw("\x0a\x03/so\x10\x02\x18\x80\x20\x22\x07\x08\x11\x10\x04\x1a\x01f\x32\x02\x08\x05")
 		})
 	}, read: func(f *File) any { return f.SymbolFiles() }, ends: []int{0},
-		want: []SymbolFile{{Path: "/so", Type: SymbolFileELF, MinVaddr: 0x1000, Symbols: []FileSymbol{{0x11, 4, "f"}}, Offset: 5}}},
+		want: []SymbolFile{{Path: "/so", Type: SymbolFileELF, MinVaddr: 0x1000, Symbols: []FileSymbol{{0x11, 4, "f"}},
+			Offset: 5}}},
 	{n: FeatureHiperfFiles, write: func(e *encoder) {
 		e.u32(1, 3).raw("/a\x00").u32(2).u64(0x1000, 0x800).u32(3).raw("ab\x00")
 		e.u32(1).u64(0x1010).u32(4, 2).raw("f\x00")
@@ -166,7 +173,7 @@ var featureTests = []featureTest{
 	}, read: func(f *File) any {
 		s, _ := decoded(f, FeatureHiperfStacks, parseHiperfStacks)
 		return s
-	}, want: hiperf.Stacks{{PID: 7, Number: 3}: 0x1000, {PID: 7, Number: 5}: 1<<63 | 3<<40 | 0x2000}},
+	}, want: HiperfStacks{{PID: 7, Number: 3}: 0x1000, {PID: 7, Number: 5}: 1<<63 | 3<<40 | 0x2000}},
 }
 
 // writeTestProgs writes two BPF programs: the second has two functions and BTF.
@@ -300,10 +307,12 @@ func TestBuildIDs(t *testing.T) {
 				err  string
 			}{
 				{slices.Concat(entry(MiscKernel, host, id, "[kernel.kallsyms]\x00\x00"), entry(MiscUser|miscBuildIDSize, host, id[:16]+"\x00\x00\x00\x00\x10", "/a\x00\x00")),
-					[]BuildIDEntry{{MiscKernel, -1, BuildID(id), "[kernel.kallsyms]"}, {MiscUser, -1, BuildID(id[:16]), "/a"}}, ""},
+					[]BuildIDEntry{{MiscKernel, -1, BuildID(id), "[kernel.kallsyms]"}, {MiscUser, -1, BuildID(id[:16]),
+						"/a"}}, ""},
 				// Linux before 2.6.35 wrote no pid.
 				{slices.Concat(entry(MiscKernel, nil, id, "[kernel.kallsyms]\x00"), entry(MiscUser, nil, id, "/a\x00")),
-					[]BuildIDEntry{{MiscKernel, -1, BuildID(id), "[kernel.kallsyms]"}, {MiscUser, -1, BuildID(id), "/a"}}, ""},
+					[]BuildIDEntry{{MiscKernel, -1, BuildID(id), "[kernel.kallsyms]"}, {MiscUser, -1, BuildID(id),
+						"/a"}}, ""},
 				{entry(MiscUser, host, id, "/a\x00")[:38], nil, "build ID entry of 39 bytes in a section with 38 left"},
 				{[]byte("\x00\x00\x00\x00\x00\x00\x00\x00"), nil, "build ID entry of 0 bytes"},
 				{(&encoder{order: order}).u32(67).u16(2).u16(16).u64(0).b, nil, "build ID entry of 16 bytes is too short"},
@@ -362,7 +371,8 @@ func TestSimpleperfNames(t *testing.T) {
 	f := &File{Order: LittleEndian, Sections: map[Feature][]byte{
 		FeatureMetaInfo: []byte(
 			"a\x00b\x00event_type_info\x00cpu-cycles,0,0\nsched:sched_switch,2,47\ncs-etm,8,0\nbad,x\x00")},
-		Attrs: []Attr{{Type: TypeTracepoint, Config: 47}, {Type: TypeTracepoint, Config: 48}, {Type: TypeHardware}, {Type: 8, Config: 16384}, {Type: 8, Config: 16384, Name: "x"}}}
+		Attrs: []Attr{{Type: TypeTracepoint, Config: 47}, {Type: TypeTracepoint, Config: 48}, {Type: TypeHardware},
+			{Type: 8, Config: 16384}, {Type: 8, Config: 16384, Name: "x"}}}
 	if err := f.nameAttrs(); err != nil {
 		t.Fatal(err)
 	}

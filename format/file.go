@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"gperf/format/hiperf"
-	"gperf/format/listeners"
 	"gperf/format/tracepoint"
 )
 
@@ -42,9 +40,9 @@ type File struct {
 	byID   map[uint64]int // counter id → index in Attrs
 	// layouts are the attrs' sample layouts. All have the id in the same place.
 	layouts []SampleLayout
-	repair  listeners.Repair
+	repair  Repair
 	// stacks are those that samples of hiperf refer to, nil without.
-	stacks hiperf.Stacks
+	stacks HiperfStacks
 }
 
 // data is a range of records: in the file itself, or in another file of the same directory.

@@ -1,14 +1,13 @@
-// Package hiperf answers "which stack does a sample of OpenHarmony's hiperf refer to?".
-package hiperf
+package format
 
 import "encoding/binary"
 
-// Stacks are the frames of hiperf's section of stacks. A frame has the number of its caller, so that stacks share their
-// outer frames. Numbers are those of a process.
-type Stacks map[Frame]uint64
+// HiperfStacks are the frames of hiperf's section of stacks. A frame has the number of its caller, so that stacks share
+// their outer frames. Numbers are those of a process.
+type HiperfStacks map[HiperfFrame]uint64
 
-// Frame identifies a frame.
-type Frame struct{ PID, Number uint32 }
+// HiperfFrame identifies a frame.
+type HiperfFrame struct{ PID, Number uint32 }
 
 // Bits of a frame and of a sample's reference to its stack.
 const (
@@ -20,10 +19,10 @@ const (
 
 // Chain returns the ips of a stack, the innermost first, each as 8 bytes, little-endian. ref has the number of the
 // innermost frame, and how many frames there are.
-func (l Stacks) Chain(pid uint32, ref uint64) (chain []byte) {
+func (l HiperfStacks) Chain(pid uint32, ref uint64) (chain []byte) {
 	number := uint32(ref & numbers)
 	for n := min(ref>>numberBits, uint64(len(l))); n > 0; n-- {
-		v, ok := l[Frame{pid, number}]
+		v, ok := l[HiperfFrame{pid, number}]
 		if !ok {
 			break
 		}

@@ -1,4 +1,4 @@
-package hiperf
+package format
 
 import (
 	"encoding/binary"
@@ -8,7 +8,7 @@ import (
 
 // A sample refers to its innermost frame, each frame to its caller. Damaged references end.
 func TestChain(t *testing.T) {
-	l := Stacks{{7, 3}: 0x1000, {7, 5}: 1<<63 | 3<<40 | 0x2000, {7, 9}: 9<<40 | 0x3000}
+	l := HiperfStacks{{7, 3}: 0x1000, {7, 5}: 1<<63 | 3<<40 | 0x2000, {7, 9}: 9<<40 | 0x3000}
 	for ref, want := range map[uint64][]uint64{
 		2<<23 | 5: {0xffffff0000002000, 0x1000}, 1<<23 | 5: {0xffffff0000002000}, 7<<23 | 3: {0x1000}, 2<<23 | 4: nil,
 		1<<40 | 9: {0x3000, 0x3000, 0x3000},

@@ -3,8 +3,6 @@ package format
 import (
 	"errors"
 	"io"
-
-	"gperf/format/rounds"
 )
 
 // Reader yields a file's records in the order of time, or of the file. perf's own records have no time: the Reader
@@ -143,7 +141,7 @@ type part struct {
 	src        recording
 	scan       *scanner
 	start, end int64 // of its records
-	order      rounds.Sorter[queued]
+	order      RoundSorter[queued]
 	done       bool
 	// held is how many bytes of memory order holds back, borrowed how many of a
 	// file's chunks.
@@ -191,7 +189,7 @@ func (p *part) next(rec *Raw) error {
 // does not count: above maxHeld it is read again when needed.
 const maxHeld = 64 << 20
 
-// queuedSize is the approximate size in bytes of a record in a rounds.Sorter, without its data.
+// queuedSize is the approximate size in bytes of a record in a RoundSorter, without its data.
 const queuedSize = 128
 
 // advance reads records until some may be ready.

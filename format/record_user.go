@@ -28,7 +28,7 @@ type HeaderTracing struct{ Size uint32 }
 // HeaderBuildID is perf_record_header_build_id.
 type HeaderBuildID struct{ BuildIDEntry }
 
-// FinishedRound is PERF_RECORD_FINISHED_ROUND: see rounds.Sorter.
+// FinishedRound is PERF_RECORD_FINISHED_ROUND: see RoundSorter.
 type FinishedRound struct{}
 
 // FinishedInit is PERF_RECORD_FINISHED_INIT: perf has written all processes and mappings

@@ -1,5 +1,6 @@
-// Package listeners answers "what does the kernel do to the records that several recorders get?": a Repair undoes it.
-package listeners
+// A Repair undoes it.
+
+package format
 
 import "bytes"
 
@@ -12,8 +13,8 @@ const (
 	miscMmapBuildID = 1 << 14
 )
 
-// Order is the byte order of the records.
-type Order interface {
+// RepairOrder is the byte order of the records.
+type RepairOrder interface {
 	Uint16([]byte) uint16
 	Uint32([]byte) uint32
 }
@@ -50,7 +51,7 @@ func (p *Repair) Concerns(typ uint32) bool {
 }
 
 // Apply corrects the misc and the body of a record.
-func (p *Repair) Apply(typ uint32, misc *uint16, body *[]byte, order Order) {
+func (p *Repair) Apply(typ uint32, misc *uint16, body *[]byte, order RepairOrder) {
 	switch {
 	case !p.Concerns(typ):
 	case typ != typeMmap2:
@@ -63,7 +64,7 @@ func (p *Repair) Apply(typ uint32, misc *uint16, body *[]byte, order Order) {
 }
 
 // fieldsSize returns the size of a record's own fields, as they say; 0 if they do not.
-func fieldsSize(typ uint32, body []byte, order Order) int {
+func fieldsSize(typ uint32, body []byte, order RepairOrder) int {
 	const (
 		fixed    = 16 // KSYMBOL: address, length, type and flags. BPF_EVENT: type, flags, number and tag
 		pokeHead = 12 // TEXT_POKE: address and two lengths
@@ -90,7 +91,7 @@ func roundUp(n int) int { return (n + 7) &^ 7 }
 // The events did not ask for build IDs, but other tools may have added them to the file (perf inject).
 // A device's major number is at the place of the ID's length, the minor, which has 20 bits, at that of
 // the ID's first bytes.
-func hasDevice(body []byte, order Order) bool {
+func hasDevice(body []byte, order RepairOrder) bool {
 	const (
 		at      = 8 + 3*8 // pid and tid, start, length and offset come before
 		longest = 20      // IDs of 16 and 20 bytes are the usual ones

@@ -1,8 +1,8 @@
-// Package rounds answers "in which order did the records of several rings happen?": it
-// sorts them by time while the caller reads them.
-package rounds
+// This file sorts them by time while the caller reads them.
 
-// Sorter sorts the records of several rings by time.
+package format
+
+// RoundSorter sorts the records of several rings by time.
 //
 // In each round the recorder copies the records of all rings, then writes a
 // FINISHED_ROUND. A ring may receive records while the recorder copies the others; these
@@ -13,7 +13,7 @@ package rounds
 //	round 2: ring 0: 7 9     ring 1: 6 8     → 1 … 6 can be used
 //
 // Records with equal times keep the order of Put.
-type Sorter[T any] struct {
+type RoundSorter[T any] struct {
 	pending []timed[T] // sorted runs, in the order of Put
 	spare   []timed[T]
 	ready   []T
@@ -32,7 +32,7 @@ type timed[T any] struct {
 }
 
 // Put adds v.
-func (s *Sorter[T]) Put(time uint64, v T) {
+func (s *RoundSorter[T]) Put(time uint64, v T) {
 	s.pending = append(s.pending, timed[T]{time, v})
 	s.newest = max(s.newest, time)
 	if time < s.done {
@@ -41,17 +41,17 @@ func (s *Sorter[T]) Put(time uint64, v T) {
 }
 
 // PutNow adds v, which has no time, after all ready values.
-func (s *Sorter[T]) PutNow(v T) { s.ready = append(s.ready, v) }
+func (s *RoundSorter[T]) PutNow(v T) { s.ready = append(s.ready, v) }
 
 // Round handles a FINISHED_ROUND: it makes the complete records ready.
-func (s *Sorter[T]) Round() {
+func (s *RoundSorter[T]) Round() {
 	s.release(s.limit)
 	s.limit = s.newest
 }
 
 // Half makes the older half ready. Callers use it when memory does not suffice to wait for
 // Round.
-func (s *Sorter[T]) Half() {
+func (s *RoundSorter[T]) Half() {
 	if len(s.pending) == 0 {
 		return
 	}
@@ -60,10 +60,10 @@ func (s *Sorter[T]) Half() {
 }
 
 // Flush makes all remaining values ready. Call it at the end of the data.
-func (s *Sorter[T]) Flush() { s.release(1<<64 - 1) }
+func (s *RoundSorter[T]) Flush() { s.release(1<<64 - 1) }
 
 // Next returns the next ready value, in memory that later calls use again, or nil if none is ready.
-func (s *Sorter[T]) Next() *T {
+func (s *RoundSorter[T]) Next() *T {
 	if s.next == len(s.ready) {
 		// Clear the slots, or ready would keep the returned values alive.
 		clear(s.ready)
@@ -74,7 +74,7 @@ func (s *Sorter[T]) Next() *T {
 	return &s.ready[s.next-1]
 }
 
-func (s *Sorter[T]) release(limit uint64) {
+func (s *RoundSorter[T]) release(limit uint64) {
 	s.sort()
 	s.done = max(s.done, limit)
 	n := 0
@@ -88,7 +88,7 @@ func (s *Sorter[T]) release(limit uint64) {
 }
 
 // sort merges the sorted runs pair by pair. There are about as many runs as rings.
-func (s *Sorter[T]) sort() {
+func (s *RoundSorter[T]) sort() {
 	bounds := s.runs()
 	for len(bounds) > 2 {
 		if cap(s.spare) < len(s.pending) {
@@ -114,7 +114,7 @@ func (s *Sorter[T]) sort() {
 
 // runs returns the bounds of the sorted runs: 0, the start of each further run, and the
 // end.
-func (s *Sorter[T]) runs() []int {
+func (s *RoundSorter[T]) runs() []int {
 	bounds := []int{0}
 	for i := 1; i < len(s.pending); i++ {
 		if s.pending[i].time < s.pending[i-1].time {

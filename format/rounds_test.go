@@ -1,4 +1,4 @@
-package rounds
+package format
 
 import (
 	"reflect"
@@ -17,7 +17,7 @@ func TestSorter(t *testing.T) {
 		{"many runs", [][]uint64{{9, 8, 7, 6, 5, 4, 3, 2, 1}}, [][]uint64{nil, {1, 2, 3, 4, 5, 6, 7, 8, 9}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var s Sorter[uint64]
+			var s RoundSorter[uint64]
 			take := func() (l []uint64) {
 				for v := s.Next(); v != nil; v = s.Next() {
 					l = append(l, *v)
@@ -42,7 +42,7 @@ func TestSorter(t *testing.T) {
 }
 
 func TestSorterKeepsOrderOfEqualTimes(t *testing.T) {
-	var s Sorter[int]
+	var s RoundSorter[int]
 	for i, time := range []uint64{3, 3, 1, 3, 1, 2} {
 		s.Put(time, i)
 	}
@@ -57,7 +57,7 @@ func TestSorterKeepsOrderOfEqualTimes(t *testing.T) {
 }
 
 func TestLateRecordsAreUsed(t *testing.T) {
-	var s Sorter[int]
+	var s RoundSorter[int]
 	put := func(times ...int) {
 		for _, v := range times {
 			s.Put(uint64(v), v)

@@ -87,7 +87,7 @@ type Sample struct {
 	UserRegsABI  uint64 // PERF_SAMPLE_REGS_ABI_*: 0 none, 1 32-bit, 2 64-bit
 	UserStack    []byte // copy of the user stack from sp, as far as readable
 	Weight       uint64 // usually a latency in cycles; see Attr.Weights
-	DataSrc      uint64 // union perf_mem_data_src; see memaccess.Source
+	DataSrc      uint64 // union perf_mem_data_src; see fields.DataSource
 	Transaction  uint64 // PERF_TXN_* flags of a memory transaction's abort
 	IntrRegs     Words  // registers at the interrupt, by bit of attr.sample_regs_intr
 	IntrRegsABI  uint64 // as UserRegsABI

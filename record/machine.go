@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/format/register"
+	"gperf/format/fields"
 	"gperf/record/perfevent"
 )
 
@@ -64,7 +64,7 @@ func ParseRegisters(list string, available uint64) (mask uint64, err error) {
 	bit := map[string]uint64{}
 	var names []string
 	for rest := available; rest != 0; rest &= rest - 1 {
-		name := register.Name(perfArch, bits.TrailingZeros64(rest))
+		name := fields.RegisterName(perfArch, bits.TrailingZeros64(rest))
 		if bit[strings.ToLower(name)] == 0 {
 			names = append(names, name)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/format/syscalls"
+	"gperf/format/fields"
 	"gperf/format/tracepoint"
 	"gperf/report/by"
 )
@@ -48,7 +48,7 @@ func (p *keyParser) fieldWords(event int, words []string, match func(*tracepoint
 }
 
 // newSyscallKey returns a key that shows the names of system calls.
-func newSyscallKey(event int, f *tracepoint.Format, names syscalls.Table) *SortKey {
+func newSyscallKey(event int, f *tracepoint.Format, names fields.SyscallTable) *SortKey {
 	fd := f.Field("id")
 	k := newFieldKey(event, fd, true)
 	k.Name, k.Head, k.figure, k.min = by.Syscall, "Syscall", false, len("Syscall")
@@ -75,7 +75,7 @@ func newSyscallKey(event int, f *tracepoint.Format, names syscalls.Table) *SortK
 
 // syscallKeys returns the syscall key of each event of system calls.
 func (p *keyParser) syscallKeys() (found []*SortKey) {
-	names := syscalls.Of(p.file.String(format.FeatureArch))
+	names := fields.SyscallsOf(p.file.String(format.FeatureArch))
 	for i := range p.file.Attrs {
 		if f := p.file.Tracepoint(i); f != nil && by.HasSyscalls(f) {
 			found = append(found, newSyscallKey(i, f, names))

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/format/memaccess"
+	"gperf/format/fields"
 	"gperf/internal/column"
 	"gperf/internal/session"
 )
@@ -16,16 +16,16 @@ import (
 var memoryKeys = []*SortKey{
 	accessSymbolKey("symbol_daddr", "Data Symbol", func(x *extra) (*session.Frame, uint64) { return x.data, x.addr }),
 	dataDSOKey(),
-	memoryKey("locked", "Locked", 6, memaccess.Source.Lock, memaccess.Source.LockText),
-	memoryKey("tlb", "TLB access", 22, memaccess.Source.TLB, memaccess.Source.TLBText),
-	memoryKey("mem", "Memory access", 39, memaccess.Source.Level, memaccess.Source.LevelText),
-	memoryKey("snoop", "Snoop", 12, memaccess.Source.Snoop, memaccess.Source.SnoopText),
+	memoryKey("locked", "Locked", 6, fields.DataSource.Lock, fields.DataSource.LockText),
+	memoryKey("tlb", "TLB access", 22, fields.DataSource.TLB, fields.DataSource.TLBText),
+	memoryKey("mem", "Memory access", 39, fields.DataSource.Level, fields.DataSource.LevelText),
+	memoryKey("snoop", "Snoop", 12, fields.DataSource.Snoop, fields.DataSource.SnoopText),
 	cacheLineKey(),
 	accessSymbolKey("symbol_iaddr", "Code Symbol",
 		func(x *extra) (*session.Frame, uint64) { return x.code, x.code.IP }),
 	physicalKey(),
 	inMemoryMode(pageSizeKey("data_page_size", "Data Page Size", 22, func(x *extra) uint64 { return x.dataPage })),
-	memoryKey("blocked", "Blocked", 10, memaccess.Source.Block, memaccess.Source.BlockText),
+	memoryKey("blocked", "Blocked", 10, fields.DataSource.Block, fields.DataSource.BlockText),
 }
 
 func inMemoryMode(k *SortKey) *SortKey {
@@ -35,14 +35,14 @@ func inMemoryMode(k *SortKey) *SortKey {
 
 // memoryKey is a key of some bits of the data source; perf shows the highest
 // first, or the lowest.
-func memoryKey(name, head string, min int, mask func(memaccess.Source) uint64,
-	text func(memaccess.Source) string) *SortKey {
+func memoryKey(name, head string, min int, mask func(fields.DataSource) uint64,
+	text func(fields.DataSource) string) *SortKey {
 	return inMemoryMode(numberKey{
 		name:  name,
 		head:  head,
 		min:   min,
-		value: func(x *extra) uint64 { return mask(memaccess.Source(x.source)) },
-		text:  word(func(x *extra) string { return text(memaccess.Source(x.source)) }),
+		value: func(x *extra) uint64 { return mask(fields.DataSource(x.source)) },
+		text:  word(func(x *extra) string { return text(fields.DataSource(x.source)) }),
 	}.key())
 }
 

@@ -4,7 +4,7 @@ import (
 	"strconv"
 
 	"gperf/format"
-	"gperf/format/branchkind"
+	"gperf/format/fields"
 	"gperf/internal/session"
 )
 
@@ -25,7 +25,7 @@ func (f *branchFlags) take(n int) uint64 {
 // a transaction, whether that was aborted, its cycles, its kind, and how it was
 // speculated upon (print_bstack_flags of tools/perf/builtin-script.c).
 func appendFlags(b []byte, f branchFlags) []byte {
-	kind := branchkind.Of(uint64(f))
+	kind := fields.BranchKind(uint64(f))
 	missed, predicted, inTX, aborted := f.take(1), f.take(1), f.take(1), f.take(1)
 	cycles, _, speculated, _, notTaken := f.take(16), f.take(4), f.take(2), f.take(4+3), f.take(1)
 	b = append(b, '/')
@@ -42,7 +42,7 @@ func appendFlags(b []byte, f branchFlags) []byte {
 	}
 	b = append(b, '/', "-X"[inTX], '/', "-A"[aborted], '/')
 	b = append(strconv.AppendUint(b, cycles, 10), '/')
-	b = append(b, branchkind.Names[kind]...)
+	b = append(b, fields.BranchKinds[kind]...)
 	b = append(append(b, '/'), speculations[speculated]...)
 	return append(b, ' ')
 }

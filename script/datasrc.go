@@ -1,7 +1,7 @@
 package script
 
 import (
-	"gperf/format/memaccess"
+	"gperf/format/fields"
 	"gperf/internal/column"
 	"gperf/internal/session"
 )
@@ -34,7 +34,7 @@ func (d *dataWidths) before(b *session.Batch) int {
 // appendDataSource appends a data source in hexadecimal and in words
 // (perf_script__meminfo_scnprintf of tools/perf/util/mem-events.c).
 func appendDataSource(b []byte, src uint64) []byte {
-	start, d := len(b), memaccess.Source(src)
+	start, d := len(b), fields.DataSource(src)
 	b = column.AppendHex(b, src, 16)
 	b = append(append(b, " |OP "...), operation(src)...)
 	b = append(append(b, "|LVL "...), d.LevelText()...)

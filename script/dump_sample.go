@@ -7,7 +7,7 @@ import (
 	"unsafe"
 
 	"gperf/format"
-	"gperf/format/branchkind"
+	"gperf/format/fields"
 	"gperf/internal/session"
 )
 
@@ -161,12 +161,12 @@ func appendDumpedBranches(b []byte, branches format.Branches) []byte {
 // appendDumpedFlags appends the flags of a branch, as branch_stack__printf of
 // tools/perf does.
 func appendDumpedFlags(b []byte, f branchFlags) []byte {
-	kind := branchkind.Of(uint64(f))
+	kind := fields.BranchKind(uint64(f))
 	missed, predicted, inTX, aborted := f.take(1), f.take(1), f.take(1), f.take(1)
 	cycles, _, speculated, _ := f.take(16), f.take(4), f.take(2), f.take(4)
 	b = fmt.Appendf(b, "%d cycles %c%c%c%c %x ", cycles, " M"[missed], " P"[predicted], " A"[aborted], " T"[inTX],
 		uint32(f))
-	b = append(b, branchkind.Names[kind]...)
+	b = append(b, fields.BranchKinds[kind]...)
 	if b = append(b, ' '); speculated != 0 {
 		b = append(b, speculations[speculated]...)
 	}

@@ -7,14 +7,14 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/format/register"
+	"gperf/format/fields"
 	"gperf/internal/column"
 )
 
 // registerNames returns the names of the registers of the machine that f was recorded on.
 func registerNames(f *format.File) func(int) string {
 	arch := archOf(f)
-	return func(bit int) string { return register.Name(arch, bit) }
+	return func(bit int) string { return fields.RegisterName(arch, bit) }
 }
 
 // archOf returns perf's name of the file's architecture, or of this machine if

@@ -143,14 +143,14 @@ var house = []struct{ question, packages string }{
 		internal/pcapfilter
 	`},
 	{"The ground: formats and structures of others", `
-		format/hiperf
-		format/branchkind
-		format/memaccess
-		format/listeners
-		format/register
-		format/rounds
+		format
+		format/fields
+		format/fields
+		format
+		format/fields
+		format
 		format/tracepoint
-		format/syscalls
+		format/fields
 		internal/spool
 		internal/addrspace
 		internal/archive/remote

@@ -1,29 +1,29 @@
-// Package memaccess answers "where did the data of a memory access come from?": it prints the bits of a sample's
-// data_src.
-package memaccess
+// Package fields names the values of samples' fields: the registers of an architecture, kinds of branches, the
+// sources of memory accesses (data_src), and system calls.
+package fields
 
 import "strings"
 
-// Source is the origin of the data of a memory access: union perf_mem_data_src of
+// DataSource is the origin of the data of a memory access: union perf_mem_data_src of
 // include/uapi/linux/perf_event.h. The texts are perf's (tools/perf/util/mem-events.c).
-type Source uint64
+type DataSource uint64
 
-func (d Source) bits(shift, width uint) uint64 { return uint64(d) >> shift & (1<<width - 1) }
+func (d DataSource) bits(shift, width uint) uint64 { return uint64(d) >> shift & (1<<width - 1) }
 
 // Level returns the bits of mem_lvl.
-func (d Source) Level() uint64 { return d.bits(5, 14) }
+func (d DataSource) Level() uint64 { return d.bits(5, 14) }
 
 // Snoop returns the bits of mem_snoop.
-func (d Source) Snoop() uint64 { return d.bits(19, 5) }
+func (d DataSource) Snoop() uint64 { return d.bits(19, 5) }
 
 // Lock returns the bits of mem_lock.
-func (d Source) Lock() uint64 { return d.bits(24, 2) }
+func (d DataSource) Lock() uint64 { return d.bits(24, 2) }
 
 // TLB returns the bits of mem_dtlb.
-func (d Source) TLB() uint64 { return d.bits(26, 7) }
+func (d DataSource) TLB() uint64 { return d.bits(26, 7) }
 
 // Block returns the bits of mem_blk.
-func (d Source) Block() uint64 { return d.bits(40, 3) }
+func (d DataSource) Block() uint64 { return d.bits(40, 3) }
 
 const (
 	memHit, memMiss   = 1 << 1, 1 << 2 // bits of mem_lvl and mem_dtlb
@@ -58,7 +58,7 @@ func words(list []string, bits uint64, names []string) []string {
 }
 
 // LevelText returns the level of the memory hierarchy, and hit or miss.
-func (d Source) LevelText() string {
+func (d DataSource) LevelText() string {
 	result := ""
 	switch level := d.Level(); {
 	case level&memHit != 0:
@@ -84,7 +84,7 @@ func (d Source) LevelText() string {
 }
 
 // SnoopText returns the result of snooping other caches.
-func (d Source) SnoopText() string {
+func (d DataSource) SnoopText() string {
 	list := words(words(nil, d.Snoop(), memSnoops), d.bits(38, 2), memSnoopsX)
 	if len(list) == 0 {
 		return "N/A"
@@ -93,7 +93,7 @@ func (d Source) SnoopText() string {
 }
 
 // TLBText returns the level that translated the address, and hit or miss.
-func (d Source) TLBText() string {
+func (d DataSource) TLBText() string {
 	tlb := d.TLB()
 	s := strings.Join(words(nil, tlb&^(memHit|memMiss), memTLBs), " or ")
 	if s == "" {
@@ -109,7 +109,7 @@ func (d Source) TLBText() string {
 }
 
 // LockText returns whether the access was locked.
-func (d Source) LockText() string {
+func (d DataSource) LockText() string {
 	switch lock := d.Lock(); {
 	case lock&memLockedNA != 0:
 		return "N/A"
@@ -121,7 +121,7 @@ func (d Source) LockText() string {
 
 // BlockText returns the reason why the access was blocked. The text begins with a blank,
 // as in perf.
-func (d Source) BlockText() string {
+func (d DataSource) BlockText() string {
 	block := d.Block()
 	if block == 0 || block&memBlockedNA != 0 {
 		return " N/A"

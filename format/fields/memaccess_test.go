@@ -1,4 +1,4 @@
-package memaccess
+package fields
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 // TestSource checks that the texts equal perf's.
 func TestSource(t *testing.T) {
 	for _, test := range []struct {
-		source                         Source
+		source                         DataSource
 		level, snoop, tlb, lock, block string
 	}{
 		{0x68100142, "L1 hit", "None", "L1 or L2 hit", "No", " N/A"},

@@ -1,5 +1,4 @@
-// Package register answers "which register is at this bit?".
-package register
+package fields
 
 import "strconv"
 
@@ -18,9 +17,9 @@ const (
 	unknownRegister = "unknown"
 )
 
-// Name returns the name of the register at a bit of the masks. arch is perf's name
+// RegisterName returns the name of the register at a bit of the masks. arch is perf's name
 // of the architecture: x86, arm64 or arm. The result is "unknown" for other bits.
-func Name(arch string, bit int) string {
+func RegisterName(arch string, bit int) string {
 	switch {
 	case arch == "x86" && bit >= firstXMM:
 		return "XMM" + strconv.Itoa((bit-firstXMM)/2)

@@ -1,5 +1,6 @@
-// Package syscalls names system calls by their numbers.
-package syscalls
+// This file names system calls by their numbers.
+
+package fields
 
 import (
 	"iter"
@@ -9,21 +10,21 @@ import (
 
 //go:generate go run generate.go
 
-// Compat is the bit of a number that means the table of 32-bit programs, which a 64-bit kernel has as well. gperf
-// sets it: the kernel's events have the numbers alone.
-const Compat = 1 << 32
+// CompatSyscall is the bit of a number that means the table of 32-bit programs, which a 64-bit kernel has as well.
+// gperf sets it: the kernel's events have the numbers alone.
+const CompatSyscall = 1 << 32
 
 // x32 is the bit of the kernel's numbers for programs with 64-bit registers and 32-bit pointers.
 const x32 = 1 << 30
 
-// Table contains the names of an architecture's system calls.
-type Table struct{ own, compat []string }
+// SyscallTable contains the names of an architecture's system calls.
+type SyscallTable struct{ own, compat []string }
 
 // compats are the architectures of the 32-bit programs that kernels of others run.
 var compats = map[string]string{"x86_64": "i386", "aarch64": "arm"}
 
-// Of returns the system calls of an architecture (uname -m), none if it is unknown.
-func Of(machine string) Table {
+// SyscallsOf returns the system calls of an architecture (uname -m), none if it is unknown.
+func SyscallsOf(machine string) SyscallTable {
 	switch {
 	case strings.HasPrefix(machine, "armv"):
 		machine = "arm"
@@ -32,7 +33,7 @@ func Of(machine string) Table {
 	case machine == "ppc64le":
 		machine = "ppc64"
 	}
-	return Table{names(machine), names(compats[machine])}
+	return SyscallTable{names(machine), names(compats[machine])}
 }
 
 // names returns the names of an architecture's table by number.
@@ -50,12 +51,12 @@ func names(machine string) (n []string) {
 }
 
 // Name returns the name of a system call, or its number if it has no name.
-func (t Table) Name(nr int64) string {
+func (t SyscallTable) Name(nr int64) string {
 	names := t.own
 	switch {
 	case nr < 0:
-	case nr&Compat != 0:
-		if nr &^= Compat; t.compat != nil {
+	case nr&CompatSyscall != 0:
+		if nr &^= CompatSyscall; t.compat != nil {
 			names = t.compat
 		}
 	case t.compat != nil:
@@ -68,11 +69,11 @@ func (t Table) Name(nr int64) string {
 }
 
 // All yields the numbers and names, first the architecture's own ones.
-func (t Table) All() iter.Seq2[int64, string] {
+func (t SyscallTable) All() iter.Seq2[int64, string] {
 	return func(yield func(int64, string) bool) {
 		for bit, names := range [...][]string{t.own, t.compat} {
 			for nr, name := range names {
-				if name != "" && !yield(int64(nr)|int64(bit)*Compat, name) {
+				if name != "" && !yield(int64(nr)|int64(bit)*CompatSyscall, name) {
 					return
 				}
 			}
@@ -81,7 +82,7 @@ func (t Table) All() iter.Seq2[int64, string] {
 }
 
 // Numbers returns the numbers of the system calls of this name.
-func (t Table) Numbers(name string) (l []int64) {
+func (t SyscallTable) Numbers(name string) (l []int64) {
 	for nr, n := range t.All() {
 		if n == name {
 			l = append(l, nr)

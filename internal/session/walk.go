@@ -106,7 +106,7 @@ func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
 }
 
 // maxWaiting is how many batches wait for the walk. There are many because the reader has to read a complete round of
-// records before it can pass any of them on (see rounds.Sorter), which would leave the walk without work.
+// records before it can pass any of them on (see format.RoundSorter), which would leave the walk without work.
 const maxWaiting = 64
 
 // readBatches sends batches of records.

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"runtime"
 
-	"gperf/format/syscalls"
+	"gperf/format/fields"
 )
 
 // SystemCallError means that words of -e name a system call, for which there is no event of this name.
@@ -24,7 +24,7 @@ var callWords = regexp.MustCompile(
 // systemCall returns the error for words that name a system call, or err if they do not.
 func systemCall(spec string, err error) error {
 	m := callWords.FindStringSubmatch(spec)
-	if m == nil || len(syscalls.Of(machines[runtime.GOARCH]).Numbers(m[1])) == 0 {
+	if m == nil || len(fields.SyscallsOf(machines[runtime.GOARCH]).Numbers(m[1])) == 0 {
 		return err
 	}
 	return &SystemCallError{spec, m[1]}

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
-	"gperf/format/listeners"
 )
 
 // Ring is a ring buffer that the kernel fills with records, shared by all counters of a CPU.
@@ -20,7 +19,7 @@ type Ring struct {
 	// Read is the position up to which the records have been read and their space released.
 	Read uint64
 	// Repair corrects records for Repaired.
-	Repair listeners.Repair
+	Repair format.Repair
 
 	words
 	mem  []byte // one page for head and tail, then the data
@@ -98,7 +97,7 @@ func (r *Ring) Attach(fd int) error {
 	return unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, r.FD)
 }
 
-// Repaired returns the record at pos as it should be, if the kernel has spoiled it (package listeners), else nil.
+// Repaired returns the record at pos as it should be, if the kernel has spoiled it (package format), else nil.
 // It is valid until the next call.
 func (r *Ring) Repaired(pos uint64) []byte {
 	h := r.Word(pos)
@@ -118,7 +117,7 @@ func (r *Ring) Repaired(pos uint64) []byte {
 }
 
 // RepairOf returns the Repair of the records of these events.
-func RepairOf(attrs []format.Attr) (r listeners.Repair) {
+func RepairOf(attrs []format.Attr) (r format.Repair) {
 	for i := range attrs {
 		r.Add(attrs[i].SampleIDSize(), attrs[i].Flags&format.FlagBuildID != 0)
 	}

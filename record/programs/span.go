@@ -9,7 +9,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
-	"gperf/format/syscalls"
+	"gperf/format/fields"
 	"gperf/format/tracepoint"
 	"gperf/record/event"
 	"gperf/record/perfevent"
@@ -44,7 +44,7 @@ func (s *Sampler) attachSpans(spans []*event.Event) error {
 // noReturn returns the numbers of the system calls that never end, of 64-bit and 32-bit programs.
 func noReturn() [4]int64 {
 	l := [4]int64{-1, -1, -1, -1}
-	t := syscalls.Of(machine())
+	t := fields.SyscallsOf(machine())
 	copy(l[:], slices.Concat(t.Numbers("exit"), t.Numbers("exit_group")))
 	return l
 }
@@ -134,7 +134,7 @@ func syscallPrint() string {
 func syscallNames() string {
 	var b strings.Builder
 	b.WriteString("__print_symbolic(REC->id")
-	for nr, name := range syscalls.Of(machine()).All() {
+	for nr, name := range fields.SyscallsOf(machine()).All() {
 		fmt.Fprintf(&b, ", { %d, %q }", nr, name)
 	}
 	b.WriteString(")")

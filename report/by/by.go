@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/format/syscalls"
+	"gperf/format/fields"
 	"gperf/format/tracepoint"
 	"gperf/internal/packet"
 	"gperf/internal/session"
@@ -146,13 +146,13 @@ func (e *KeyError) Error() string { return fmt.Sprintf("unknown key %q", e.Key) 
 type parser struct {
 	file    *format.File
 	env     tracepoint.Env
-	names   syscalls.Table
+	names   fields.SyscallTable
 	quantum uint64
 	origin  session.Origin
 }
 
 func newParser(f *format.File, sym *symbolize.Symbolizer, quantum uint64) *parser {
-	return &parser{file: f, env: session.TracepointEnv(f, sym), names: syscalls.Of(f.String(format.FeatureArch)),
+	return &parser{file: f, env: session.TracepointEnv(f, sym), names: fields.SyscallsOf(f.String(format.FeatureArch)),
 		quantum: quantum}
 }
 
@@ -334,11 +334,11 @@ func (p *parser) syscall(t *tracepoint.Format) reader {
 	}
 }
 
-// SyscallNumber returns the number of an event's system call, for package syscalls. The kernel's own events do not say
+// SyscallNumber returns the number of an event's system call, for package fields. The kernel's own events do not say
 // to which table it belongs: gperf assumes the program's.
 func SyscallNumber(t *tracepoint.Format, id int64, is32 bool) int64 {
 	if is32 && t.System == "raw_syscalls" && id >= 0 {
-		return id | syscalls.Compat
+		return id | fields.CompatSyscall
 	}
 	return id
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"gperf/format"
-	"gperf/format/syscalls"
+	"gperf/format/fields"
 	"gperf/format/tracepoint"
 	"gperf/internal/container"
 	"gperf/internal/dso"
@@ -116,7 +116,7 @@ func TestContainer(t *testing.T) {
 
 // TestSyscallNumber: the kernel's own events do not say to which table a number belongs, gperf's spans do.
 func TestSyscallNumber(t *testing.T) {
-	names := syscalls.Of("x86_64")
+	names := fields.SyscallsOf("x86_64")
 	for _, c := range []struct {
 		system string
 		id     int64
@@ -124,7 +124,7 @@ func TestSyscallNumber(t *testing.T) {
 		want   string
 	}{
 		{"raw_syscalls", 4, false, "stat"}, {"raw_syscalls", 4, true, "write"}, {"raw_syscalls", -1, true, "-1"},
-		{"span", 4, true, "stat"}, {"span", syscalls.Compat | 4, true, "write"},
+		{"span", 4, true, "stat"}, {"span", fields.CompatSyscall | 4, true, "write"},
 	} {
 		if got := names.Name(SyscallNumber(&tracepoint.Format{System: c.system}, c.id, c.is32)); got != c.want {
 			t.Errorf("%+v: got %s", c, got)

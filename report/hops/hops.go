@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/format/branchkind"
+	"gperf/format/fields"
 )
 
 // Flags of a branch (struct perf_branch_entry of include/uapi/linux/perf_event.h).
@@ -167,15 +167,15 @@ type kinds struct {
 }
 
 func (k *kinds) add(p *Hop) {
-	kind := branchkind.Of(p.Flags)
+	kind := fields.BranchKind(p.Flags)
 	if kind == 0 || p.From == 0 {
 		return
 	}
 	if k.names == nil {
-		k.names = make([]bool, len(branchkind.Names))
+		k.names = make([]bool, len(fields.BranchKinds))
 	}
 	k.names[kind] = true
-	if kind == branchkind.Conditional {
+	if kind == fields.Conditional {
 		k.forward, k.backward = k.forward || p.To > p.From, k.backward || p.To <= p.From
 	}
 	crosses := func(area uint64) bool { return p.From/area != p.To/area }
@@ -197,7 +197,7 @@ func (k *kinds) words() (words []string) {
 	add(k.forward, "COND_FWD")
 	add(k.backward, "COND_BWD")
 	for kind, is := range k.names {
-		add(is && kind != branchkind.Conditional, branchkind.Names[kind])
+		add(is && kind != fields.Conditional, fields.BranchKinds[kind])
 	}
 	add(k.cross4K, "CROSS_4K")
 	add(k.cross2M, "CROSS_2M")

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/format/syscalls"
+	"gperf/format/fields"
 	"gperf/format/tracepoint"
 	"gperf/internal/session"
 	"gperf/report/by"
@@ -88,7 +88,7 @@ func bucketFields(t *tracepoint.Format) (l []*tracepoint.Field) {
 type decoder struct {
 	events []*spanEvent // by event, nil for others
 	env    tracepoint.Env
-	names  syscalls.Table
+	names  fields.SyscallTable
 }
 
 // ErrNoStarts: histograms do not have the times of their spans.
@@ -97,7 +97,7 @@ var ErrNoStarts = errors.New("the recording has only histograms of spans, which 
 
 // newDecoder returns the decoder of a recording's spans; the error is ErrNone.
 func newDecoder(f *format.File) (*decoder, error) {
-	d := &decoder{events: make([]*spanEvent, len(f.Attrs)), names: syscalls.Of(f.String(format.FeatureArch))}
+	d := &decoder{events: make([]*spanEvent, len(f.Attrs)), names: fields.SyscallsOf(f.String(format.FeatureArch))}
 	found := false
 	for i := range d.events {
 		t := f.Tracepoint(i)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/format/syscalls"
+	"gperf/format/fields"
 	"gperf/format/tracepoint"
 	"gperf/internal/session"
 	"gperf/report/by"
@@ -69,13 +69,13 @@ type value struct {
 // fieldReader reads the fields of samples. It is for one goroutine.
 type fieldReader struct {
 	env      tracepoint.Env
-	syscalls syscalls.Table
+	syscalls fields.SyscallTable
 	text     []byte // reused
 }
 
 func newFieldReader(s *session.Session) *fieldReader {
 	return &fieldReader{env: session.TracepointEnv(s.File, s.Symbols),
-		syscalls: syscalls.Of(s.File.String(format.FeatureArch))}
+		syscalls: fields.SyscallsOf(s.File.String(format.FeatureArch))}
 }
 
 // read calls use for each field of a tracepoint's sample, and for the waker of a wait.
