@@ -19,7 +19,7 @@ import (
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
-	"gperf/internal/hotspot"
+	"gperf/internal/runtimes/hotspot"
 	"gperf/unwind"
 )
 
@@ -265,8 +265,10 @@ func TestSampler(t *testing.T) {
 				"+0x10(+0x20(+0x30($arg1))):u8[16]", "+8($arg1):symbol", "+123456789012($arg1):char"),
 			"strings": exec(4, nil, "+0(+16($arg3)):string", "+0($arg3):ustring", "+u0($arg3):string", "+8($arg1):string"),
 			"a filter of numbers": exec(5, &Filter{Op: "||", Left: &Filter{Op: "!", Left: &Filter{Op: "&&",
-				Left: &Filter{Op: ">=", At: 8, Size: 8, Number: 1 << 63}, Right: &Filter{Op: "<", At: 12, Size: 2, Signed: true, Number: 1<<64 - 5}}},
-				Right: &Filter{Op: "&&", Left: &Filter{Op: "&", At: 8, Size: 1, Number: 3}, Right: &Filter{Op: "==", Of: CurrentCPU, Number: 1}}}, "$arg1:x64"),
+				Left: &Filter{Op: ">=", At: 8, Size: 8, Number: 1 << 63}, Right: &Filter{Op: "<", At: 12, Size: 2,
+					Signed: true, Number: 1<<64 - 5}}},
+				Right: &Filter{Op: "&&", Left: &Filter{Op: "&", At: 8, Size: 1, Number: 3}, Right: &Filter{Op: "==",
+					Of: CurrentCPU, Number: 1}}}, "$arg1:x64"),
 			"a filter of text": exec(6, &Filter{Op: "||", Left: &Filter{Op: "==", Of: FieldDynamic, At: 8, Text: "/usr/bin/some-program"},
 				Right: &Filter{Op: "&&", Left: &Filter{Op: "!=", Of: CurrentComm, Text: "gperf"},
 					Right: &Filter{Op: "||", Left: &Filter{Op: "==", Of: FieldText, At: 72, Size: 8, Text: "12345678"},

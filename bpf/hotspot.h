@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The callers of code that HotSpot, the Java virtual machine, has generated: compiled
- * methods, the interpreter, stubs and adapters. Package internal/hotspot describes where
+ * methods, the interpreter, stubs and adapters. Package internal/runtimes/hotspot describes where
  * they are, and takes the same steps in Go.
  */
 #ifndef HOTSPOT_H

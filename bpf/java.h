@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The methods that HotSpot's interpreter runs: each has a native frame, which the walk has marked. The recorder finds
- * compiled methods by the addresses of their code. Package internal/hotspot describes the objects.
+ * compiled methods by the addresses of their code. Package internal/runtimes/hotspot describes the objects.
  */
 #ifndef JAVA_H
 #define JAVA_H

@@ -11,8 +11,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
-	"gperf/internal/hotspot"
 	"gperf/internal/runtimes"
+	"gperf/internal/runtimes/hotspot"
 	"gperf/unwind"
 )
 

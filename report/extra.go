@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/internal/column"
 	"gperf/internal/session"
+	"gperf/internal/text"
 )
 
 // extra holds the fields that only a few keys read: those of a sample besides its
@@ -79,7 +79,7 @@ func (n numberKey) key() *SortKey {
 	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
 		start := len(b)
 		b = n.text(b, e)
-		return column.AppendBlanks(b, width-(len(b)-start))
+		return text.AppendBlanks(b, width-(len(b)-start))
 	}
 	return k
 }
@@ -280,7 +280,7 @@ func addressKey() *SortKey {
 	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
 		n := len(b)
 		b = strconv.AppendUint(append(b, "0x"...), e.place.frame.IP, 16)
-		return column.AppendBlanks(b, width-(len(b)-n))
+		return text.AppendBlanks(b, width-(len(b)-n))
 	}
 	return k
 }

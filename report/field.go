@@ -26,7 +26,7 @@ func newTraces(f *format.File, sym *symbolize.Symbolizer, raw bool) *traces {
 	return t
 }
 
-// text returns perf script's text of the data, or all raw fields.
+// printedText returns perf script's printedText of the data, or all raw fields.
 func (t *traces) text(event int, raw []byte) string {
 	f := t.formats[event]
 	switch {
@@ -96,7 +96,7 @@ func (f *field) textWidth(hists []*Hist) int {
 	return n
 }
 
-// text returns the word after the field's name in the text of the print fmt, or
+// printedText returns the word after the field's name in the printedText of the print fmt, or
 // else the raw field.
 func (f *field) text(h *Hist, e *Entry) string {
 	if !f.raw && !by.HasBlanks(f.Field) {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/internal/look"
+	"gperf/internal/text"
 	"gperf/report/hops"
 )
 
@@ -132,7 +132,7 @@ type drawing struct {
 	counts  bool   // show the figures of branches
 	byName  bool   // omit the first frame of a single graph: the entry shows it
 	sep     string // between folded frames
-	look    look.Look
+	look    text.Look
 }
 
 const graphMargin = "            "

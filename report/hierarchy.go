@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"gperf/internal/column"
+	"gperf/internal/text"
 )
 
 // A hierarchy groups entries by the first key, each group by the second, and so on
@@ -213,27 +213,27 @@ func (hw *hierarchyWriter) all(nodes []*node) {
 }
 
 func (hw *hierarchyWriter) one(nd *node) {
-	b := column.AppendBlanks(hw.text[:0], nd.depth*indent)
+	b := text.AppendBlanks(hw.text[:0], nd.depth*indent)
 	for n, i := range hw.figureIndexes() {
 		if n > 0 || hw.opts.Separator == "" {
 			b = append(b, hw.sep...)
 		}
 		start := len(b)
 		b = hw.appendFigures(b, nd.Entry, hw.layout.columns[i], hw.widths[i])
-		b = column.AppendBlanks(b, hw.widths[i]-hw.columns(b[start:]))
+		b = text.AppendBlanks(b, hw.widths[i]-hw.columns(b[start:]))
 	}
-	b = column.AppendBlanks(b, hw.margin(0))
+	b = text.AppendBlanks(b, hw.margin(0))
 	names := len(b)
 	for _, k := range nd.keys {
-		text := k.append(hw.Hist, nil, nd.Entry, hw.widths[slices.Index(hw.layout.columns, k)])
-		b = append(append(b, hw.sep...), strings.TrimLeft(string(text), " ")...)
+		line := k.append(hw.Hist, nil, nd.Entry, hw.widths[slices.Index(hw.layout.columns, k)])
+		b = append(append(b, hw.sep...), strings.TrimLeft(string(line), " ")...)
 	}
 	b = append(hw.opts.Look.Crop(b, names), '\n')
 	if nd.below == nil && hw.chains {
 		b = hw.graphs.append(b, nd.Entry, nd.shown(hw.opts))
 	}
 	if nd.below != nil && !slices.ContainsFunc(nd.below, func(c *node) bool { return hw.visible(c.shown(hw.opts)) }) {
-		b = column.AppendBlanks(b, hw.margin(1+nd.depth))
+		b = text.AppendBlanks(b, hw.margin(1+nd.depth))
 		b = fmt.Appendf(b, "%*sno entry >= %.2f%%\n", hw.figuresWidth()+4, "", hw.opts.PercentLimit)
 	}
 	hw.w.Write(b)

@@ -6,8 +6,8 @@ import (
 	"strconv"
 
 	"gperf/format"
-	"gperf/internal/column"
 	"gperf/internal/session"
+	"gperf/internal/text"
 	"gperf/report/hops"
 )
 
@@ -184,13 +184,13 @@ var hopKeys = []*SortKey{
 	}),
 }
 
-func hopKey(name, head string, text func([]byte, *hops.Sum) []byte) *SortKey {
+func hopKey(name, head string, shown func([]byte, *hops.Sum) []byte) *SortKey {
 	return &SortKey{Name: name, Head: head,
 		cmp: func(*Hist, *Entry, *Entry) int { return 0 },
 		append: func(_ *Hist, b []byte, e *Entry, width int) []byte {
 			n := len(b)
-			b = text(b, &e.hops)
-			return column.AppendBlanks(b, width-(len(b)-n))
+			b = shown(b, &e.hops)
+			return text.AppendBlanks(b, width-(len(b)-n))
 		}}
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/internal/column"
+	"gperf/internal/text"
 )
 
 // Latency profiles: a sample's latency is its part of the time that passed, which is
@@ -26,7 +26,7 @@ var parallelismKey = numberKey{
 	value: func(x *extra) uint64 { return x.parallelism },
 	text: func(b []byte, e *Entry) []byte {
 		n := strconv.FormatUint(e.extra.parallelism, 10)
-		return append(column.AppendBlanks(b, len("Parallelism")-len(n)), n...)
+		return append(text.AppendBlanks(b, len("Parallelism")-len(n)), n...)
 	},
 }.key()
 

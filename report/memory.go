@@ -8,8 +8,8 @@ import (
 
 	"gperf/format"
 	"gperf/format/fields"
-	"gperf/internal/column"
 	"gperf/internal/session"
+	"gperf/internal/text"
 )
 
 // memoryKeys look at accesses to memory.
@@ -62,7 +62,7 @@ func accessSymbolKey(name, head string, at func(*extra) (*session.Frame, uint64)
 		n := len(b)
 		f, addr := at(e.extra)
 		b = appendFrameSymbol(b, f, addr, e.extra.level, width)
-		return column.AppendBlanks(b, width-(len(b)-n))
+		return text.AppendBlanks(b, width-(len(b)-n))
 	}
 	return inMemoryMode(k)
 }
@@ -122,7 +122,7 @@ func cacheLineKey() *SortKey {
 			letter = 's'
 		}
 		b = appendFrameSymbol(b, e.extra.data, e.extra.line.addr, letter, width)
-		return column.AppendBlanks(b, width-(len(b)-n))
+		return text.AppendBlanks(b, width-(len(b)-n))
 	}
 	return inMemoryMode(k)
 }

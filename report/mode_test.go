@@ -204,7 +204,7 @@ func TestGroupTooBig(t *testing.T) {
 func TestLongNames(t *testing.T) {
 	var w world
 	long := strings.Repeat("x", 5000)
-	got := text(t, Options{NoChildren: true, Sort: "dso,comm"},
+	got := printedText(t, Options{NoChildren: true, Sort: "dso,comm"},
 		sampled(0, "a", 1, nil, []*session.Frame{w.frame("/"+long+":f", 1)}),
 		sampled(0, "b", 1, nil, []*session.Frame{w.frame("/y:f", 1)}))
 	if !strings.Contains(got, "  "+long+"  a") || !strings.Contains(got, "  y"+strings.Repeat(" ", maxPad-1)+"  b") {
@@ -232,14 +232,14 @@ func TestCgroupsAndTimes(t *testing.T) {
 	}
 	stacks := []*stack{at(1e9, 1, "/sys", 0x100), at(1e9+99e6, 1, "/sys", 0x108), at(1e9+100e6, 2, "", 0x100),
 		at(2e9, 0, "", 0x100)}
-	alike(t, text(t, Options{NoChildren: true, Sort: "time,cgroup"}, stacks...), `# Overhead  Time          Cgroup
+	alike(t, printedText(t, Options{NoChildren: true, Sort: "time,cgroup"}, stacks...), `# Overhead  Time          Cgroup
 # ........  ............  .......
 #
     50.00%  1.000000      /sys
     25.00%  1.100000      unknown
     25.00%  2.000000      N/A
 `)
-	alike(t, text(t, Options{NoChildren: true, Sort: "addr"}, stacks...), `    75.00%  0x100
+	alike(t, printedText(t, Options{NoChildren: true, Sort: "addr"}, stacks...), `    75.00%  0x100
     25.00%  0x108
 `)
 }
@@ -254,14 +254,14 @@ func TestContainers(t *testing.T) {
 	}
 	stacks := []*stack{at(1, "4f1dc80f9ae5", "8d8fd5cf"), at(2, "4f1dc80f9ae5", "8d8fd5cf"),
 		at(3, "b00000000000", "8d8fd5cf"), at(0, by.Missing, by.Missing)}
-	alike(t, text(t, Options{NoChildren: true, Sort: "container"}, stacks...), `# Overhead  Container
+	alike(t, printedText(t, Options{NoChildren: true, Sort: "container"}, stacks...), `# Overhead  Container
 # ........  ............
 #
     50.00%  4f1dc80f9ae5
     25.00%  N/A
     25.00%  b00000000000
 `)
-	alike(t, text(t, Options{NoChildren: true, Sort: "pod"}, stacks...), `    75.00%  8d8fd5cf
+	alike(t, printedText(t, Options{NoChildren: true, Sort: "pod"}, stacks...), `    75.00%  8d8fd5cf
     25.00%  N/A
 `)
 }
@@ -276,13 +276,13 @@ func TestParent(t *testing.T) {
 		sampled(0, "prog", 3, []*session.Frame{leaf, vfs, read}, []*session.Frame{main}),
 		sampled(0, "prog", 1, nil, []*session.Frame{main}),
 	}
-	alike(t, text(t, Options{NoChildren: true, Sort: "parent"}, stacks...), `# Overhead  Parent symbol
+	alike(t, printedText(t, Options{NoChildren: true, Sort: "parent"}, stacks...), `# Overhead  Parent symbol
 # ........  .............
 #
     75.00%  sys_read
     25.00%  [other]
 `)
-	alike(t, text(t, Options{NoChildren: true, Sort: "parent", Parent: regexp.MustCompile("_read|main")}, stacks...), `    75.00%  vfs_read
+	alike(t, printedText(t, Options{NoChildren: true, Sort: "parent", Parent: regexp.MustCompile("_read|main")}, stacks...), `    75.00%  vfs_read
     25.00%  main
 `)
 }

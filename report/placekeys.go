@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/internal/column"
+	"gperf/internal/text"
 )
 
 // Keys that look at the symbol and the DSO of a place: their sizes, and how far from
@@ -23,9 +23,9 @@ func sizeKey(name, head string, size func(*places, *place) uint64) *SortKey {
 	k.append = func(h *Hist, b []byte, e *Entry, width int) []byte {
 		n := size(h.places, e.place)
 		if n == 0 {
-			return append(column.AppendBlanks(b, width-len(unknownSize)), unknownSize...)
+			return append(text.AppendBlanks(b, width-len(unknownSize)), unknownSize...)
 		}
-		return column.AppendInt(b, int64(n), width)
+		return text.AppendInt(b, int64(n), width)
 	}
 	return k
 }
@@ -86,7 +86,7 @@ func processKey() *SortKey {
 	k := &SortKey{Name: "tgid", Head: head, uses: usesPID, min: len(head)}
 	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(b.Thread.PID, a.Thread.PID) }
 	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte {
-		b = append(column.AppendInt(b, int64(e.Thread.PID), 7), ':')
+		b = append(text.AppendInt(b, int64(e.Thread.PID), 7), ':')
 		return appendLeft(b, e.Thread.Leader().Comm, width-8)
 	}
 	return k

@@ -24,8 +24,8 @@ import (
 	"slices"
 
 	"gperf/format"
-	"gperf/internal/look"
 	"gperf/internal/session"
+	"gperf/internal/text"
 )
 
 // Options select what a report shows. The zero value shows the same as perf for samples
@@ -67,7 +67,7 @@ type Options struct {
 	Groups        Groups
 	Parent        *regexp.Regexp // functions for the key parent; nil: DefaultParent
 	Weight        string         // the field that session.Weight made the periods from
-	Look          look.Look
+	Look          text.Look
 
 	chains  bool // an event has callchains
 	history bool // branches are added to callchains

@@ -51,8 +51,8 @@ func sampled(event int, comm string, n uint64, kernel, user []*session.Frame) *s
 	return st
 }
 
-// text reports stacks of events with callchains.
-func text(t *testing.T, opts Options, stacks ...*stack) string {
+// printedText reports stacks of events with callchains.
+func printedText(t *testing.T, opts Options, stacks ...*stack) string {
 	t.Helper()
 	const sampleType = format.SampleCallchain | format.SampleCPU
 	return textOf(t, &format.File{Attrs: []format.Attr{{Name: "cycles", SampleType: sampleType},
@@ -247,7 +247,7 @@ func TestText(t *testing.T) {
 `},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := text(t, test.opts, program()...); got != test.want+tip {
+			if got := printedText(t, test.opts, program()...); got != test.want+tip {
 				t.Errorf("got:\n%s\nwant:\n%s", got, test.want+tip)
 			}
 		})
@@ -259,7 +259,7 @@ func TestFiltered(t *testing.T) {
 	stacks := program()[:2]
 	stacks[0].filtered = true
 	one := Filter{Filter: session.Filter{TIDs: []int32{1}}}
-	got := text(t, Options{NoChildren: true, Sort: "sym", Filter: one}, stacks...)
+	got := printedText(t, Options{NoChildren: true, Sort: "sym", Filter: one}, stacks...)
 	if !strings.Contains(got, "# Samples: 90  of") || !strings.Contains(got, "    33.33%  [k] read\n") ||
 		strings.Contains(got, "leaf") {
 		t.Errorf("got:\n%s", got)

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/internal/column"
 	"gperf/internal/session"
+	"gperf/internal/text"
 )
 
 // SortKey is a key that groups samples into entries or orders entries, or a column.
@@ -299,7 +299,7 @@ func (h *Hist) appendOrigin(b []byte, f *session.Frame, ip uint64) []byte {
 	}
 	n := len(b)
 	b = appendHex(b, ip, 1)
-	b = column.AppendBlanks(b, originWidth-len(" k ")-(len(b)-n))
+	b = text.AppendBlanks(b, originWidth-len(" k ")-(len(b)-n))
 	return append(b, ' ', byte(f.Origin()), ' ')
 }
 
@@ -308,7 +308,7 @@ func traceWidth(h *Hist, e *Entry) int { return len(h.trace(e)) }
 func appendComm(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, e.Comm, width) }
 
 func appendThread(_ *Hist, b []byte, e *Entry, width int) []byte {
-	b = append(column.AppendInt(b, int64(e.Thread.TID), 7), ':')
+	b = append(text.AppendInt(b, int64(e.Thread.TID), 7), ':')
 	return appendLeft(b, e.Thread.Comm, max(width, 8)-8)
 }
 
@@ -391,7 +391,7 @@ func (h *Hist) appendPercent(b []byte, part, all uint64, width int) []byte {
 		width = 0
 	}
 	start := len(b)
-	b = append(append(column.AppendBlanks(append(b, ' '), width-2-len(d)), d...), '%')
+	b = append(append(text.AppendBlanks(append(b, ' '), width-2-len(d)), d...), '%')
 	return h.opts.Look.Percent(b, start, percent)
 }
 
@@ -402,6 +402,6 @@ func appendNumber(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byt
 		}
 		var digits [20]byte
 		d := strconv.AppendUint(digits[:0], get(&e.Self), 10)
-		return append(column.AppendBlanks(append(b, ' '), width-1-len(d)), d...)
+		return append(text.AppendBlanks(append(b, ' '), width-1-len(d)), d...)
 	}
 }

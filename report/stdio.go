@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"gperf/internal/column"
-	"gperf/internal/look"
 	"gperf/internal/parallel"
+	"gperf/internal/text"
 )
 
 // ErrNoSamples: the recording has no samples. The text before the events' blocks
@@ -110,7 +109,7 @@ func (w *blockWriter) fit() {
 			room -= 2
 		}
 	}
-	look.Fit(w.widths, minimums, room)
+	text.Fit(w.widths, minimums, room)
 }
 
 // minColumn is the number of columns that a column of names has at least.
@@ -248,7 +247,7 @@ func (w *blockWriter) appendEntry(b []byte, e *Entry) []byte {
 			replaceByte(b[n:], sep[0], '.')
 		}
 		if i < len(w.widths)-1 {
-			b = column.AppendBlanks(b, min(w.widths[i], maxPad)-w.columns(b[n:]))
+			b = text.AppendBlanks(b, min(w.widths[i], maxPad)-w.columns(b[n:]))
 		}
 	}
 	return b
@@ -261,16 +260,16 @@ func (w *blockWriter) appendName(b []byte, e *Entry, i int) []byte {
 	if w.widths[i] == w.whole[i] {
 		return k.append(w.Hist, b, e, w.widths[i])
 	}
-	text := strings.TrimRight(string(k.append(w.Hist, nil, e, w.whole[i])), " ")
+	shown := strings.TrimRight(string(k.append(w.Hist, nil, e, w.whole[i])), " ")
 	if k.uses&usesSymbol != 0 {
-		return append(b, look.Function(text, w.widths[i])...)
+		return append(b, text.Function(shown, w.widths[i])...)
 	}
-	return append(b, look.Middle(text, w.widths[i])...)
+	return append(b, text.Middle(shown, w.widths[i])...)
 }
 
 // columns returns the width of a text: in bytes, as perf does, unless its look is that of a terminal.
 func (w *blockWriter) columns(b []byte) int {
-	if w.opts.Look == (look.Look{}) {
+	if w.opts.Look == (text.Look{}) {
 		return len(b)
 	}
 	return w.opts.Look.Columns(b)

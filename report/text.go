@@ -3,7 +3,7 @@ package report
 import (
 	"strconv"
 
-	"gperf/internal/column"
+	"gperf/internal/text"
 )
 
 // maxPad limits the padding of a column, in bytes: a damaged recording can have names of 64 KiB,
@@ -13,13 +13,13 @@ const maxPad = 1024
 // appendLeft appends s, cut and filled up to width.
 func appendLeft(b []byte, s string, width int) []byte {
 	s = s[:min(len(s), max(width, 0))]
-	return column.AppendBlanks(append(b, s...), min(width, maxPad)-len(s))
+	return text.AppendBlanks(append(b, s...), min(width, maxPad)-len(s))
 }
 
 // appendRight appends s, cut to width, with blanks before it.
 func appendRight(b []byte, s string, width int) []byte {
 	s = s[:min(len(s), max(width, 0))]
-	return append(column.AppendBlanks(b, min(width, maxPad)-len(s)), s...)
+	return append(text.AppendBlanks(b, min(width, maxPad)-len(s)), s...)
 }
 
 // appendShort appends a count as perf does, in thousands, millions, …, for

@@ -2,7 +2,7 @@ package script
 
 import (
 	"gperf/format"
-	"gperf/internal/column"
+	"gperf/internal/text"
 )
 
 // isBPFOutput reports whether a BPF program wrote the event's raw data.
@@ -31,7 +31,7 @@ func appendBPFLine(b, data []byte, at int) []byte {
 	if at == 0 {
 		b = append(b, "      BPF output: "...)
 	} else {
-		b = column.AppendBlanks(b, 18)
+		b = text.AppendBlanks(b, 18)
 	}
 	for shift := 12; shift >= 0; shift -= 4 {
 		b = append(b, hex[at>>shift&15])
@@ -41,14 +41,14 @@ func appendBPFLine(b, data []byte, at int) []byte {
 	for _, c := range line {
 		b = append(b, ' ', hex[c>>4], hex[c&15])
 	}
-	b = column.AppendBlanks(b, 3*(bytesInLine-len(line))+2)
+	b = text.AppendBlanks(b, 3*(bytesInLine-len(line))+2)
 	for _, c := range line {
 		if !printable(c) {
 			c = '.'
 		}
 		b = append(b, c)
 	}
-	return append(column.AppendBlanks(b, bytesInLine-len(line)), '\n')
+	return append(text.AppendBlanks(b, bytesInLine-len(line)), '\n')
 }
 
 // printable is the isprint of the kernel's lib/ctype.c, which goes by Latin-1.

@@ -2,8 +2,8 @@ package script
 
 import (
 	"gperf/format/fields"
-	"gperf/internal/column"
 	"gperf/internal/session"
+	"gperf/internal/text"
 )
 
 var operations = [...]string{"N/A", "LOAD", "STORE", "PFETCH", "EXEC"}
@@ -35,7 +35,7 @@ func (d *dataWidths) before(b *session.Batch) int {
 // (perf_script__meminfo_scnprintf of tools/perf/util/mem-events.c).
 func appendDataSource(b []byte, src uint64) []byte {
 	start, d := len(b), fields.DataSource(src)
-	b = column.AppendHex(b, src, 16)
+	b = text.AppendHex(b, src, 16)
 	b = append(append(b, " |OP "...), operation(src)...)
 	b = append(append(b, "|LVL "...), d.LevelText()...)
 	b = append(append(b, "|SNP "...), d.SnoopText()...)

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"gperf/format"
-	"gperf/internal/column"
 	"gperf/internal/session"
+	"gperf/internal/text"
 )
 
 // appendBatch appends the text of the batch's samples, and that of the records
@@ -131,7 +131,7 @@ func appendRecordMisc(b []byte, raw format.Raw) []byte {
 			}
 		}
 	}
-	return column.AppendBlanks(b, 6-(len(b)-n))
+	return text.AppendBlanks(b, 6-(len(b)-n))
 }
 
 // kernelSymbol names a kernel address: tracepoint.Env.Symbol.

@@ -7,8 +7,8 @@ import (
 
 	"gperf/format"
 	"gperf/format/tracepoint"
-	"gperf/internal/column"
 	"gperf/internal/session"
+	"gperf/internal/text"
 	"gperf/symbolize"
 )
 
@@ -173,7 +173,7 @@ func (p *printer) append(b []byte, s *session.Sample) []byte {
 	}
 	b = p.appendStart(b, s, fields, e)
 	if fields&FieldPeriod != 0 {
-		b = append(column.AppendUint(b, s.Period, 10), ' ')
+		b = append(text.AppendUint(b, s.Period, 10), ' ')
 	}
 	if fields&FieldEvent != 0 {
 		b = append(b, e.name...)
@@ -212,17 +212,17 @@ func (p *printer) appendMemory(b []byte, s *session.Sample, fields Field, e *eve
 		n := len(b)
 		b = appendDataSource(b, s.DataSrc)
 		p.line.dataWidth = max(p.line.dataWidth, len(b)-n)
-		b = column.AppendBlanks(b, p.line.dataWidth-(len(b)-n))
+		b = text.AppendBlanks(b, p.line.dataWidth-(len(b)-n))
 	}
 	weight, insLat, retireLat := s.Weights(e.attr)
 	if fields&FieldWeight != 0 {
-		b = column.AppendUint(b, weight, 16)
+		b = text.AppendUint(b, weight, 16)
 	}
 	if fields&FieldInsLat != 0 {
-		b = column.AppendUint(b, uint64(insLat), 16)
+		b = text.AppendUint(b, uint64(insLat), 16)
 	}
 	if fields&FieldRetireLat != 0 {
-		b = column.AppendUint(b, uint64(retireLat), 16)
+		b = text.AppendUint(b, uint64(retireLat), 16)
 	}
 	if fields&FieldCgroup != 0 {
 		name := s.Cgroup
@@ -237,7 +237,7 @@ func (p *printer) appendMemory(b []byte, s *session.Sample, fields Field, e *eve
 // appendAddr appends the address of the data, and of a page fault also what lies
 // there.
 func (p *printer) appendAddr(b []byte, s *session.Sample, fields Field, e *event) []byte {
-	b = column.AppendHex(b, s.Addr, 16)
+	b = text.AppendHex(b, s.Addr, 16)
 	if s.Data == nil || !e.trace && !isPageFault(e.attr) {
 		return b
 	}
@@ -283,7 +283,7 @@ func (p *printer) appendLate(b []byte, s *session.Sample, fields Field, e *event
 		b = appendBPFOutput(b, s.Raw)
 	}
 	if fields&FieldPhysAddr != 0 {
-		b = column.AppendHex(b, s.PhysAddr, 16)
+		b = text.AppendHex(b, s.PhysAddr, 16)
 	}
 	if fields&FieldDataPageSize != 0 {
 		b = appendPageSize(append(b, ' '), s.DataPageSize)
@@ -312,7 +312,7 @@ func (p *printer) appendStart(b []byte, s *session.Sample, fields Field, e *even
 	s = e.known(s)
 	if fields&FieldComm != 0 {
 		if fields&FieldIP == 0 || !e.chain {
-			b = column.AppendBlanks(b, 16-len(s.Comm))
+			b = text.AppendBlanks(b, 16-len(s.Comm))
 		}
 		b = append(append(b, s.Comm...), ' ')
 	}
@@ -322,15 +322,15 @@ func (p *printer) appendStart(b []byte, s *session.Sample, fields Field, e *even
 	}
 	switch fields & (FieldPID | FieldTID) {
 	case FieldPID | FieldTID:
-		b = column.AppendInt(b, int64(s.PID), width)
+		b = text.AppendInt(b, int64(s.PID), width)
 		b = append(b, '/')
 		n := len(b)
 		b = strconv.AppendInt(b, int64(s.TID), 10)
-		b = append(column.AppendBlanks(b, width-(len(b)-n)), ' ')
+		b = append(text.AppendBlanks(b, width-(len(b)-n)), ' ')
 	case FieldPID:
-		b = append(column.AppendInt(b, int64(s.PID), width), ' ')
+		b = append(text.AppendInt(b, int64(s.PID), width), ' ')
 	case FieldTID:
-		b = append(column.AppendInt(b, int64(s.TID), width), ' ')
+		b = append(text.AppendInt(b, int64(s.TID), width), ' ')
 	}
 	if fields&FieldCPU != 0 {
 		b = append(b, '[')
@@ -396,10 +396,10 @@ func appendCPU(b []byte, cpu int32) []byte {
 
 func (p *printer) appendTime(b []byte, ns uint64) []byte {
 	if p.opts.Nanosecs {
-		b = append(column.AppendUint(b, ns/1e9, 5), '.')
+		b = append(text.AppendUint(b, ns/1e9, 5), '.')
 		return append(appendZeros(b, ns%1e9, 9), ": "...)
 	}
-	b = append(column.AppendUint(b, ns/1e9, 12-7), '.')
+	b = append(text.AppendUint(b, ns/1e9, 12-7), '.')
 	return append(appendZeros(b, ns%1e9/1e3, 6), ": "...)
 }
 
@@ -415,7 +415,7 @@ var miscLetters = [...]struct {
 func appendMisc(b []byte, m format.Misc) []byte {
 	n := len(b)
 	b = appendMode(b, m)
-	return column.AppendBlanks(b, 6-(len(b)-n))
+	return text.AppendBlanks(b, 6-(len(b)-n))
 }
 
 func appendMode(b []byte, m format.Misc) []byte {
@@ -432,7 +432,7 @@ func appendMode(b []byte, m format.Misc) []byte {
 func (p *printer) appendFrames(b []byte, s *session.Sample, fields Field, e *event) []byte {
 	if !e.chain {
 		b = append(b, ' ')
-		b = column.AppendHex(b, s.IP, 16)
+		b = text.AppendHex(b, s.IP, 16)
 		b = appendName(b, s.Leaf, fields)
 		if fields&sourceFields != 0 {
 			b = e.frames.appendSource(b, s.Leaf, s.Leaf.Calls(), 0)

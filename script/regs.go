@@ -8,7 +8,7 @@ import (
 
 	"gperf/format"
 	"gperf/format/fields"
-	"gperf/internal/column"
+	"gperf/internal/text"
 )
 
 // registerNames returns the names of the registers of the machine that f was recorded on.
@@ -41,7 +41,7 @@ func (p *printer) appendRegs(b []byte, abi, mask uint64, values format.Words) []
 	b = append(strconv.AppendUint(b, abi, 10), ' ')
 	for i := 0; mask != 0 && i < values.Len(); i++ {
 		name := p.regs(bits.TrailingZeros64(mask))
-		b = append(column.AppendBlanks(b, 5-len(name)), name...)
+		b = append(text.AppendBlanks(b, 5-len(name)), name...)
 		b = append(b, ":0x"...)
 		b = append(strconv.AppendUint(b, values.At(i), 16), ' ')
 		mask &= mask - 1

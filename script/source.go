@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strconv"
 
-	"gperf/internal/column"
 	"gperf/internal/session"
+	"gperf/internal/text"
 	"gperf/symbolize/srcline"
 )
 
@@ -58,7 +58,7 @@ func (t *frameTexts) appendIP(b []byte, f *session.Frame) []byte {
 	if t.compat == Perf6 && f.Map != nil && !f.Kernel {
 		ip = f.Map.Off(ip)
 	}
-	return column.AppendHex(append(b, '\t'), ip, 16)
+	return text.AppendHex(append(b, '\t'), ip, 16)
 }
 
 // appendInlined appends the rest of an inlined call's line. perf gives it the

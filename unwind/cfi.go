@@ -12,7 +12,6 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/dwarf"
-	"gperf/internal/gotable"
 )
 
 // CFI is the call frame information of a DSO: its CIEs and FDEs, by address. It may be used from several goroutines.
@@ -111,7 +110,7 @@ func readCFI(im *dso.Image) (*CFI, error) {
 
 // readGo adds what a Go program's table of functions says.
 func (f *CFI) readGo(im *dso.Image) {
-	t, err := gotable.Open(im)
+	t, err := dso.OpenGoFunctions(im)
 	if err != nil {
 		t = nil // that of another version of Go: frame pointers are enough for most code
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"gperf/internal/dso"
-	"gperf/internal/gotable"
 	"gperf/internal/x86"
 )
 
@@ -20,7 +19,7 @@ const maxPopped = 63 * 8
 
 // goFrames returns, as a section .debug_frame, how deep the stack is in the functions of a Go program: what Go's linker
 // writes there unless the program is built without DWARF.
-func goFrames(t *gotable.Table, m elf.Machine) section {
+func goFrames(t *dso.GoFunctions, m elf.Machine) section {
 	le := binary.LittleEndian
 	a, slot := abiOf(m), int64(8) // slot is the return address that a call pushes
 	if a.lr >= 0 {
@@ -104,7 +103,7 @@ type goSwitch struct {
 
 // findGoCode finds the code of Go's runtime that follows conventions of its own. t is nil if the program has no table
 // that gperf can read: then only symbols show it.
-func findGoCode(im *dso.Image, t *gotable.Table) (c goCode) {
+func findGoCode(im *dso.Image, t *dso.GoFunctions) (c goCode) {
 	if s := im.Section(".text"); s != nil && im.Machine == elf.EM_X86_64 {
 		c.known = append(c.known, goBytes(im, s)...)
 	}
@@ -122,9 +121,9 @@ func findGoCode(im *dso.Image, t *gotable.Table) (c goCode) {
 		switch {
 		case name == "runtime.asyncPreempt" || name == "runtime.sigpanic":
 			c.injected = append(c.injected, at)
-		case f.Flags&gotable.TopFrame != 0 && name != "runtime.sigtramp", strings.HasPrefix(name, "_rt0_"):
+		case f.Flags&dso.TopFrame != 0 && name != "runtime.sigtramp", strings.HasPrefix(name, "_rt0_"):
 			c.known = append(c.known, known{at.start, at.end, ruleEntry, true})
-		case f.Flags&gotable.SPWrite != 0:
+		case f.Flags&dso.SPWrite != 0:
 			c.switches = append(c.switches, at)
 			switches[name] = newGoSwitch(im, at, f)
 		}
@@ -136,7 +135,7 @@ func findGoCode(im *dso.Image, t *gotable.Table) (c goCode) {
 // maxGoSwitch limits the code of a function that switches stacks, in bytes.
 const maxGoSwitch = 1 << 12
 
-func newGoSwitch(im *dso.Image, at codeSeg, f gotable.Func) goSwitch {
+func newGoSwitch(im *dso.Image, at codeSeg, f dso.GoFunc) goSwitch {
 	s := goSwitch{codeSeg: at}
 	off, ok := im.OffOfVaddr(at.start)
 	b, err := im.Bytes(off, min(at.end-at.start, maxGoSwitch))

@@ -14,7 +14,6 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/internal/archive"
-	"gperf/internal/archive/remote"
 	"gperf/record"
 	"gperf/record/doctor"
 	"gperf/record/event"
@@ -58,9 +57,9 @@ func hintOf(err error) string {
 		return "Unpack it (unzip FILE -d DIR) and read it there: -i DIR/perf.data --symfs DIR.\n"
 	case errors.Is(err, archive.ErrDamaged):
 		return "Copy it again, or pack it again where it was recorded (gperf archive).\n"
-	case errors.Is(err, remote.ErrRedirect):
+	case errors.Is(err, archive.ErrRedirect):
 		return "Name the address on the other host, if you trust it.\n"
-	case errors.Is(err, remote.ErrChanged):
+	case errors.Is(err, archive.ErrChanged):
 		return "Run the command again.\n"
 	case errors.As(err, &certificate):
 		return "Add the certificate of its authority to those of the system, or name a file: SSL_CERT_FILE=ca.pem.\n"

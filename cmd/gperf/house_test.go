@@ -119,7 +119,7 @@ var house = []struct{ question, packages string }{
 		internal/runtimes
 	`},
 	{"Where is a virtual machine's code, and which methods are in it?", `
-		internal/hotspot
+		internal/runtimes/hotspot
 	`},
 	{"Who called? Which line is it?", `
 		unwind
@@ -128,7 +128,7 @@ var house = []struct{ question, packages string }{
 		symbolize/demangle
 	`},
 	{"Which functions are in a Go program?", `
-		internal/gotable
+		internal/dso
 	`},
 	{"Which file is it? Where do the records go?", `
 		record/output
@@ -153,12 +153,12 @@ var house = []struct{ question, packages string }{
 		format/fields
 		internal/spool
 		internal/addrspace
-		internal/archive/remote
+		internal/archive
 		internal/intern
-		internal/column
+		internal/text
 		internal/container
 		internal/dwarf
-		internal/look
+		internal/text
 		internal/packet
 		internal/parallel
 		internal/procfs

@@ -17,7 +17,6 @@ import (
 	"gperf/cmd/gperf/input"
 	"gperf/format"
 	"gperf/internal/archive"
-	"gperf/internal/archive/remote"
 	"gperf/internal/procfs"
 	"gperf/internal/session"
 	"gperf/symbolize"
@@ -259,7 +258,7 @@ func (in *inputFlags) openFile(r *openInput, path string, stderr io.Writer) (err
 	case path == "-":
 		r.Recording, err = archive.OpenRecording(os.Stdin, "stdin")
 		return err
-	case remote.IsURL(path):
+	case archive.IsURL(path):
 		return r.openURL(path)
 	}
 	name := cmp.Or(path, defaultFile)
@@ -278,7 +277,7 @@ func (in *inputFlags) openFile(r *openInput, path string, stderr io.Writer) (err
 
 // openURL opens a recording or an archive on a server.
 func (in *openInput) openURL(address string) error {
-	f, err := remote.Open(context.Background(), address, remote.Options{})
+	f, err := archive.OpenRemote(context.Background(), address, archive.RemoteOptions{})
 	if err == nil {
 		in.Recording, err = archive.OpenRecordingAt(f, f.Size(), f.Name(), f.Modified())
 	}

@@ -1,9 +1,9 @@
-// Package remote answers "how is a file on an HTTP server read without fetching all of it?": a File fetches the ranges
-// that are read (RFC 9110, section 14), with some of what follows, and keeps the latest.
+// A File fetches the ranges that are read (RFC 9110, section 14), with some of what follows, and keeps the latest.
 //
 // A server without ranges sends the complete file: a File then copies it to a temporary file, up to MaxCopy bytes.
 // Nothing waits without end: each request has a time limit, and so has the time in which no data arrives.
-package remote
+
+package archive
 
 import (
 	"cmp"
@@ -55,8 +55,8 @@ func IsURL(path string) bool {
 	return strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://")
 }
 
-// Options change how a file is fetched. The zero value is for users.
-type Options struct {
+// RemoteOptions change how a file is fetched. The zero value is for users.
+type RemoteOptions struct {
 	Client *http.Client // nil: one with the limits of this package
 	// Idle is the time in which the server may send nothing, 0 for the usual one.
 	Idle time.Duration
@@ -65,9 +65,9 @@ type Options struct {
 	Copying func(n, of int64)
 }
 
-// File is a file on a server. It may be read by several goroutines.
-type File struct {
-	opts     Options
+// RemoteFile is a file on a server. It may be read by several goroutines.
+type RemoteFile struct {
+	opts     RemoteOptions
 	url      string
 	name     string // the URL without a password
 	size     int64
@@ -89,9 +89,9 @@ type block struct {
 	err   error
 }
 
-// Open asks the server for a file. Its first request fetches the end of the file, which has the directory of a zip
-// file.
-func Open(ctx context.Context, address string, opts Options) (*File, error) {
+// OpenRemote asks the server for a file. Its first request fetches the end of the file, which has the directory of a
+// zip file.
+func OpenRemote(ctx context.Context, address string, opts RemoteOptions) (*RemoteFile, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return nil, fmt.Errorf("open %s: not the address of a file on a server", address)
@@ -102,7 +102,7 @@ func Open(ctx context.Context, address string, opts Options) (*File, error) {
 	if opts.Idle == 0 {
 		opts.Idle = idleTimeout
 	}
-	f := &File{opts: opts, url: address, name: u.Redacted(), blocks: map[int64]*block{}, count: 1}
+	f := &RemoteFile{opts: opts, url: address, name: u.Redacted(), blocks: map[int64]*block{}, count: 1}
 	if err := f.open(ctx); err != nil {
 		return nil, fmt.Errorf("open %s: %w", f.name, err)
 	}
@@ -133,7 +133,7 @@ func SameHost(to *http.Request, via []*http.Request) error {
 }
 
 // open sends the first request.
-func (f *File) open(ctx context.Context) error {
+func (f *RemoteFile) open(ctx context.Context) error {
 	res, err := f.request(ctx, "bytes=-"+strconv.Itoa(Block))
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func (f *File) open(ctx context.Context) error {
 func statusError(res *http.Response) error { return fmt.Errorf("%w: %s", ErrStatus, res.Status) }
 
 // openRanges keeps the end of the file.
-func (f *File) openRanges(res *http.Response) error {
+func (f *RemoteFile) openRanges(res *http.Response) error {
 	from, to, size, ok := contentRange(res.Header.Get("Content-Range"))
 	if !ok || to != size {
 		return fmt.Errorf("the server answers with the range %q", res.Header.Get("Content-Range"))
@@ -185,7 +185,7 @@ func contentRange(text string) (from, to, size int64, ok bool) {
 }
 
 // keep adds a block that was fetched, and drops those that were not read for the longest time.
-func (f *File) keep(n int64, b []byte) {
+func (f *RemoteFile) keep(n int64, b []byte) {
 	k := &block{ready: make(chan struct{}), b: b}
 	close(k.ready)
 	f.blocks[n] = k
@@ -193,7 +193,7 @@ func (f *File) keep(n int64, b []byte) {
 }
 
 // use notes that a block is read now.
-func (f *File) use(n int64) {
+func (f *RemoteFile) use(n int64) {
 	for i, known := range f.order {
 		if known == n {
 			f.order = append(f.order[:i], f.order[i+1:]...)
@@ -208,7 +208,7 @@ func (f *File) use(n int64) {
 }
 
 // copy copies the complete file, which the server sends.
-func (f *File) copy(res *http.Response) error {
+func (f *RemoteFile) copy(res *http.Response) error {
 	if res.ContentLength > MaxCopy {
 		return fmt.Errorf("%w, and this one has %d MB: download it, or use a server with ranges", ErrNoRanges,
 			res.ContentLength>>20)
@@ -229,7 +229,7 @@ func (f *File) copy(res *http.Response) error {
 	return err
 }
 
-func (f *File) copyTo(file *os.File, res *http.Response) (n int64, err error) {
+func (f *RemoteFile) copyTo(file *os.File, res *http.Response) (n int64, err error) {
 	b := make([]byte, Block)
 	for {
 		got, err := f.read(res.Body, b)
@@ -253,7 +253,7 @@ func (f *File) copyTo(file *os.File, res *http.Response) (n int64, err error) {
 }
 
 // request sends a request for a range.
-func (f *File) request(ctx context.Context, ranges string) (*http.Response, error) {
+func (f *RemoteFile) request(ctx context.Context, ranges string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url, nil)
 	if err != nil {
 		return nil, err
@@ -270,7 +270,7 @@ func (f *File) request(ctx context.Context, ranges string) (*http.Response, erro
 }
 
 // read reads from an answer, and ends it if nothing arrives for a while.
-func (f *File) read(body io.ReadCloser, b []byte) (int, error) {
+func (f *RemoteFile) read(body io.ReadCloser, b []byte) (int, error) {
 	slow := time.AfterFunc(f.opts.Idle, func() { body.Close() })
 	n, err := body.Read(b)
 	if !slow.Stop() && err != nil && err != io.EOF {
@@ -279,7 +279,7 @@ func (f *File) read(body io.ReadCloser, b []byte) (int, error) {
 	return n, err
 }
 
-func (f *File) readFull(body io.ReadCloser, b []byte) error {
+func (f *RemoteFile) readFull(body io.ReadCloser, b []byte) error {
 	for len(b) > 0 {
 		n, err := f.read(body, b)
 		b = b[n:]
@@ -294,16 +294,16 @@ func (f *File) readFull(body io.ReadCloser, b []byte) error {
 }
 
 // Name returns the file's address without a password.
-func (f *File) Name() string { return f.name }
+func (f *RemoteFile) Name() string { return f.name }
 
 // Size returns the file's size in bytes.
-func (f *File) Size() int64 { return f.size }
+func (f *RemoteFile) Size() int64 { return f.size }
 
 // Modified returns when the file was written, zero if unknown.
-func (f *File) Modified() time.Time { return f.modified }
+func (f *RemoteFile) Modified() time.Time { return f.modified }
 
 // Close releases the file.
-func (f *File) Close() error {
+func (f *RemoteFile) Close() error {
 	if f.copied != nil {
 		return f.copied.Close()
 	}
@@ -312,7 +312,7 @@ func (f *File) Close() error {
 }
 
 // ReadAt implements io.ReaderAt.
-func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
+func (f *RemoteFile) ReadAt(p []byte, off int64) (n int, err error) {
 	if f.copied != nil {
 		return f.copied.ReadAt(p, off)
 	}
@@ -336,7 +336,7 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 
 // block returns a block. If it is missing, it is fetched with the missing ones up to last, and with more of them after
 // reads of consecutive blocks.
-func (f *File) block(n, last int64) ([]byte, error) {
+func (f *RemoteFile) block(n, last int64) ([]byte, error) {
 	f.mu.Lock()
 	if k := f.blocks[n]; k != nil {
 		f.use(n)
@@ -365,7 +365,7 @@ func (f *File) block(n, last int64) ([]byte, error) {
 }
 
 // fetch fetches consecutive blocks from number n on.
-func (f *File) fetch(n int64, list []*block) {
+func (f *RemoteFile) fetch(n int64, list []*block) {
 	from, to := n*Block, min((n+int64(len(list)))*Block, f.size)
 	b, err := f.fetchRange(from, to)
 	for i, k := range list {
@@ -385,7 +385,7 @@ func (f *File) fetch(n int64, list []*block) {
 	}
 }
 
-func (f *File) fetchRange(from, to int64) ([]byte, error) {
+func (f *RemoteFile) fetchRange(from, to int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), rangeTimeout)
 	defer cancel()
 	res, err := f.request(ctx, fmt.Sprintf("bytes=%d-%d", from, to-1))

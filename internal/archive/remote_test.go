@@ -1,4 +1,4 @@
-package remote
+package archive
 
 import (
 	"bytes"
@@ -16,19 +16,19 @@ import (
 	"time"
 )
 
-// contents is a file of several blocks.
-var contents = func() []byte {
+// remoteContents is a file of several blocks.
+var remoteContents = func() []byte {
 	b := make([]byte, 40*Block+1234)
 	r := rand.NewChaCha8([32]byte{1})
 	r.Read(b)
 	return b
 }()
 
-// counting serves contents, and counts the bytes of its answers.
-func counting(t *testing.T) (address string, sent *atomic.Int64) {
+// remoteCounting serves contents, and counts the bytes of its answers.
+func remoteCounting(t *testing.T) (address string, sent *atomic.Int64) {
 	sent = new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeContent(&counted{w, sent}, r, "x.zip", time.Unix(1e9, 0), bytes.NewReader(contents))
+		http.ServeContent(&counted{w, sent}, r, "x.zip", time.Unix(1e9, 0), bytes.NewReader(remoteContents))
 	}))
 	t.Cleanup(s.Close)
 	return s.URL + "/x.zip", sent
@@ -44,16 +44,16 @@ func (c *counted) Write(b []byte) (int, error) {
 	return c.ResponseWriter.Write(b)
 }
 
-// TestReadAt: ranges anywhere are the file's, also those that several goroutines read at the same time.
-func TestReadAt(t *testing.T) {
-	address, _ := counting(t)
-	f, err := Open(context.Background(), address, Options{})
+// TestRemoteReadAt: ranges anywhere are the file's, also those that several goroutines read at the same time.
+func TestRemoteReadAt(t *testing.T) {
+	address, _ := remoteCounting(t)
+	f, err := OpenRemote(context.Background(), address, RemoteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if f.Size() != int64(len(contents)) || !f.Modified().Equal(time.Unix(1e9, 0)) {
-		t.Errorf("%d bytes of %v, want %d of %v", f.Size(), f.Modified(), len(contents), time.Unix(1e9, 0))
+	if f.Size() != int64(len(remoteContents)) || !f.Modified().Equal(time.Unix(1e9, 0)) {
+		t.Errorf("%d bytes of %v, want %d of %v", f.Size(), f.Modified(), len(remoteContents), time.Unix(1e9, 0))
 	}
 	var wait sync.WaitGroup
 	for i := range 8 {
@@ -62,7 +62,7 @@ func TestReadAt(t *testing.T) {
 			for range 50 {
 				off := r.Int64N(f.Size())
 				p := make([]byte, r.IntN(3*Block))
-				want := contents[off:min(off+int64(len(p)), f.Size())]
+				want := remoteContents[off:min(off+int64(len(p)), f.Size())]
 				n, err := f.ReadAt(p, off)
 				if n != len(want) || !bytes.Equal(p[:n], want) || (err == io.EOF) != (n < len(p)) {
 					t.Errorf("ReadAt(%d bytes, %d) = %d, %v; want %d", len(p), off, n, err, len(want))
@@ -78,8 +78,8 @@ func TestReadAt(t *testing.T) {
 
 // TestTransfer: a read fetches little more than its bytes, and reads in a row fetch each byte once.
 func TestTransfer(t *testing.T) {
-	address, sent := counting(t)
-	f, err := Open(context.Background(), address, Options{})
+	address, sent := remoteCounting(t)
+	f, err := OpenRemote(context.Background(), address, RemoteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestTransfer(t *testing.T) {
 		t.Errorf("%d bytes for the end and two reads of 10 bytes, want at most %d", n, 2*Block)
 	}
 	sent.Store(0)
-	if b, err := io.ReadAll(io.NewSectionReader(f, 0, f.Size())); err != nil || !bytes.Equal(b, contents) {
+	if b, err := io.ReadAll(io.NewSectionReader(f, 0, f.Size())); err != nil || !bytes.Equal(b, remoteContents) {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}
 	if n := sent.Load(); n > f.Size() {
@@ -106,20 +106,20 @@ func TestNoRanges(t *testing.T) {
 			w.Header().Set("Content-Length", fmt.Sprint(MaxCopy+1))
 			return
 		}
-		w.Write(contents)
+		w.Write(remoteContents)
 	}))
 	defer s.Close()
-	f, err := Open(context.Background(), s.URL, Options{})
+	f, err := OpenRemote(context.Background(), s.URL, RemoteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	b := make([]byte, 1000)
-	if _, err := f.ReadAt(b, 70_000); err != nil || !bytes.Equal(b, contents[70_000:71_000]) {
+	if _, err := f.ReadAt(b, 70_000); err != nil || !bytes.Equal(b, remoteContents[70_000:71_000]) {
 		t.Errorf("the copy has other contents: %v", err)
 	}
 	large = true
-	if _, err := Open(context.Background(), s.URL, Options{}); !errors.Is(err, ErrNoRanges) {
+	if _, err := OpenRemote(context.Background(), s.URL, RemoteOptions{}); !errors.Is(err, ErrNoRanges) {
 		t.Errorf("a large file: %v, want %v", err, ErrNoRanges)
 	}
 }
@@ -160,7 +160,7 @@ func TestErrors(t *testing.T) {
 		{"no host", "http:///x", nil, []string{"http:///x"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := Open(context.Background(), test.address, Options{Idle: 50 * time.Millisecond})
+			_, err := OpenRemote(context.Background(), test.address, RemoteOptions{Idle: 50 * time.Millisecond})
 			if err == nil || test.is != nil && !errors.Is(err, test.is) {
 				t.Fatalf("%v, want %v", err, test.is)
 			}
@@ -178,10 +178,10 @@ func TestChanged(t *testing.T) {
 	version := 1
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", fmt.Sprintf(`"%d"`, version))
-		http.ServeContent(w, r, "x.zip", time.Time{}, bytes.NewReader(contents))
+		http.ServeContent(w, r, "x.zip", time.Time{}, bytes.NewReader(remoteContents))
 	}))
 	defer s.Close()
-	f, err := Open(context.Background(), s.URL, Options{})
+	f, err := OpenRemote(context.Background(), s.URL, RemoteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestChanged(t *testing.T) {
 func TestPassword(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()
-	_, err := Open(context.Background(), strings.Replace(s.URL, "//", "//me:hidden@", 1), Options{})
+	_, err := OpenRemote(context.Background(), strings.Replace(s.URL, "//", "//me:hidden@", 1), RemoteOptions{})
 	if err == nil || strings.Contains(err.Error(), "hidden") {
 		t.Errorf("%v", err)
 	}

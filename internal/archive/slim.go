@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"gperf/internal/dso"
-	"gperf/internal/gotable"
 )
 
 // uses are the purposes of a file.
@@ -55,13 +54,13 @@ func contents(im *dso.Image, u uses, hit []Range) io.Reader {
 
 // goSwitches returns the code of the functions of Go's runtime that switch stacks: package unwind reads how.
 func goSwitches(im *dso.Image) (l []Range) {
-	t, err := gotable.Open(im)
+	t, err := dso.OpenGoFunctions(im)
 	if err != nil {
 		return nil
 	}
 	for i := range t.Len() {
 		f, ok := t.Func(i)
-		if !ok || f.Flags&gotable.SPWrite == 0 {
+		if !ok || f.Flags&dso.SPWrite == 0 {
 			continue
 		}
 		if off, ok := im.OffOfVaddr(f.Entry); ok {

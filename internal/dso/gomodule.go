@@ -1,22 +1,21 @@
-package gotable
+package dso
 
 import (
 	"debug/elf"
 	"encoding/binary"
 
-	"gperf/internal/dso"
 	"gperf/internal/dwarf"
 )
 
 // module reads runtime.moduledata, whose first word is the vaddr of the table.
 type module struct {
-	im       *dso.Image
+	im       *Image
 	ptr      int
 	relative map[uint64]uint64 // words that the loader relocates, by vaddr, in position-independent programs
 	at       uint64            // its vaddr; 0: not found
 }
 
-func newModule(im *dso.Image, table uint64, ptr int) *module {
+func newModule(im *Image, table uint64, ptr int) *module {
 	m := &module{im: im, ptr: ptr, relative: make(map[uint64]uint64)}
 	m.readRelative()
 	for vaddr, v := range m.relative {
@@ -95,7 +94,7 @@ func (m *module) bytes(vaddr uint64) []byte {
 }
 
 // isCode reports whether a vaddr is in an executable segment.
-func isCode(im *dso.Image, vaddr uint64) bool {
+func isCode(im *Image, vaddr uint64) bool {
 	for _, l := range im.Loads() {
 		if l.Flags&elf.PF_X != 0 && vaddr >= l.Vaddr && vaddr-l.Vaddr < l.Memsz {
 			return true

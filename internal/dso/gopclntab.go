@@ -1,7 +1,7 @@
-// Package gotable answers "which functions does a Go program have, and what does its runtime know about their code?":
-// it reads .gopclntab, the table that also stripped programs contain for stack traces, of Go 1.18 and later. Go's
-// runtime/symtab.go and cmd/link/internal/ld/pcln.go define its format.
-package gotable
+// This file reads .gopclntab, the table that also stripped programs contain for stack traces, of Go 1.18 and later.
+// Go's runtime/symtab.go and cmd/link/internal/ld/pcln.go define its format.
+
+package dso
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"iter"
 	"sort"
 
-	"gperf/internal/dso"
 	"gperf/internal/dwarf"
 )
 
@@ -22,8 +21,8 @@ var (
 	ErrDamaged = errors.New("corrupt table of Go's functions")
 )
 
-// Table is the table of a Go program.
-type Table struct {
+// GoFunctions is the table of a Go program.
+type GoFunctions struct {
 	Text uint64 // vaddr to which the entries are relative
 	Data []byte // go:func.*, with the trees of inlined calls; nil if unknown
 
@@ -58,8 +57,8 @@ const (
 	SPWrite              // writes sp in ways that Depth does not describe, such as to switch stacks
 )
 
-// Open reads the header of an ELF file's table.
-func Open(im *dso.Image) (*Table, error) {
+// OpenGoFunctions reads the header of an ELF file's table.
+func OpenGoFunctions(im *Image) (*GoFunctions, error) {
 	if !im.HasGoTable() {
 		return nil, fmt.Errorf("%s: %w", im.Path, ErrNone)
 	}
@@ -68,7 +67,7 @@ func Open(im *dso.Image) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, ptr, err := Read(b, im.ByteOrder() == binary.BigEndian)
+	t, ptr, err := ReadGoFunctions(b, im.ByteOrder() == binary.BigEndian)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", im.Path, s.Name, err)
 	}
@@ -87,10 +86,10 @@ func Open(im *dso.Image) (*Table, error) {
 	return t, nil
 }
 
-// Read reads the header of a table, which contains the size of a pointer in bytes. Text is that of the header, and may
-// be 0.
-func Read(b []byte, big bool) (t *Table, ptr int, err error) {
-	t = &Table{big: big}
+// ReadGoFunctions reads the header of a table, which contains the size of a pointer in bytes. Text is that of the
+// header, and may be 0.
+func ReadGoFunctions(b []byte, big bool) (t *GoFunctions, ptr int, err error) {
+	t = &GoFunctions{big: big}
 	c := t.cursor(b, 0)
 	switch c.U32() {
 	case magic:
@@ -118,45 +117,45 @@ func Read(b []byte, big bool) (t *Table, ptr int, err error) {
 	return t, ptr, nil
 }
 
-func (t *Table) cursor(b []byte, off uint64) dwarf.Cursor {
+func (t *GoFunctions) cursor(b []byte, off uint64) dwarf.Cursor {
 	c := dwarf.Cursor{B: b, Big: t.big}
 	c.Seek(off)
 	return c
 }
 
 // Len returns the number of functions.
-func (t *Table) Len() int { return t.count }
+func (t *GoFunctions) Len() int { return t.count }
 
 // Quantum returns the unit of code addresses, in bytes.
-func (t *Table) Quantum() uint64 { return t.quantum }
+func (t *GoFunctions) Quantum() uint64 { return t.quantum }
 
 // Entry returns the vaddr of a function, by its number from 0 on. The last one's end follows.
-func (t *Table) Entry(i int) uint64 {
+func (t *GoFunctions) Entry(i int) uint64 {
 	c := t.cursor(t.funcs, uint64(8*i))
 	return t.Text + uint64(c.U32())
 }
 
-// Func is a function. Its code is from Entry to End, with what follows until the next function.
-type Func struct {
+// GoFunc is a function. Its code is from Entry to End, with what follows until the next function.
+type GoFunc struct {
 	Entry, End uint64 // vaddrs
 	Flags      uint8
 	StartLine  int // 0 if the version of Go does not have it
 
-	t                          *Table
+	t                          *GoFunctions
 	name                       uint32 // offset in names
 	depth, files, line, inline uint32 // offsets of tables in values
 	unit                       uint32
 	tree                       []byte // of inlined calls
 }
 
-// Func returns a function by its number, and false if it is corrupt.
-func (t *Table) Func(i int) (f Func, ok bool) {
+// GoFunc returns a function by its number, and false if it is corrupt.
+func (t *GoFunctions) Func(i int) (f GoFunc, ok bool) {
 	if i < 0 || i >= t.count {
 		return f, false
 	}
 	list := t.cursor(t.funcs, uint64(8*i+4))
 	c := t.cursor(t.funcs, uint64(list.U32()))
-	f = Func{t: t, Entry: t.Text + uint64(c.U32()), End: t.Entry(i + 1)}
+	f = GoFunc{t: t, Entry: t.Text + uint64(c.U32()), End: t.Entry(i + 1)}
 	f.name = c.U32()
 	c.Skip(8) // size of arguments, deferreturn
 	f.depth, f.files, f.line = c.U32(), c.U32(), c.U32()
@@ -181,17 +180,17 @@ func (t *Table) Func(i int) (f Func, ok bool) {
 }
 
 // Name returns the function's name: "main.(*T).run".
-func (f *Func) Name() string { return f.t.name(f.name) }
+func (f *GoFunc) Name() string { return f.t.name(f.name) }
 
 // Find returns the function at a vaddr.
-func (t *Table) Find(vaddr uint64) (Func, bool) {
+func (t *GoFunctions) Find(vaddr uint64) (GoFunc, bool) {
 	return t.Func(sort.Search(t.count+1, func(i int) bool { return t.Entry(i) > vaddr }) - 1)
 }
 
-func (t *Table) name(off uint32) string { return cstring(t.names, off) }
+func (t *GoFunctions) name(off uint32) string { return cstring(t.names, off) }
 
-// maxString limits names of corrupt tables, in bytes.
-const maxString = 1 << 16
+// gopclntabMaxString limits names of corrupt tables, in bytes.
+const gopclntabMaxString = 1 << 16
 
 // cstring returns the string at an offset.
 func cstring(b []byte, off uint32) string {
@@ -199,24 +198,24 @@ func cstring(b []byte, off uint32) string {
 		return ""
 	}
 	b = b[off:]
-	s, _, _ := bytes.Cut(b[:min(len(b), maxString)], []byte{0})
+	s, _, _ := bytes.Cut(b[:min(len(b), gopclntabMaxString)], []byte{0})
 	return string(s)
 }
 
-// part is the value of a part of a function.
-type part struct {
+// gopclntabPart is the value of a gopclntabPart of a function.
+type gopclntabPart struct {
 	start, end uint64 // vaddrs
 	value      int32
 }
 
 // parts yields the values of a table, by address.
-func (f *Func) parts(table uint32) iter.Seq[part] {
-	return func(yield func(part) bool) {
+func (f *GoFunc) parts(table uint32) iter.Seq[gopclntabPart] {
+	return func(yield func(gopclntabPart) bool) {
 		if table == 0 {
 			return
 		}
 		c := f.t.cursor(f.t.values, uint64(table))
-		p := part{end: f.Entry, value: -1}
+		p := gopclntabPart{end: f.Entry, value: -1}
 		for first := true; ; first = false {
 			d := uint32(c.ULEB())
 			if d == 0 && !first {
@@ -233,7 +232,7 @@ func (f *Func) parts(table uint32) iter.Seq[part] {
 }
 
 // value returns the value of a table at a vaddr, or -1.
-func (f *Func) value(table uint32, vaddr uint64) int32 {
+func (f *GoFunc) value(table uint32, vaddr uint64) int32 {
 	for p := range f.parts(table) {
 		if vaddr < p.end {
 			return p.value
@@ -244,7 +243,7 @@ func (f *Func) value(table uint32, vaddr uint64) int32 {
 
 // Depths yields the parts of a function, by address, with the bytes of stack that it uses there, without the return
 // address of x86-64.
-func (f *Func) Depths() iter.Seq2[[2]uint64, int32] {
+func (f *GoFunc) Depths() iter.Seq2[[2]uint64, int32] {
 	return func(yield func([2]uint64, int32) bool) {
 		for p := range f.parts(f.depth) {
 			if !yield([2]uint64{p.start, p.end}, p.value) {
@@ -255,10 +254,10 @@ func (f *Func) Depths() iter.Seq2[[2]uint64, int32] {
 }
 
 // HasLine reports whether a function's code, not padding after it, is at a vaddr.
-func (f *Func) HasLine(vaddr uint64) bool { return f.value(f.line, vaddr) >= 0 }
+func (f *GoFunc) HasLine(vaddr uint64) bool { return f.value(f.line, vaddr) >= 0 }
 
 // Line returns the file and line at a vaddr.
-func (f *Func) Line(vaddr uint64) (file string, line int) {
+func (f *GoFunc) Line(vaddr uint64) (file string, line int) {
 	n := f.value(f.files, vaddr)
 	if n < 0 {
 		return "", 0
@@ -271,15 +270,15 @@ func (f *Func) Line(vaddr uint64) (file string, line int) {
 	return cstring(f.t.files, off), int(max(f.value(f.line, vaddr), 0))
 }
 
-// Inlined is an inlined function.
-type Inlined struct {
+// GoInlined is an inlined function.
+type GoInlined struct {
 	Name      string
 	StartLine int    // 0 if the version of Go does not have it
 	Parent    uint64 // vaddr of the call
 }
 
-// Inlined returns the innermost inlined function at a vaddr, and false if there is none.
-func (f *Func) Inlined(vaddr uint64) (in Inlined, ok bool) {
+// GoInlined returns the innermost inlined function at a vaddr, and false if there is none.
+func (f *GoFunc) Inlined(vaddr uint64) (in GoInlined, ok bool) {
 	i := f.value(f.inline, vaddr)
 	if i < 0 || f.tree == nil {
 		return in, false

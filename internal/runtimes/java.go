@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"gperf/internal/dso"
-	"gperf/internal/hotspot"
+	"gperf/internal/runtimes/hotspot"
 )
 
 // java is HotSpot in a libjvm.so for x86-64. What it has to know of methods is in the memory of each process.

@@ -1,5 +1,6 @@
-// Package column appends numbers and blanks to text in columns of a fixed width.
-package column
+// This file appends numbers and blanks to text in columns of a fixed width.
+
+package text
 
 import "strconv"
 

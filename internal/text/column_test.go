@@ -1,4 +1,4 @@
-package column
+package text
 
 import (
 	"math"

@@ -1,6 +1,6 @@
-// Package look answers "how does text look on a terminal?": it has perf's colours of percentages, and crops names and
-// columns to the width of a window.
-package look
+// Package text lays text out on a terminal: it has perf's colours of percentages, crops names and columns to the
+// width of a window, and appends numbers and blanks to columns.
+package text
 
 import (
 	"bytes"

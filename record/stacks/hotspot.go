@@ -12,7 +12,7 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/internal/dso"
-	"gperf/internal/hotspot"
+	"gperf/internal/runtimes/hotspot"
 	"gperf/unwind"
 )
 

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
-	"gperf/internal/hotspot"
+	"gperf/internal/runtimes/hotspot"
 	"gperf/unwind"
 )
 

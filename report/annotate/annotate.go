@@ -18,8 +18,8 @@ import (
 	"slices"
 
 	"gperf/format"
-	"gperf/internal/look"
 	"gperf/internal/session"
+	"gperf/internal/text"
 	"gperf/report/annotate/disasm"
 )
 
@@ -39,7 +39,7 @@ type Options struct {
 	Percent      PercentType
 	Context      int // number of instructions before and after Place, if that is one address
 	Sources      Sources
-	Look         look.Look // only its colours matter
+	Look         text.Look // only its colours matter
 }
 
 // Column is what is printed before an instruction.

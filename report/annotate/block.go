@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"gperf/internal/look"
+	"gperf/internal/text"
 	"gperf/report/annotate/disasm"
 	"gperf/symbolize"
 	"gperf/symbolize/srcline"
@@ -260,12 +260,12 @@ func (b *block) writeInst(i int) {
 	}
 	b.printPercent(b.value(b.stats[i]), b.percent(b.stats[i]))
 	b.printf(" : ")
-	b.paint(look.Magenta, "%c %x:", mark, in.Addr)
+	b.paint(text.Magenta, "%c %x:", mark, in.Addr)
 	b.printf("   ")
 	if b.opts.Raw {
 		b.printf("%-30s ", fmt.Sprintf("% x", in.Bytes))
 	}
-	b.paint(look.Blue, "%s", in.Text(b.code.Name))
+	b.paint(text.Blue, "%s", in.Text(b.code.Name))
 	if known && b.opts.Lines && b.stats[i].Samples > 0 {
 		b.printf(" // %s:%d", call.Path(b.opts.FullPaths), call.Line)
 	}

@@ -8,8 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gperf/internal/column"
-	"gperf/internal/look"
+	"gperf/internal/text"
 )
 
 // figure is a column of numbers.
@@ -147,9 +146,9 @@ func (t *table) write(w *bufio.Writer, sides [][]string) {
 		for i, f := range figures {
 			b = t.separate(b, i)
 			start := len(b)
-			text := f.text(r)
-			b = t.right(b, text, f.width)
-			if f.percent != nil && text != "" {
+			shown := f.text(r)
+			b = t.right(b, shown, f.width)
+			if f.percent != nil && shown != "" {
 				b = t.Look.Percent(b, start, f.percent(r))
 			}
 		}
@@ -159,12 +158,12 @@ func (t *table) write(w *bufio.Writer, sides [][]string) {
 			b = c.Append(b, r.first, whole[i])
 			columns := len(b) - n
 			if t.widths[i] < whole[i] {
-				text := look.Function(strings.TrimRight(string(b[n:]), " "), t.widths[i])
-				b = append(b[:n], text...)
-				columns = utf8.RuneCountInString(text)
+				shown := text.Function(strings.TrimRight(string(b[n:]), " "), t.widths[i])
+				b = append(b[:n], shown...)
+				columns = utf8.RuneCountInString(shown)
 			}
 			if i < len(t.columns)-1 {
-				b = column.AppendBlanks(b, t.widths[i]-columns)
+				b = text.AppendBlanks(b, t.widths[i]-columns)
 			}
 		}
 		w.Write(append(b, '\n'))
@@ -183,7 +182,7 @@ func fit(t *table, figures []figure) {
 	for i, c := range t.columns {
 		minimums[i] = max(len(c.Head), 10)
 	}
-	look.Fit(t.widths, minimums, room)
+	text.Fit(t.widths, minimums, room)
 }
 
 // separate begins column i of a line.
@@ -198,11 +197,11 @@ func (t *table) separate(b []byte, i int) []byte {
 }
 
 // right appends a figure: aligned right, or left with a separator, as perf does.
-func (t *table) right(b []byte, text string, width int) []byte {
+func (t *table) right(b []byte, shown string, width int) []byte {
 	if t.Separator != "" {
-		return column.AppendBlanks(append(b, text...), width-len(text))
+		return text.AppendBlanks(append(b, shown...), width-len(shown))
 	}
-	return append(column.AppendBlanks(b, width-len(text)), text...)
+	return append(text.AppendBlanks(b, width-len(shown)), shown...)
 }
 
 // writeHead writes what precedes the rows.
@@ -218,12 +217,12 @@ func (t *table) writeHead(w *bufio.Writer, sides [][]string, figures []figure) {
 			head, dots = append(head, sep...), append(dots, sep...)
 		}
 		if i < len(figures) {
-			head = append(column.AppendBlanks(head, figures[i].width-len(figures[i].head)), figures[i].head...)
+			head = append(text.AppendBlanks(head, figures[i].width-len(figures[i].head)), figures[i].head...)
 			dots = append(dots, strings.Repeat(".", figures[i].width)...)
 			continue
 		}
 		c, width := t.columns[i-len(figures)], t.widths[i-len(figures)]
-		head = column.AppendBlanks(append(head, c.Head...), width-len(c.Head))
+		head = text.AppendBlanks(append(head, c.Head...), width-len(c.Head))
 		dots = append(dots, strings.Repeat(".", width)...)
 	}
 	w.Write(append(head, '\n'))

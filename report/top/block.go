@@ -8,8 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"gperf/internal/column"
-	"gperf/internal/look"
+	"gperf/internal/text"
 	"gperf/report"
 )
 
@@ -46,7 +45,7 @@ const (
 )
 
 // append appends a row's text as it looks.
-func (r *Row) append(b []byte, l look.Look) []byte {
+func (r *Row) append(b []byte, l text.Look) []byte {
 	start := len(b)
 	b = l.Crop(append(b, r.Text...), start+shareEnd)
 	rest := string(b[start+shareEnd:])
@@ -142,7 +141,7 @@ func appendCells(figures string, cells []string, widths []int) string {
 	for i, cell := range cells {
 		line = append(append(line, "  "...), cell...)
 		if i < len(cells)-1 {
-			line = column.AppendBlanks(line, widths[i]-utf8.RuneCountInString(cell))
+			line = text.AppendBlanks(line, widths[i]-utf8.RuneCountInString(cell))
 		}
 	}
 	return string(line)
@@ -168,19 +167,19 @@ func rate(n uint64, in time.Duration, unit string) string {
 
 // Append appends the block as text: the tables with at most entries rows each, and the
 // callchains of each row, if recorded.
-func (b *Block) Append(text []byte, entries int, l look.Look) []byte {
-	text = fmt.Appendf(text, "# %s\n", b.Summary())
+func (b *Block) Append(shown []byte, entries int, l text.Look) []byte {
+	shown = fmt.Appendf(shown, "# %s\n", b.Summary())
 	for _, t := range b.Tables(entries, nil) {
-		text = fmt.Appendf(text, "# %s\n# %s\n", t.Title, t.Head[2:])
+		shown = fmt.Appendf(shown, "# %s\n# %s\n", t.Title, t.Head[2:])
 		for i := range t.Rows {
-			text = append(t.Rows[i].append(text, l), '\n')
+			shown = append(t.Rows[i].append(shown, l), '\n')
 			for _, line := range t.Rows[i].Graph() {
-				text = append(append(text, line...), '\n')
+				shown = append(append(shown, line...), '\n')
 			}
 		}
 		if t.More > 0 {
-			text = fmt.Appendf(text, "# and %d more\n", t.More)
+			shown = fmt.Appendf(shown, "# and %d more\n", t.More)
 		}
 	}
-	return append(text, '\n')
+	return append(shown, '\n')
 }

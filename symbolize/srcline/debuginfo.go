@@ -4,16 +4,16 @@ import (
 	"fmt"
 	"sync"
 
-	"gperf/internal/gotable"
+	"gperf/internal/dso"
 )
 
 // debugInfo is the open debug information of a DSO.
 type debugInfo struct {
 	files   Files
 	code    spans
-	units   []*unit        // units with code
-	damaged int            // number of corrupt units
-	golang  *gotable.Table // used if there is no DWARF; nil otherwise
+	units   []*unit          // units with code
+	damaged int              // number of corrupt units
+	golang  *dso.GoFunctions // used if there is no DWARF; nil otherwise
 
 	packages packages
 	readers  sync.Pool // of *unitReader

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"gperf/internal/dso"
-	"gperf/internal/gotable"
 )
 
 // lookAround looks up addresses at, before and after all ranges of units.
@@ -93,7 +92,7 @@ func FuzzGo(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, b, tree []byte, big bool) {
-		g, _, err := gotable.Read(b, big)
+		g, _, err := dso.ReadGoFunctions(b, big)
 		if err != nil {
 			return
 		}

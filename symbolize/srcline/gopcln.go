@@ -5,13 +5,12 @@ import (
 	"fmt"
 
 	"gperf/internal/dso"
-	"gperf/internal/gotable"
 )
 
 // openGo opens the table of a Go program.
-func openGo(im *dso.Image) (*gotable.Table, error) {
-	g, err := gotable.Open(im)
-	if errors.Is(err, gotable.ErrNone) {
+func openGo(im *dso.Image) (*dso.GoFunctions, error) {
+	g, err := dso.OpenGoFunctions(im)
+	if errors.Is(err, dso.ErrNone) {
 		return nil, fmt.Errorf("%w: %w", err, ErrNoLines)
 	}
 	return g, err
@@ -39,7 +38,7 @@ func GoFunctions(im *dso.Image) (list []GoFunction, err error) {
 }
 
 // goLookup returns the functions at a vaddr of a Go program, like Index.Lookup.
-func goLookup(g *gotable.Table, vaddr uint64) (calls []InlineFrame) {
+func goLookup(g *dso.GoFunctions, vaddr uint64) (calls []InlineFrame) {
 	f, ok := g.Find(vaddr)
 	if !ok || !f.HasLine(vaddr) { // after the code of a function
 		return nil

@@ -11,11 +11,10 @@ import (
 	"testing"
 
 	"gperf/internal/dso"
-	"gperf/internal/gotable"
 )
 
 // goTableOf opens the table of a Go program.
-func goTableOf(t *testing.T, path string) *gotable.Table {
+func goTableOf(t *testing.T, path string) *dso.GoFunctions {
 	t.Helper()
 	im, err := dso.Open(path)
 	if err != nil {
@@ -185,7 +184,7 @@ func TestGoTableMade(t *testing.T) {
 		{
 			big, ptr, old := n&1 != 0, 4+n&4, n&2 != 0
 			b, tree := goProgram(big, ptr, 0x1000, old)
-			g, _, err := gotable.Read(b, big)
+			g, _, err := dso.ReadGoFunctions(b, big)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,7 +19,6 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/dso/cache"
-	"gperf/internal/gotable"
 )
 
 // ErrNoLines means that the file has neither DWARF nor a Go table of lines.
@@ -76,7 +75,7 @@ type Index struct {
 
 	units  []*indexUnit
 	pieces []piece // the owner of a unit's addresses is firstUnit - the unit's number
-	golang *gotable.Table
+	golang *dso.GoFunctions
 
 	mu      sync.Mutex // guards the following fields
 	strings stringTable

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gperf/internal/look"
+	"gperf/internal/text"
 )
 
 // Terminal is an output to a terminal. Recordings are untrusted input: it escapes control
@@ -81,7 +81,7 @@ func (t *Terminal) Write(p []byte) (int, error) {
 }
 
 // EscapeControls appends text to b and escapes its control characters, except newlines,
-// tabs and the colours of package look. rest is an incomplete character at the end of text.
+// tabs and the colours of package text. rest is an incomplete character at the end of text.
 func EscapeControls(b, text []byte) (escaped, rest []byte) {
 	for len(text) > 0 {
 		if !utf8.FullRune(text) {
@@ -114,9 +114,9 @@ func EscapeControls(b, text []byte) (escaped, rest []byte) {
 
 // color returns the length of the colour that text begins with, 0 if it begins with none. A name in a recording may
 // contain one: it changes only colours, until the next one.
-func color(text []byte) int {
-	for _, c := range look.Colors {
-		if bytes.HasPrefix(text, []byte(c)) {
+func color(line []byte) int {
+	for _, c := range text.Colors {
+		if bytes.HasPrefix(line, []byte(c)) {
 			return len(c)
 		}
 	}
@@ -124,9 +124,9 @@ func color(text []byte) int {
 }
 
 // beginsColor reports whether text is the beginning of a colour.
-func beginsColor(text []byte) bool {
-	for _, c := range look.Colors {
-		if len(text) < len(c) && string(text) == c[:len(text)] {
+func beginsColor(line []byte) bool {
+	for _, c := range text.Colors {
+		if len(line) < len(c) && string(line) == c[:len(line)] {
 			return true
 		}
 	}
@@ -138,18 +138,18 @@ const clearLine = "\x1b[K"
 
 // Overwrite writes text over the current line, cropped to its width. It writes nothing within a line of output, and
 // while the pager runs.
-func (t *Terminal) Overwrite(text string) {
+func (t *Terminal) Overwrite(str string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pager.runs() || t.open {
 		return
 	}
-	line, _ := EscapeControls(nil, []byte(text))
+	line, _ := EscapeControls(nil, []byte(str))
 	if width, _ := t.Size(); width > 0 {
-		line = []byte(look.Middle(string(line), width-1))
+		line = []byte(text.Middle(string(line), width-1))
 	}
 	t.line = nil
-	if text != "" {
+	if str != "" {
 		t.line = t.File
 	}
 	fmt.Fprintf(t.File, "\r%s%s", line, clearLine)
@@ -169,9 +169,9 @@ func IsDumb() bool { return os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == 
 
 // LookOf returns how to write text to an output, with colours as mode says: always, never or auto. auto is a terminal
 // that has colours, unless NO_COLOR is set (https://no-color.org).
-func LookOf(out io.Writer, mode string) (look.Look, error) {
+func LookOf(out io.Writer, mode string) (text.Look, error) {
 	t, ok := out.(*Terminal)
-	l := look.Look{Color: ok && !IsDumb() && os.Getenv("NO_COLOR") == ""}
+	l := text.Look{Color: ok && !IsDumb() && os.Getenv("NO_COLOR") == ""}
 	if ok {
 		l.Width, _ = t.Size()
 	}

@@ -14,7 +14,6 @@ import (
 
 	"gperf/format"
 	"gperf/internal/archive"
-	"gperf/internal/archive/remote"
 )
 
 // ErrNone: a directory or a pattern has no recordings.
@@ -36,7 +35,7 @@ func Expand(words []string) (paths []string, err error) {
 func expand(word string) ([]string, error) {
 	st, err := os.Stat(word)
 	switch {
-	case word == "" || word == "-" || remote.IsURL(word):
+	case word == "" || word == "-" || archive.IsURL(word):
 	case err == nil && st.IsDir():
 		return inDir(word)
 	case err != nil && strings.ContainsAny(word, "*?["):

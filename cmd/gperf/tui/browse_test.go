@@ -94,7 +94,7 @@ func (v *view) press(keys string) *view {
 	return v
 }
 
-// text returns what the screen shows.
+// drawText returns what the screen shows.
 func (v *view) text() string {
 	cells, width, height := v.screen.GetContents()
 	var b strings.Builder

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
-	"gperf/internal/look"
+	"gperf/internal/text"
 	"gperf/report/annotate"
 	"gperf/report/samples"
 )
@@ -145,7 +145,7 @@ func (c *code) mouse(y int, _ bool, wheel int) {
 }
 
 func (c *code) draw(cv *canvas) {
-	cv.line(0, bars, look.Function(c.title, cv.width))
+	cv.line(0, bars, text.Function(c.title, cv.width))
 	room := max(cv.height-2, 1)
 	c.fit(room, len(c.shown), 0)
 	for y := 0; y < room && c.first+y < len(c.shown); y++ {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"gperf/internal/look"
+	"gperf/internal/text"
 	"gperf/report/samples"
 )
 
@@ -405,7 +405,7 @@ func zoomFunction(l *list) {
 	}
 	name := l.table.Functions[fn].Name
 	only := l.table.FunctionsWhere(func(f *samples.Function) bool { return f.Name == name })
-	l.zoomTo(zoom{label: "function " + look.Function(name, 40), dso: -1, function: name,
+	l.zoomTo(zoom{label: "function " + text.Function(name, 40), dso: -1, function: name,
 		narrow: func(f samples.Filter) samples.Filter {
 			f.Focus = both(f.Focus, only)
 			return f

@@ -6,7 +6,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
-	"gperf/internal/look"
+	"gperf/internal/text"
 	"gperf/report/samples"
 )
 
@@ -32,7 +32,7 @@ func newDrawing(l *list, c *canvas) *drawing {
 			minimums[i] = min(d.keys[i], room*3/5)
 		}
 	}
-	look.Fit(d.keys, minimums, room)
+	text.Fit(d.keys, minimums, room)
 	return d
 }
 
@@ -83,14 +83,14 @@ func (d *drawing) title() string {
 
 func (d *drawing) drawHead() {
 	l := d.list
-	text := strings.Repeat(" ", 2+d.bar) + "Overhead"
+	shown := strings.Repeat(" ", 2+d.bar) + "Overhead"
 	if l.children {
-		text = strings.Repeat(" ", 2+d.bar) + "Children     Self"
+		shown = strings.Repeat(" ", 2+d.bar) + "Children     Self"
 	}
 	for i, key := range l.counted.Keys {
-		text += fmt.Sprintf("  %-*s", d.keys[i], look.Middle(head(key), d.keys[i]))
+		shown += fmt.Sprintf("  %-*s", d.keys[i], text.Middle(head(key), d.keys[i]))
 	}
-	d.c.line(1, bold, text)
+	d.c.line(1, bold, shown)
 }
 
 // detail returns the whole name of the selected row in lines, if the row shows only a part of it.
@@ -160,13 +160,13 @@ func (d *drawing) drawRow(y int, r *row, selected bool) {
 		x = c.put(x, y, c.percent(self, selected), fmt.Sprintf("%9s", samples.FormatPercent(self)))
 	}
 	for i, key := range l.counted.Keys {
-		text := strings.TrimSpace(l.counted.Text(e, i))
+		shown := strings.TrimSpace(l.counted.Text(e, i))
 		if key == samples.KeySymbol {
-			text = look.Function(text, d.keys[i])
+			shown = text.Function(shown, d.keys[i])
 		} else {
-			text = look.Middle(text, d.keys[i])
+			shown = text.Middle(shown, d.keys[i])
 		}
-		c.put(x+2, y, style, text)
+		c.put(x+2, y, style, shown)
 		x += 2 + d.keys[i]
 	}
 }
@@ -182,7 +182,7 @@ func (d *drawing) drawBranch(y int, r *row, style tcell.Style, selected bool, ma
 		x = c.put(x, y, c.percent(percent, selected), fmt.Sprintf("%6s", samples.FormatPercent(percent)))
 		x = c.put(x, y, style, "--")
 	}
-	c.put(x, y, style, look.Function(l.branchName(r.branch), c.width-x))
+	c.put(x, y, style, text.Function(l.branchName(r.branch), c.width-x))
 }
 
 // drawFooter draws the last line: what the last key did, or the zooms, or the most important keys.

@@ -3,7 +3,7 @@ package tui
 import (
 	"strings"
 
-	"gperf/internal/look"
+	"gperf/internal/text"
 )
 
 // menu is a page with choices, above another one.
@@ -78,8 +78,8 @@ func (m *menu) draw(c *canvas) {
 		if at == m.at {
 			style, mark = bars, "> "
 		}
-		text := look.Middle(m.items[at].text, width)
-		end := c.put(x, m.y+i, style, mark+text)
+		shown := text.Middle(m.items[at].text, width)
+		end := c.put(x, m.y+i, style, mark+shown)
 		c.put(end, m.y+i, style, strings.Repeat(" ", max(x+width+4-end, 0)))
 	}
 	edge(m.y+room, keys)

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// text is a page with lines to read.
-type text struct {
+// drawText is a page with lines to read.
+type drawText struct {
 	*Browser
 	title string
 	lines []string
 	scroll
 }
 
-func (t *text) key(k key) {
+func (t *drawText) key(k key) {
 	switch k {
 	case "up":
 		t.first--
@@ -32,9 +32,9 @@ func (t *text) key(k key) {
 	}
 }
 
-func (t *text) mouse(_ int, _ bool, wheel int) { t.first += wheel }
+func (t *drawText) mouse(_ int, _ bool, wheel int) { t.first += wheel }
 
-func (t *text) draw(c *canvas) {
+func (t *drawText) draw(c *canvas) {
 	t.room = max(c.height-2, 1)
 	t.first = max(min(t.first, len(t.lines)-t.room), 0)
 	c.line(0, bars, " "+t.title)
@@ -45,8 +45,8 @@ func (t *text) draw(c *canvas) {
 }
 
 // newHelp returns the page with the keys.
-func newHelp(b *Browser) *text {
-	t := &text{Browser: b, title: "Keys"}
+func newHelp(b *Browser) *drawText {
+	t := &drawText{Browser: b, title: "Keys"}
 	for _, c := range commands() {
 		var names []string
 		for _, k := range c.keys {

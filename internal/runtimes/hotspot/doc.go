@@ -1,4 +1,4 @@
-// Package hotspot answers "where is the code of this Java virtual machine, which methods are in it, and who called it?"
+// Package hotspot finds the code of a Java virtual machine, the methods in it, and their callers.
 //
 // HotSpot keeps all generated code in code heaps. A heap is divided into segments, and its segment map has a byte for
 // each: 0 where a block starts, 255 in unused memory, else the number of segments to go back towards the start. A block
