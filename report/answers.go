@@ -9,7 +9,7 @@ import (
 	"gperf/format"
 	"gperf/format/fields"
 	"gperf/format/tracepoint"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // answers returns the default keys of an event, or "" to sort it as perf does: by a
@@ -20,7 +20,7 @@ func (p *keyParser) answers(event int) string {
 	switch {
 	case f == nil || p.raw || p.file.Pipe && !p.live:
 		return ""
-	case by.HasSyscalls(f):
+	case key.HasSyscalls(f):
 		return "syscall"
 	case f.Field("__probe_ip") != nil || f.Field("__probe_func") != nil:
 		return p.fieldWords(event, []string{"comm", "dso", "symbol"}, func(fd *tracepoint.Field) bool {
@@ -51,10 +51,10 @@ func (p *keyParser) fieldWords(event int, words []string, match func(*tracepoint
 func newSyscallKey(event int, f *tracepoint.Format, names fields.SyscallTable) *SortKey {
 	fd := f.Field("id")
 	k := newFieldKey(event, fd, true)
-	k.Name, k.Head, k.figure, k.min = by.Syscall, "Syscall", false, len("Syscall")
+	k.Name, k.Head, k.figure, k.min = key.Syscall, "Syscall", false, len("Syscall")
 	text := func(h *Hist, e *Entry) string {
 		nr, _ := fd.Uint(e.raw, h.traces.env.Order)
-		return names.Name(by.SyscallNumber(f, int64(nr), e.extra.is32))
+		return names.Name(key.SyscallNumber(f, int64(nr), e.extra.is32))
 	}
 	// Equal numbers of 64-bit and 32-bit programs are different system calls.
 	is32, sameNumber := func(x *extra) uint64 {
@@ -77,7 +77,7 @@ func newSyscallKey(event int, f *tracepoint.Format, names fields.SyscallTable) *
 func (p *keyParser) syscallKeys() (found []*SortKey) {
 	names := fields.SyscallsOf(p.file.String(format.FeatureArch))
 	for i := range p.file.Attrs {
-		if f := p.file.Tracepoint(i); f != nil && by.HasSyscalls(f) {
+		if f := p.file.Tracepoint(i); f != nil && key.HasSyscalls(f) {
 			found = append(found, newSyscallKey(i, f, names))
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"gperf/internal/session"
-	"gperf/report/hops"
 )
 
 // Flags of a branch (struct perf_branch_entry of
@@ -18,7 +17,7 @@ const (
 	branchAbort
 )
 
-func branchCycles(x *extra) uint64 { return hops.Cycles(x.flags) }
+func branchCycles(x *extra) uint64 { return hopCycles(x.flags) }
 
 // branchKeys look at a branch.
 var branchKeys = []*SortKey{

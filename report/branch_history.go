@@ -1,6 +1,7 @@
-// Package hops answers "which branches led to a sample?": it leaves out the iterations of loops, and sums up what the
-// CPU recorded of the branches at one place of callchains, as perf report --branch-history does.
-package hops
+// This file leaves out the iterations of loops, and sums up what the CPU recorded of the branches at one place of
+// callchains, as perf report --branch-history does.
+
+package report
 
 import (
 	"fmt"
@@ -18,11 +19,11 @@ const (
 	cyclesShift = 4
 )
 
-// Cycles returns the cycles since the branch before, 0 if unknown.
-func Cycles(flags uint64) uint64 { return flags >> cyclesShift & 0xffff }
+// hopCycles returns the cycles since the branch before, 0 if unknown.
+func hopCycles(flags uint64) uint64 { return flags >> cyclesShift & 0xffff }
 
-// Hop is one end of a branch in a callchain.
-type Hop struct {
+// hop is one end of a branch in a callchain.
+type hop struct {
 	Flags      uint64 // the bit fields of struct perf_branch_entry, the first lowest
 	From, To   uint64
 	Target     bool   // the frame is the branch's target, not its source
@@ -30,9 +31,9 @@ type Hop struct {
 	Cycles     uint64 // of the iteration that was left out last
 }
 
-// WithoutLoops replaces the iterations of loops by their last one, as perf does: it finds a branch again by a hash of
+// withoutLoops replaces the iterations of loops by their last one, as perf does: it finds a branch again by a hash of
 // its source, and does not see a loop whose hash another branch has.
-func WithoutLoops(edges []Hop) []Hop {
+func withoutLoops(edges []hop) []hop {
 	const buckets, none = 127, -1
 	var first [buckets]int
 	for i := range first {
@@ -55,7 +56,7 @@ func WithoutLoops(edges []Hop) []Hop {
 			next.Iterations++
 			next.Cycles = 0
 			for _, e := range edges[i : i+n] {
-				next.Cycles += Cycles(e.Flags)
+				next.Cycles += hopCycles(e.Flags)
 			}
 		}
 		edges = slices.Delete(edges, i, i+n)
@@ -64,7 +65,7 @@ func WithoutLoops(edges []Hop) []Hop {
 }
 
 // repeats reports whether the branches from i on are those from start on to i.
-func repeats(edges []Hop, start, i int) bool {
+func repeats(edges []hop, start, i int) bool {
 	for j := start; j < i && i+j-start < len(edges); j++ {
 		if edges[j].From != edges[i+j-start].From {
 			return false
@@ -79,8 +80,8 @@ func hashOf(ip uint64) int {
 	return int(ip * golden >> (64 - bits))
 }
 
-// Sum sums up the ends of branches at one place of callchains.
-type Sum struct {
+// hopSum sums up the ends of branches at one place of callchains.
+type hopSum struct {
 	Branches, Predicted, Aborts, Cycles uint64
 	iterations, iterationCycles         uint64
 	again                               uint64 // sources, without the first one
@@ -89,7 +90,7 @@ type Sum struct {
 }
 
 // Add adds a frame of n samples; p is nil for one of a callchain.
-func (s *Sum) Add(p *Hop, n uint64) {
+func (s *hopSum) Add(p *hop, n uint64) {
 	again := n
 	if !s.seen {
 		s.seen = true
@@ -110,14 +111,14 @@ func (s *Sum) Add(p *Hop, n uint64) {
 		s.kinds.add(p)
 		return
 	}
-	s.Cycles += n * Cycles(p.Flags)
+	s.Cycles += n * hopCycles(p.Flags)
 	s.iterations += n * p.Iterations
 	s.iterationCycles += n * p.Cycles
 	s.again += again
 }
 
 // AddTotals adds the figures that columns show.
-func (s *Sum) AddTotals(o *Sum) {
+func (s *hopSum) AddTotals(o *hopSum) {
 	s.Branches += o.Branches
 	s.Predicted += o.Predicted
 	s.Aborts += o.Aborts
@@ -128,7 +129,7 @@ func (s *Sum) AddTotals(o *Sum) {
 const NoBranches = " (calltrace)"
 
 // Append appends the figures in brackets, as perf does.
-func (s *Sum) Append(b []byte) []byte {
+func (s *hopSum) Append(b []byte) []byte {
 	if s.Branches == 0 {
 		return append(b, NoBranches...)
 	}
@@ -166,7 +167,7 @@ type kinds struct {
 	names                               []bool // by kind
 }
 
-func (k *kinds) add(p *Hop) {
+func (k *kinds) add(p *hop) {
 	kind := fields.BranchKind(p.Flags)
 	if kind == 0 || p.From == 0 {
 		return

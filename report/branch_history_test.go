@@ -1,4 +1,4 @@
-package hops
+package report
 
 import "testing"
 
@@ -6,18 +6,18 @@ func TestSum(t *testing.T) {
 	const call = 4 << 20
 	for _, c := range []struct {
 		name string
-		hops []*Hop
+		hops []*hop
 		want string
 	}{
-		{"callchain", []*Hop{nil}, " (calltrace)"},
-		{"predicted", []*Hop{{From: 1, Flags: predicted, Target: true}}, ""},
-		{"half predicted", []*Hop{{From: 1, Flags: predicted, Target: true}, {From: 1, Flags: aborted, Target: true}},
+		{"callchain", []*hop{nil}, " (calltrace)"},
+		{"predicted", []*hop{{From: 1, Flags: predicted, Target: true}}, ""},
+		{"half predicted", []*hop{{From: 1, Flags: predicted, Target: true}, {From: 1, Flags: aborted, Target: true}},
 			" (predicted:50.0% abort:50.0%)"},
-		{"kind", []*Hop{{From: 1, To: 5000, Flags: predicted | call, Target: true}}, " (CALL CROSS_4K)"},
-		{"cycles", []*Hop{{Flags: 4 << cyclesShift}, {Flags: 7 << cyclesShift}}, " (cycles:5)"},
-		{"iterations", []*Hop{{}, {Iterations: 2, Cycles: 30}}, " (iter:2 avg_cycles:15)"},
+		{"kind", []*hop{{From: 1, To: 5000, Flags: predicted | call, Target: true}}, " (CALL CROSS_4K)"},
+		{"cycles", []*hop{{Flags: 4 << cyclesShift}, {Flags: 7 << cyclesShift}}, " (cycles:5)"},
+		{"iterations", []*hop{{}, {Iterations: 2, Cycles: 30}}, " (iter:2 avg_cycles:15)"},
 	} {
-		var s Sum
+		var s hopSum
 		for _, p := range c.hops {
 			s.Add(p, 1)
 		}
@@ -28,8 +28,8 @@ func TestSum(t *testing.T) {
 }
 
 func TestWithoutLoops(t *testing.T) {
-	loop := Hop{From: 0x1000, To: 0x800, Flags: 10 << cyclesShift}
-	got := WithoutLoops([]Hop{{From: 0x3000}, loop, loop, loop, {From: 0x4000}})
+	loop := hop{From: 0x1000, To: 0x800, Flags: 10 << cyclesShift}
+	got := withoutLoops([]hop{{From: 0x3000}, loop, loop, loop, {From: 0x4000}})
 	if len(got) != 4 || got[2].Iterations != 1 || got[2].Cycles != 10 {
 		t.Errorf("got %+v", got)
 	}

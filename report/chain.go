@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-
-	"gperf/report/hops"
 )
 
 // call is the part of a callchain that belongs to an entry: the frames from one on.
@@ -23,8 +21,8 @@ func (c call) rest(n int) []*place { return c.stack.chain[c.from+n:] }
 type branch struct {
 	frames   []*place
 	parent   *branch
-	children []*branch  // in a graph only those to show, the biggest first
-	hops     []hops.Sum // of frames, if they have branches
+	children []*branch // in a graph only those to show, the biggest first
+	hops     []hopSum  // of frames, if they have branches
 	calls
 }
 

@@ -9,8 +9,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
-	"gperf/report/by"
-	"gperf/report/hops"
+	"gperf/report/key"
 )
 
 // counter counts samples with equal keys as one stack.
@@ -71,8 +70,8 @@ type stack struct {
 	raw      []byte        // of the first sample
 	chain    []*place      // of frames, in the call graph's order
 	extra    *extra
-	hops     []*hops.Hop // of frames, and then of chain; nil: callchains without branches
-	hopsID   string      // equal for equal hops
+	hops     []*hop // of frames, and then of chain; nil: callchains without branches
+	hopsID   string // equal for equal hops
 	Stat
 }
 
@@ -317,11 +316,11 @@ func (c *counter) newExtra(s *session.Sample) extra {
 		addr:        s.Addr,
 		phys:        s.PhysAddr,
 		source:      s.DataSrc,
-		time:        s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, by.UsualQuantum),
+		time:        s.Time - s.Time%cmp.Or(c.opts.TimeQuantum, key.UsualQuantum),
 		cgroup:      s.Sample.Cgroup,
 		path:        s.Cgroup,
-		container:   by.Container(s),
-		pod:         by.Pod(s),
+		container:   key.Container(s),
+		pod:         key.Pod(s),
 		transaction: s.Transaction,
 		socket:      -1,
 		parallelism: uint64(s.Parallelism),

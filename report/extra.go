@@ -36,7 +36,7 @@ type extra struct {
 	ins, stage  uint16           // latencies besides the weight
 	level       byte             // of data
 	path        string           // of cgroup
-	container   string           // of cgroup, by.Missing without one
+	container   string           // of cgroup, key.Missing without one
 	pod         string           // as container
 	origin      *session.Origin  // of the recording
 	namespace   format.Namespace // of cgroups

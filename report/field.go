@@ -7,7 +7,7 @@ import (
 	"gperf/format"
 	"gperf/format/tracepoint"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 	"gperf/symbolize"
 )
 
@@ -86,7 +86,7 @@ func (f *field) width(h *Hist, e *Entry) int {
 func (f *field) textWidth(hists []*Hist) int {
 	n := 0
 	for _, h := range hists {
-		if f.raw || by.HasBlanks(f.Field) || h.traces.formats[h.event] == nil {
+		if f.raw || key.HasBlanks(f.Field) || h.traces.formats[h.event] == nil {
 			continue
 		}
 		for _, e := range h.Entries {
@@ -99,7 +99,7 @@ func (f *field) textWidth(hists []*Hist) int {
 // printedText returns the word after the field's name in the printedText of the print fmt, or
 // else the raw field.
 func (f *field) text(h *Hist, e *Entry) string {
-	if !f.raw && !by.HasBlanks(f.Field) {
+	if !f.raw && !key.HasBlanks(f.Field) {
 		if s := tracepoint.Printed(h.trace(e), f.Name); s != "" {
 			return s
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"gperf/internal/text"
-	"gperf/report/hops"
 )
 
 // CallGraph selects how callchains are drawn. The zero value draws none.
@@ -251,7 +250,7 @@ func (d *drawing) appendForks(b []byte, forks []*branch, total uint64, margin st
 		b = d.appendFork(append(b, margin...), depth, p.without(depth-1), &calls{hits: remaining, samples: rest}, total)
 		b = append(b, "[...]"...)
 		if d.counts { // as perf does: it is no branch
-			b = append(b, hops.NoBranches...)
+			b = append(b, NoBranches...)
 		}
 		b = append(b, '\n')
 	}

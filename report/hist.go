@@ -6,7 +6,6 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
-	"gperf/report/hops"
 	"gperf/symbolize"
 )
 
@@ -50,11 +49,11 @@ type Entry struct {
 	raw    []byte // tracepoint data of the first sample
 	// srcline and srcfile are the source position, "" if no key uses them.
 	srcline, srcfile string
-	text             string   // of raw, once it was made
-	depth            int      // of the longest callchain
-	last             int      // number of the stack that was added last
-	calls            []call   // none if every branch is too small to be shown
-	hops             hops.Sum // of the callchains
+	text             string // of raw, once it was made
+	depth            int    // of the longest callchain
+	last             int    // number of the stack that was added last
+	calls            []call // none if every branch is too small to be shown
+	hops             hopSum // of the callchains
 }
 
 // Stat is a sum of samples.
@@ -199,8 +198,8 @@ type histBuilder struct {
 	*identities
 	buf []byte
 
-	number int        // of the stack
-	tails  []hops.Sum // of the stack's callchain from each frame on
+	number int      // of the stack
+	tails  []hopSum // of the stack's callchain from each frame on
 	stack  *stack
 	key    entryKey // without the place
 	parent *symbolize.Symbol

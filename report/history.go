@@ -8,7 +8,6 @@ import (
 	"gperf/format"
 	"gperf/internal/session"
 	"gperf/internal/text"
-	"gperf/report/hops"
 )
 
 // Branches as frames of callchains, as perf report --branch-history shows them.
@@ -26,8 +25,8 @@ func (o *Options) SetBranchHistory() {
 // history is a callchain with branches, the innermost frame first.
 type history struct {
 	frames []*session.Frame
-	hops   []*hops.Hop // of each frame; nil: a frame of the callchain
-	id     []byte      // equal for equal frames and hops
+	hops   []*hop // of each frame; nil: a frame of the callchain
+	id     []byte // equal for equal frames and hops
 }
 
 // hasHistory reports whether the callchains of an event get branches.
@@ -59,9 +58,9 @@ func (h *history) addCalls(s *session.Sample, stack format.Branches, order Order
 	chain := s.Chain
 	for i := range chain.Len() {
 		h.frames = append(h.frames, chain.Frame(i))
-		var p *hops.Hop
+		var p *hop
 		if at := i - len(chain.Kernel); at >= 0 && stack.Len() > 0 {
-			p = &hops.Hop{Flags: stack.Flags(max(at-1, 0)), From: stack.From(0), To: chain.Frame(i).IP}
+			p = &hop{Flags: stack.Flags(max(at-1, 0)), From: stack.From(0), To: chain.Frame(i).IP}
 			p.Target = p.From != 0 && (order != Caller || at == 0)
 		}
 		h.hops = append(h.hops, p)
@@ -75,16 +74,16 @@ func (c *counter) addHistory(h *history, s *session.Sample, stack format.Branche
 	if stack.Len() > maxBranches {
 		n = 0
 	}
-	edges, skipped := make([]hops.Hop, 0, n), 0
+	edges, skipped := make([]hop, 0, n), 0
 	for i := range n {
 		if order == Caller {
 			i = stack.Len() - 1 - i
 		} else {
 			skipped = overlap(s.Callchain, skipped, stack.From(i))
 		}
-		edges = append(edges, hops.Hop{Flags: stack.Flags(i), From: stack.From(i), To: stack.To(i)})
+		edges = append(edges, hop{Flags: stack.Flags(i), From: stack.From(i), To: stack.To(i)})
 	}
-	edges = hops.WithoutLoops(edges)
+	edges = withoutLoops(edges)
 	for i := range edges {
 		e := &edges[i]
 		to := *e
@@ -169,22 +168,22 @@ func (h *history) identity() (b []byte) {
 
 // hopKeys show the branches of an entry's callchains. They distinguish no entries.
 var hopKeys = []*SortKey{
-	hopKey("callchain_branch_predicted", "Predicted", func(b []byte, s *hops.Sum) []byte {
+	hopKey("callchain_branch_predicted", "Predicted", func(b []byte, s *hopSum) []byte {
 		share := 0.0
 		if s.Branches > 0 {
 			share = float64(s.Predicted) * 100 / float64(s.Branches)
 		}
 		return append(strconv.AppendFloat(b, share, 'f', 1, 64), '%')
 	}),
-	hopKey("callchain_branch_abort", "Abort", func(b []byte, s *hops.Sum) []byte {
+	hopKey("callchain_branch_abort", "Abort", func(b []byte, s *hopSum) []byte {
 		return strconv.AppendUint(b, s.Aborts, 10)
 	}),
-	hopKey("callchain_branch_cycles", "Cycles", func(b []byte, s *hops.Sum) []byte {
+	hopKey("callchain_branch_cycles", "Cycles", func(b []byte, s *hopSum) []byte {
 		return strconv.AppendUint(b, s.Cycles/max(s.Branches, 1), 10)
 	}),
 }
 
-func hopKey(name, head string, shown func([]byte, *hops.Sum) []byte) *SortKey {
+func hopKey(name, head string, shown func([]byte, *hopSum) []byte) *SortKey {
 	return &SortKey{Name: name, Head: head,
 		cmp: func(*Hist, *Entry, *Entry) int { return 0 },
 		append: func(_ *Hist, b []byte, e *Entry, width int) []byte {
@@ -198,9 +197,9 @@ func hopKey(name, head string, shown func([]byte, *hops.Sum) []byte) *SortKey {
 func (b *histBuilder) sumHops(st *stack) {
 	n := len(st.hops)
 	b.tails = slices.Grow(b.tails[:0], n+1)[:n+1]
-	b.tails[n] = hops.Sum{}
+	b.tails[n] = hopSum{}
 	for i := n - 1; i >= 0; i-- {
-		s := hops.Sum{}
+		s := hopSum{}
 		s.Add(st.hops[i], st.Samples)
 		s.AddTotals(&b.tails[i+1])
 		b.tails[i] = s
@@ -213,7 +212,7 @@ func (o *Options) hasChains(a *format.Attr) bool {
 }
 
 // sumAt sums up the branches at frame n of callchains.
-func sumAt(list []call, n int) (sum hops.Sum) {
+func sumAt(list []call, n int) (sum hopSum) {
 	for _, c := range list {
 		if at := c.from + n; at < len(c.stack.hops) {
 			sum.Add(c.stack.hops[at], c.stack.Samples)

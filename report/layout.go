@@ -7,7 +7,7 @@ import (
 
 	"gperf/format"
 	"gperf/format/tracepoint"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // layout is the columns and the sort keys.
@@ -247,7 +247,7 @@ func (p *keyParser) parse(word string) []*SortKey {
 	if k := lookupKey(word); k != nil {
 		return []*SortKey{k}
 	}
-	if word == by.Syscall {
+	if word == key.Syscall {
 		return p.syscallKeys()
 	}
 	event, name, qualified := strings.Cut(word, ".")
@@ -300,8 +300,8 @@ func (p *keyParser) fields() []string {
 	var names []string
 	for i := range p.file.Attrs {
 		if f := p.file.Tracepoint(i); f != nil {
-			if by.HasSyscalls(f) && !slices.Contains(names, by.Syscall) {
-				names = append(names, by.Syscall)
+			if key.HasSyscalls(f) && !slices.Contains(names, key.Syscall) {
+				names = append(names, key.Syscall)
 			}
 			for j := range f.Fields {
 				if fd := &f.Fields[j]; !isCommon(fd) && !slices.Contains(names, fd.Name) {

@@ -8,7 +8,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // alike checks lines that a report must have, blanks at their ends aside.
@@ -222,12 +222,12 @@ func TestTransactions(t *testing.T) {
 	}
 }
 
-// TestCgroupsAndTimes: samples of one entry are at most by.UsualQuantum apart.
+// TestCgroupsAndTimes: samples of one entry are at most key.UsualQuantum apart.
 func TestCgroupsAndTimes(t *testing.T) {
 	var w world
 	at := func(time, cgroup uint64, path string, ip uint64) *stack {
 		st := sampled(0, "prog", 1, nil, []*session.Frame{w.frame("/bin/prog:main", ip)})
-		st.extra = &extra{time: time - time%by.UsualQuantum, cgroup: cgroup, path: path}
+		st.extra = &extra{time: time - time%key.UsualQuantum, cgroup: cgroup, path: path}
 		return st
 	}
 	stacks := []*stack{at(1e9, 1, "/sys", 0x100), at(1e9+99e6, 1, "/sys", 0x108), at(1e9+100e6, 2, "", 0x100),
@@ -253,7 +253,7 @@ func TestContainers(t *testing.T) {
 		return st
 	}
 	stacks := []*stack{at(1, "4f1dc80f9ae5", "8d8fd5cf"), at(2, "4f1dc80f9ae5", "8d8fd5cf"),
-		at(3, "b00000000000", "8d8fd5cf"), at(0, by.Missing, by.Missing)}
+		at(3, "b00000000000", "8d8fd5cf"), at(0, key.Missing, key.Missing)}
 	alike(t, printedText(t, Options{NoChildren: true, Sort: "container"}, stacks...), `# Overhead  Container
 # ........  ............
 #

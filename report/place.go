@@ -7,7 +7,6 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/session"
-	"gperf/report/hops"
 	"gperf/symbolize"
 	"gperf/symbolize/srcline"
 )
@@ -137,7 +136,7 @@ func (p *places) address(dso string, ip uint64) int32 {
 
 // chain returns the places of a stack's callchain in the graph's order, and the branches that they are ends of.
 // Options.Inline adds the inlined calls; Options.Resolved drops frames without symbols.
-func (p *places) chain(st *stack, opts *Options) (list []*place, ends []*hops.Hop) {
+func (p *places) chain(st *stack, opts *Options) (list []*place, ends []*hop) {
 	list = make([]*place, 0, min(st.frames.Len(), opts.MaxStack))
 	for i, f := range framesOf(st, opts) {
 		if opts.Resolved && f.Sym() == nil {

@@ -39,6 +39,6 @@ testdata/deps.sh || true
 [ "$(id -u)" = 0 ] || echo "not root: the tests that record skip" >&2
 
 # Packages whose tests take long run test by test, and the longest tests begin first.
-each='^(cmd/gperf|record|record/probe/program|report/stacks|report/view|unwind)$'
+each='^(cmd/gperf|record|record/probe/program|report/export|report/view|unwind)$'
 first='^Test(Hostile(Mutations|Files|Crafted)|LikeLLVM|AnnotateSource)$'
 CGO_ENABLED=0 go run ./internal/testutil/runtests -each "$each" -first "$first" ${GPERF_TESTS:+-built "-bin=$GPERF_TESTS"} "$@"

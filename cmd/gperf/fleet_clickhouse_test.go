@@ -17,8 +17,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gperf/report/clickhouse"
-	"gperf/report/rows"
+	"gperf/report/export"
 )
 
 // clickhouseConfig is the configuration of a server that listens on this machine only: the directory, the port.
@@ -123,7 +122,7 @@ func (s clickhouseServer) query(t *testing.T, query string) (list [][]string) {
 }
 
 // insert inserts a recording. IDs of recordings are their paths.
-func (s clickhouseServer) insert(t *testing.T, recording hostRecording, o rows.Options) {
+func (s clickhouseServer) insert(t *testing.T, recording hostRecording, o export.RowOptions) {
 	t.Helper()
 	in := inputFlags{keepExited: true}
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -136,14 +135,15 @@ func (s clickhouseServer) insert(t *testing.T, recording hostRecording, o rows.O
 		t.Fatal(err)
 	}
 	defer opened.Close()
-	r, err := rows.New(opened.session, o)
+	r, err := export.NewRows(opened.session, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = clickhouse.Encode(r, clickhouse.Options{Recording: recording.path}, func(i *clickhouse.Insert) error {
-		s.do(t, i.Query(), string(i.Body))
-		return nil
-	})
+	_, err = export.EncodeClickHouse(r, export.ClickHouseOptions{Recording: recording.path},
+		func(i *export.ClickHouseInsert) error {
+			s.do(t, i.Query(), string(i.Body))
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,11 +160,11 @@ func TestFleetClickHouse(t *testing.T) {
 		for _, table := range []string{"samples", "stacks", "frames"} {
 			server.do(t, "DROP TABLE IF EXISTS "+table, "")
 		}
-		for statement := range strings.SplitSeq(strings.TrimSpace(clickhouse.Schema), ";\n") {
+		for statement := range strings.SplitSeq(strings.TrimSpace(export.ClickHouseSchema), ";\n") {
 			server.do(t, strings.TrimSuffix(statement, ";"), "")
 		}
 		for _, r := range slices.Concat(list, list) {
-			server.insert(t, r, rows.Options{Samples: kind == "samples"})
+			server.insert(t, r, export.RowOptions{Samples: kind == "samples"})
 		}
 		server.do(t, "OPTIMIZE TABLE samples FINAL", "")
 		got := answers{}

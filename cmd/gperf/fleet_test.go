@@ -153,8 +153,8 @@ func sorted(of hostSums, row func(key []string, v float64) []string, limit int) 
 // seconds appends a sum of ns in seconds.
 func seconds(key []string, ns float64) []string { return append(key, numberText(ns/1e9)) }
 
-// key joins parts of a key of hostSums.
-func key(parts ...string) string { return strings.Join(parts, "\x00") }
+// joinKey joins parts of a joinKey of hostSums.
+func joinKey(parts ...string) string { return strings.Join(parts, "\x00") }
 
 // functionOf returns the name of a function in gperf report as rows have it: unnamed ones have that of the DSO.
 func functionOf(row map[string]string) string {
@@ -182,7 +182,7 @@ func (s hostSets) add(key, value string) {
 }
 
 // count returns how many values a key has, as text.
-func (s hostSets) count(parts []string) string { return numberText(float64(len(s[key(parts...)]))) }
+func (s hostSets) count(parts []string) string { return numberText(float64(len(s[joinKey(parts...)]))) }
 
 // fleetSums adds up what gperf report says about recordings: ns by default.
 type fleetSums struct {
@@ -230,22 +230,22 @@ func (s *fleetSums) addFunctions(t *testing.T, r *hostRecording) {
 			continue
 		}
 		ns, dso, function := value(t, row, "Period"), dsos[row["Shared Object"]], functionOf(row)
-		s.self[key(function, dso.name)] += ns
+		s.self[joinKey(function, dso.name)] += ns
 		if r.minute.Before(deployment) {
 			s.before[function] += ns
 		} else {
 			s.after[function] += ns
 		}
 		s.hosts[r.host] += ns
-		s.busy[key(minute, r.host)] += ns
+		s.busy[joinKey(minute, r.host)] += ns
 		if strings.HasPrefix(row["Symbol"], "[k]") {
 			s.kernel[r.host] += ns
 		}
 		if dso.id != "" {
-			build := key(dso.name, dso.id)
+			build := joinKey(dso.name, dso.id)
 			s.builds[build] += ns
 			s.buildHosts.add(build, r.host)
-			s.buildMinutes.add(build, key(r.host, minute))
+			s.buildMinutes.add(build, joinKey(r.host, minute))
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (s *fleetSums) addOthers(t *testing.T, r *hostRecording) {
 	}
 	for _, row := range r.csv(t, "--no-children", "--sort", "cgroup") {
 		if strings.HasPrefix(row["Event"], "cpu-clock") {
-			s.groups[key(r.host, strings.TrimPrefix(row["Cgroup"], "N/A"))] += value(t, row, "Period")
+			s.groups[joinKey(r.host, strings.TrimPrefix(row["Cgroup"], "N/A"))] += value(t, row, "Period")
 		}
 	}
 	for caller, ns := range callersOf(t, r, "schedule") {
@@ -272,8 +272,8 @@ func (s *fleetSums) addDrops(t *testing.T, r *hostRecording) {
 		return
 	}
 	for _, row := range r.csv(t, "--no-children", "--sort", "location,reason") {
-		place := key(row["location"], row["reason"])
-		s.drops[key(r.minute.Format(time.DateTime), r.host, row["reason"])] += value(t, row, "Samples")
+		place := joinKey(row["location"], row["reason"])
+		s.drops[joinKey(r.minute.Format(time.DateTime), r.host, row["reason"])] += value(t, row, "Samples")
 		s.places[place] += value(t, row, "Samples")
 		s.placeHosts.add(place, r.host)
 	}

@@ -16,9 +16,8 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/internal/untrusted"
-	"gperf/report/by"
-	"gperf/report/stacks"
-	"gperf/report/timeline"
+	"gperf/report/export"
+	"gperf/report/key"
 )
 
 // formatFlags holds the flags of script and report for the formats that count stacks.
@@ -27,9 +26,9 @@ type formatFlags struct {
 	output    string
 	all       bool
 	noInline  bool
-	folded    stacks.FoldedOptions
+	folded    export.FoldedOptions
 	baselines int    // number of inputs, the first ones, that are compared with the others
-	by        string // keys of package by
+	by        string // keys of package key
 	byFlag    string // that named them, "" for --by
 	quantum   uint64 // of the key time, in ns; 0 for the default
 	rows      string // of parquet, see rowNames
@@ -171,13 +170,13 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	return o.count(command, in, o.set(from, maxStack), stdout, stderr)
 }
 
-func (o *formatFlags) timeline(from *inputFlags, maxStack int) timeline.Options {
-	return timeline.Options{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}
+func (o *formatFlags) timeline(from *inputFlags, maxStack int) export.TimelineOptions {
+	return export.TimelineOptions{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}
 }
 
 // set returns the empty set of stacks that the format counts.
-func (o *formatFlags) set(from *inputFlags, maxStack int) *stacks.Set {
-	c := &stacks.Set{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight, By: words(o.by),
+func (o *formatFlags) set(from *inputFlags, maxStack int) *export.StackSet {
+	c := &export.StackSet{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight, By: words(o.by),
 		Quantum: o.quantum, Fields: o.format == "pprof",
 		Idle: o.format == "flamegraph" && !from.noIdle}
 	c.Processes = o.format == "pprof" || o.folded.PID || o.folded.TID
@@ -186,7 +185,7 @@ func (o *formatFlags) set(from *inputFlags, maxStack int) *stacks.Set {
 }
 
 // count counts the stacks of a recording in c and writes the result.
-func (o *formatFlags) count(command string, in *openInput, c *stacks.Set, stdout, stderr io.Writer) error {
+func (o *formatFlags) count(command string, in *openInput, c *export.StackSet, stdout, stderr io.Writer) error {
 	skipped, err := c.Add(in.session)
 	if err != nil {
 		in.warn(stderr, skipped)
@@ -200,14 +199,14 @@ func (o *formatFlags) count(command string, in *openInput, c *stacks.Set, stdout
 }
 
 // countMany counts the stacks of several recordings in c and writes the result. The first ones are the baseline.
-func (o *formatFlags) countMany(command string, paths []string, from *inputFlags, c *stacks.Set,
+func (o *formatFlags) countMany(command string, paths []string, from *inputFlags, c *export.StackSet,
 	stdout, stderr io.Writer) error {
 	m, err := from.readMany(paths, stderr, nil)
 	if err != nil {
 		return err
 	}
-	all, chains := stacks.NewMerger(c), false
-	err = countMany(m, func(in *openInput, src *source) (*stacks.Set, format.Skipped, error) {
+	all, chains := export.NewStackMerger(c), false
+	err = countMany(m, func(in *openInput, src *source) (*export.StackSet, format.Skipped, error) {
 		part := all.Part()
 		add := part.Add
 		if src.number < o.baselines {
@@ -215,7 +214,7 @@ func (o *formatFlags) countMany(command string, paths []string, from *inputFlags
 		}
 		skipped, err := add(in.session)
 		return part, skipped, unknownKey(cmp.Or(o.byFlag, "--by"), err)
-	}, func(in *openInput, part *stacks.Set) {
+	}, func(in *openInput, part *export.StackSet) {
 		all.Merge(part)
 		chains = chains || in.hasCallchains()
 	})
@@ -228,7 +227,7 @@ func (o *formatFlags) countMany(command string, paths []string, from *inputFlags
 }
 
 // warnCounted reports samples that the format leaves out.
-func (o *formatFlags) warnCounted(command string, c *stacks.Set, chains bool, stderr io.Writer) {
+func (o *formatFlags) warnCounted(command string, c *export.StackSet, chains bool, stderr io.Writer) {
 	if !chains {
 		fmt.Fprintf(stderr, "gperf %s: no callchains%s: record them with -g\n", command,
 			map[bool]string{true: " to fold"}[o.format == "folded"])
@@ -244,9 +243,9 @@ func (o *formatFlags) warnCounted(command string, c *stacks.Set, chains bool, st
 	}
 }
 
-// unknownKey adds the known keys to an error of package by; it returns other errors as they are.
+// unknownKey adds the known keys to an error of package key; it returns other errors as they are.
 func unknownKey(flag string, err error) error {
-	if unknown := (*by.KeyError)(nil); errors.As(err, &unknown) {
+	if unknown := (*key.KeyError)(nil); errors.As(err, &unknown) {
 		return cli.WrongUse("%s: %v%s", flag, unknown, suggestion(unknown.Key, unknown.Keys, "the keys are"))
 	}
 	return err
@@ -304,7 +303,7 @@ func (o *formatFlags) write(stdout io.Writer, to func(io.Writer) error) error {
 	return nil
 }
 
-func (o *formatFlags) writeTo(w io.Writer, c *stacks.Set) error {
+func (o *formatFlags) writeTo(w io.Writer, c *export.StackSet) error {
 	switch o.format {
 	case "pprof":
 		return c.Pprof(w)

@@ -19,7 +19,7 @@ import (
 )
 
 // inlinedProgram spends its time in a function that is inlined twice.
-var inlinedProgram = programs.C("../../report/stacks/testdata/inlined.cc", "-O2", "-g")
+var inlinedProgram = programs.C("../../report/export/testdata/inlined.cc", "-O2", "-g")
 
 // TestRecordInlined: functions that were inlined, in all formats, with their lines
 // and that of the call.

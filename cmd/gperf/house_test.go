@@ -63,18 +63,18 @@ var house = []struct{ question, packages string }{
 		report/view
 	`},
 	{"How do databases store recordings?", `
-		report/clickhouse
-		report/parquet
+		report/export
+		report/export
 	`},
 	{"What may be recorded here? What did the samples show?", `
 		record/doctor
 		report
 		report/annotate
-		report/rows
-		report/samples
+		report/export
+		report/table
 		report/spans
-		report/stacks
-		report/timeline
+		report/export
+		report/export
 		script
 		script/packets
 	`},
@@ -83,8 +83,8 @@ var house = []struct{ question, packages string }{
 		internal/archive
 		internal/inspect
 		report/annotate/disasm
-		report/by
-		report/hops
+		report/key
+		report
 	`},
 	{"How are events sampled that perf does not have, and counted? Where do threads wait?", `
 		record/programs
@@ -213,27 +213,27 @@ var guests = map[string]string{
 	"github.com/cilium/ebpf":              "bpf record/probe/args record/probe/kernel internal/testutil/dropper", // BTF is read with it
 	"github.com/aclements/go-moremath":    "report/diff",                                                         // Student's and the normal distribution
 	"github.com/gdamore/tcell/v2":         "cmd/gperf/tui",
-	"github.com/google/pprof":             "report/stacks report/view",
+	"github.com/google/pprof":             "report/export report/view",
 	"github.com/gopacket/gopacket":        "script/packets cmd/gperf", // pcapng; tests encode packets
 	"github.com/ianlancetaylor/demangle":  "symbolize/demangle",
 	"github.com/klauspost/compress":       "format cmd/gperf internal/archive report/push",
 	"github.com/landlock-lsm/go-landlock": "internal/untrusted",
-	"github.com/parquet-go/parquet-go":    "report/parquet",
+	"github.com/parquet-go/parquet-go":    "report/export",
 	"github.com/ulikunitz/xz":             "internal/dso",
 	"golang.org/x/arch":                   "report/annotate/disasm",
 	"golang.org/x/net":                    "bpf internal/pcapfilter report/view", // classic BPF and its VM; a limit of connections
 	"golang.org/x/sys":                    "",
-	"go.opentelemetry.io/proto/slim":      "report/stacks report/push cmd/gperf", // OpenTelemetry's profiles
+	"go.opentelemetry.io/proto/slim":      "report/export report/push cmd/gperf", // OpenTelemetry's profiles
 	"google.golang.org/genproto":          "report/push",                         // gRPC's details of errors
 	"google.golang.org/grpc":              "report/push",
-	"google.golang.org/protobuf":          "report/timeline report/stacks report/push cmd/gperf", // Perfetto's traces, OTLP
+	"google.golang.org/protobuf":          "report/export report/export report/push cmd/gperf", // Perfetto's traces, OTLP
 }
 
 // oracles are the modules of others that only tests import, and the packages of these tests.
 var oracles = map[string]string{
 	"github.com/bufbuild/protocompile": "cmd/gperf", // Perfetto's definition of its traces
 	"github.com/chromedp/cdproto":      "report/view",
-	"github.com/chromedp/chromedp":     "cmd/gperf report/stacks report/view internal/testutil/chromium", // viewers in Chromium
+	"github.com/chromedp/chromedp":     "cmd/gperf report/export report/view internal/testutil/chromium", // viewers in Chromium
 	"github.com/go-delve/delve":        "unwind record/probe/args",
 }
 

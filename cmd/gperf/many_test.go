@@ -45,11 +45,11 @@ func symbolsOf() []string {
 	return []string{"--kallsyms", filepath.Join(root, "testdata", "kallsyms"), "--symfs", recordedFiles.dir}
 }
 
-// table is the samples and periods of a report by all other columns.
-type table map[string][2]uint64
+// reportTable is the samples and periods of a report by all other columns.
+type reportTable map[string][2]uint64
 
 // addCSV adds the rows of a report of a recording. event is that of reports without the column Event.
-func (sum table) addCSV(t *testing.T, event, text string) {
+func (sum reportTable) addCSV(t *testing.T, event, text string) {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil || len(rows) < 2 {
@@ -84,13 +84,13 @@ func TestManySum(t *testing.T) {
 	dir, paths := fleetOf(t, *fleetSize, bases...)
 	args := slices.Concat([]string{"report", "--format", "csv", "--no-children", "--sort", "comm,dso,symbol"},
 		symbolsOf())
-	want := table{}
+	want := reportTable{}
 	for i, path := range paths {
 		text, _ := gperf(t, append(args, "-i", path)...)
 		want.addCSV(t, events[i%len(events)], text)
 	}
 	text, stderr := gperf(t, append(args, "-i", dir)...)
-	got := table{}
+	got := reportTable{}
 	got.addCSV(t, "", text)
 	if !maps.Equal(got, want) {
 		t.Errorf("the report of %d recordings has\n%v\nwant the sum\n%v", len(paths), got, want)

@@ -7,8 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"gperf/report/parquet"
-	"gperf/report/rows"
+	"gperf/report/export"
 )
 
 // rowNames are the values of --rows.
@@ -29,17 +28,18 @@ func (o *formatFlags) parquet(paths []string, from *inputFlags, maxStack int, st
 	if len(inputs) == 0 {
 		return incomplete
 	}
-	opts := rows.Options{Samples: o.rows == "samples", MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}
-	var recordings []*rows.Recording
+	opts := export.RowOptions{Samples: o.rows == "samples", MaxStack: maxStack, NoInline: o.noInline,
+		Weight: from.weight}
+	var recordings []*export.Rows
 	for _, in := range inputs {
-		r, err := rows.New(in.session, opts)
+		r, err := export.NewRows(in.session, opts)
 		if err != nil {
 			return in.Wrap(err)
 		}
 		recordings = append(recordings, r)
 	}
 	err := o.write(stdout, func(w io.Writer) error {
-		out := parquet.NewWriter(w, recordings)
+		out := export.NewParquetWriter(w, recordings)
 		for i, in := range inputs {
 			skipped, err := out.Add(recordings[i])
 			incomplete = cmp.Or(incomplete, in.warn(stderr, skipped))

@@ -20,7 +20,7 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/internal/spool"
 	"gperf/record"
-	"gperf/report/clickhouse"
+	"gperf/report/export"
 	"gperf/report/push"
 )
 
@@ -134,7 +134,7 @@ func (p *pushFlags) printSchema(stdout io.Writer, args []string) error {
 		return cli.WrongUse("--schema %s: gperf push --schema clickhouse prints the tables of ClickHouse",
 			strings.Join(append([]string{p.schema}, args...), " "))
 	}
-	_, err := io.WriteString(stdout, clickhouse.Schema)
+	_, err := io.WriteString(stdout, export.ClickHouseSchema)
 	return err
 }
 

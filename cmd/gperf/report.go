@@ -19,7 +19,7 @@ import (
 	"gperf/internal/inspect"
 	"gperf/internal/session"
 	"gperf/report"
-	"gperf/report/by"
+	"gperf/report/key"
 	"gperf/report/spans"
 	"gperf/script"
 )
@@ -246,7 +246,7 @@ func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) 
 		return func(w io.Writer, in *openInput) (format.Skipped, error) { return inspect.Stats(w, in.session) }, nil
 	case o.latHist:
 		return func(w io.Writer, in *openInput) (format.Skipped, error) {
-			return spans.Histograms(w, in.session, o.keep, by.Options{Words: words(o.Sort), Quantum: o.TimeQuantum})
+			return spans.Histograms(w, in.session, o.keep, key.Options{Words: words(o.Sort), Quantum: o.TimeQuantum})
 		}, nil
 	case spans.Summarizes(f) && !o.head.header && !slices.ContainsFunc(tableFlags, s.Changed):
 		return func(w io.Writer, in *openInput) (format.Skipped, error) {

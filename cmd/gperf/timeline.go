@@ -5,14 +5,14 @@ import (
 	"io"
 
 	"gperf/format"
-	"gperf/report/timeline"
+	"gperf/report/export"
 )
 
 // list writes the samples of a recording in the order of time.
-func (o *formatFlags) list(in *openInput, opts timeline.Options, stdout, stderr io.Writer) error {
+func (o *formatFlags) list(in *openInput, opts export.TimelineOptions, stdout, stderr io.Writer) error {
 	var incomplete error
 	err := o.write(stdout, func(w io.Writer) error {
-		out := timeline.New(o.format, w, opts)
+		out := export.NewTimeline(o.format, w, opts)
 		skipped, err := out.Add(in.session)
 		incomplete = in.warn(stderr, skipped)
 		if err != nil {
@@ -24,7 +24,7 @@ func (o *formatFlags) list(in *openInput, opts timeline.Options, stdout, stderr 
 }
 
 // listMany writes the samples of several recordings, one after the other.
-func (o *formatFlags) listMany(paths []string, from *inputFlags, opts timeline.Options,
+func (o *formatFlags) listMany(paths []string, from *inputFlags, opts export.TimelineOptions,
 	stdout, stderr io.Writer) error {
 	opts.Origins = true
 	m, err := from.readMany(paths, stderr, nil)
@@ -32,7 +32,7 @@ func (o *formatFlags) listMany(paths []string, from *inputFlags, opts timeline.O
 		return err
 	}
 	err = o.write(stdout, func(w io.Writer) error {
-		out := timeline.New(o.format, w, opts)
+		out := export.NewTimeline(o.format, w, opts)
 		err := m.each(func(in *openInput, _ *source) (format.Skipped, error) { return out.Add(in.session) })
 		if err != nil {
 			return err

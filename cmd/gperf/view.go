@@ -23,7 +23,7 @@ import (
 	"gperf/internal/archive"
 	"gperf/internal/session"
 	"gperf/internal/untrusted"
-	"gperf/report/samples"
+	"gperf/report/table"
 	"gperf/report/view"
 )
 
@@ -54,7 +54,7 @@ type viewOpener interface {
 type viewFlags struct {
 	opener     viewOpener
 	baseline   []string // paths of recordings
-	loader     samples.Loader
+	loader     table.Loader
 	http       string
 	noBrowser  bool
 	export     string
@@ -137,7 +137,7 @@ const maxOpen = 8
 func (v *viewFlags) showMany(paths []string) error {
 	l := v.loader
 	incomplete, err := v.opener.Each(paths, v.stderr, func(i int, in *viewInput) (format.Skipped, error) {
-		skipped, err := l.Add(samples.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
+		skipped, err := l.Add(table.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
 		l.Settle()
 		return skipped, err
 	})
@@ -206,11 +206,11 @@ func closeAll(inputs []*viewInput) {
 }
 
 // load reads the recordings into a table. incomplete is not nil if parts of them were skipped, which it reports.
-func (v *viewFlags) load(inputs []*viewInput, stderr io.Writer) (t *samples.Table, incomplete, err error) {
+func (v *viewFlags) load(inputs []*viewInput, stderr io.Writer) (t *table.Table, incomplete, err error) {
 	l := v.loader
 	skipped := make([]format.Skipped, len(inputs))
 	for i, in := range inputs {
-		skipped[i], err = l.Add(samples.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
+		skipped[i], err = l.Add(table.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
 		if err != nil {
 			return nil, nil, in.Wrap(err)
 		}
@@ -234,7 +234,7 @@ func titleOf(inputs []*viewInput) string {
 }
 
 // writePage writes the page to the file of --export, unless that is one of the recordings.
-func (v *viewFlags) writePage(paths []string, t *samples.Table, about view.About) (err error) {
+func (v *viewFlags) writePage(paths []string, t *table.Table, about view.About) (err error) {
 	if v.export == "-" {
 		return view.Export(v.stdout, t, about)
 	}
@@ -257,7 +257,7 @@ func (v *viewFlags) writePage(paths []string, t *samples.Table, about view.About
 }
 
 // serve shows a table until Ctrl-C. It calls more, which may show others, in another goroutine.
-func (v *viewFlags) serve(t *samples.Table, about view.About, more func(context.Context)) error {
+func (v *viewFlags) serve(t *table.Table, about view.About, more func(context.Context)) error {
 	ctx, stop := v.interrupts()
 	defer stop()
 	site := v.site

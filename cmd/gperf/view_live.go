@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"gperf/cmd/gperf/input"
-	"gperf/report/samples"
+	"gperf/report/table"
 	"gperf/report/view"
 )
 
@@ -119,7 +119,7 @@ func (v *viewFlags) showLive() error {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		l.Ticks, l.Tick = tick.C, show
-		skipped, err := l.Add(samples.Source{Path: title, Session: in.Session})
+		skipped, err := l.Add(table.Source{Path: title, Session: in.Session})
 		about.Live = false
 		if err = cmp.Or(err, show()); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(v.stderr, "gperf view: %v\n", err)

@@ -1,9 +1,9 @@
-// Package clickhouse answers "how does ClickHouse store a recording?": it has the tables, and encodes the rows of
-// recordings as bodies of INSERT statements.
+// This file has the tables, and encodes the rows of recordings as bodies of INSERT statements.
 //
 // Samples refer to stacks, and stacks to frames, by hashes of what these contain: all hosts give the same stack the
 // same number, and it is stored once. Inserting a body twice has no effect after the next merge of the table.
-package clickhouse
+
+package export
 
 import (
 	"crypto/sha256"
@@ -14,59 +14,58 @@ import (
 	"time"
 
 	"gperf/format"
-	"gperf/report/by"
-	"gperf/report/rows"
+	"gperf/report/key"
 )
 
-// Schema is the statements that create the tables and views, each ends with a semicolon. They need ClickHouse 18.16 or
-// later.
+// ClickHouseSchema is the statements that create the tables and views, each ends with a semicolon. They need ClickHouse
+// 18.16 or later.
 //
 //go:embed schema.sql
-var Schema string
+var ClickHouseSchema string
 
-// Options describe the rows' recording.
-type Options struct {
+// ClickHouseOptions describe the rows' recording.
+type ClickHouseOptions struct {
 	// Recording identifies the recording among all in the tables.
 	Recording string
 	Service   string
 	Labels    [][2]string // pairs of key and value
 }
 
-// Insert is one INSERT statement.
-type Insert struct {
+// ClickHouseInsert is one INSERT statement.
+type ClickHouseInsert struct {
 	Table string // samples, stacks or frames
 	Rows  int
 	Body  []byte // in the format JSONEachRow
 }
 
 // Query returns the statement without its body: what HTTP has as the parameter query.
-func (i *Insert) Query() string { return "INSERT INTO " + i.Table + " FORMAT JSONEachRow" }
+func (i *ClickHouseInsert) Query() string { return "INSERT INTO " + i.Table + " FORMAT JSONEachRow" }
 
 // maxBody is about how many bytes a body has at most.
 const maxBody = 8 << 20
 
-// Encode passes the inserts of a recording to use, which may use them until it returns. They are the same each time.
-// Frames and stacks come before the samples that refer to them. An error of use ends Encode. The result counts the
-// skipped parts of the file.
-func Encode(r *rows.Recording, o Options, use func(*Insert) error) (format.Skipped, error) {
-	e := &encoder{Recording: r, use: use, texts: map[string][]byte{}, samples: Insert{Table: "samples"},
-		stacks: Insert{Table: "stacks"}, frames: Insert{Table: "frames"}}
+// EncodeClickHouse passes the inserts of a recording to use, which may use them until it returns. They are the same
+// each time. Frames and stacks come before the samples that refer to them. An error of use ends Encode. The result
+// counts the skipped parts of the file.
+func EncodeClickHouse(r *Rows, o ClickHouseOptions, use func(*ClickHouseInsert) error) (format.Skipped, error) {
+	e := &encoder{Rows: r, use: use, texts: map[string][]byte{}, samples: ClickHouseInsert{Table: "samples"},
+		stacks: ClickHouseInsert{Table: "stacks"}, frames: ClickHouseInsert{Table: "frames"}}
 	e.common = e.commonOf(o)
 	return r.Read(e.rows)
 }
 
 // encoder encodes the rows of a recording.
 type encoder struct {
-	*rows.Recording
-	use                     func(*Insert) error
-	samples, stacks, frames Insert
+	*Rows
+	use                     func(*ClickHouseInsert) error
+	samples, stacks, frames ClickHouseInsert
 	common                  []byte            // members that all samples have
 	frameIDs, stackIDs      []uint64          // by index in Stacks
 	texts                   map[string][]byte // see text
 	number                  uint64            // of samples so far
 }
 
-func (e *encoder) rows(list []rows.Row) error {
+func (e *encoder) rows(list []Row) error {
 	for i := range list {
 		if err := e.newStacks(); err != nil {
 			return err
@@ -104,7 +103,7 @@ func (e *encoder) newStacks() error {
 
 // flush passes on what is encoded.
 func (e *encoder) flush() error {
-	for _, i := range []*Insert{&e.frames, &e.stacks, &e.samples} {
+	for _, i := range []*ClickHouseInsert{&e.frames, &e.stacks, &e.samples} {
 		if i.Rows > 0 {
 			if err := e.use(i); err != nil {
 				return err
@@ -116,7 +115,7 @@ func (e *encoder) flush() error {
 }
 
 // frameID returns a hash of a frame.
-func frameID(f *rows.Frame) uint64 {
+func frameID(f *RowFrame) uint64 {
 	var b []byte
 	for _, s := range []string{f.Function, f.File, f.DSO, f.BuildID, string(f.Kind)} {
 		b = append(binary.AppendUvarint(b, uint64(len(s))), s...)
@@ -139,7 +138,7 @@ func hash(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-func (e *encoder) appendFrame(b []byte, id uint64, f *rows.Frame) []byte {
+func (e *encoder) appendFrame(b []byte, id uint64, f *RowFrame) []byte {
 	b = strconv.AppendUint(append(b, `{"id":`...), id, 10)
 	b = append(append(b, `,"function":`...), e.text(f.Function)...)
 	b = append(append(b, `,"file":`...), e.text(f.File)...)
@@ -163,7 +162,7 @@ func (e *encoder) appendStack(b []byte, id uint64, stack []int32) []byte {
 }
 
 // commonOf returns the members that all samples of the recording have.
-func (e *encoder) commonOf(o Options) []byte {
+func (e *encoder) commonOf(o ClickHouseOptions) []byte {
 	b := append([]byte(`,"host":`), e.text(e.Host)...)
 	b = append(append(b, `,"service":`...), e.text(o.Service)...)
 	b = append(append(b, `,"recording":`...), e.text(o.Recording)...)
@@ -179,7 +178,7 @@ func (e *encoder) commonOf(o Options) []byte {
 	return e.appendPairs(b, "labels", names, values)
 }
 
-func (e *encoder) appendSample(b []byte, r *rows.Row) []byte {
+func (e *encoder) appendSample(b []byte, r *Row) []byte {
 	ev := &e.Events[r.Event]
 	minute := r.Time / int64(time.Second)
 	b = strconv.AppendInt(append(b, `{"time":`...), minute-minute%60, 10)
@@ -205,13 +204,13 @@ func (e *encoder) appendSample(b []byte, r *rows.Row) []byte {
 }
 
 // appendFields appends the fields of a sample's tracepoint.
-func (e *encoder) appendFields(b []byte, r *rows.Row) []byte {
+func (e *encoder) appendFields(b []byte, r *Row) []byte {
 	var names, values []string
 	for i := range r.Values {
 		switch v := &r.Values[i]; {
 		case v.Numeric:
 			names, values = append(names, v.Key), append(values, strconv.FormatInt(v.Number, 10))
-		case v.Text != by.Missing:
+		case v.Text != key.Missing:
 			names, values = append(names, v.Key), append(values, v.Text)
 		}
 	}

@@ -1,4 +1,4 @@
-package clickhouse
+package export
 
 import (
 	"encoding/json"
@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"gperf/internal/testutil/recording"
-	"gperf/report/rows"
 )
 
-// open returns one of the project's recordings. Names come from its own list of the kernel's, and from no file.
-func open(t *testing.T, name string, o rows.Options) *rows.Recording {
+// openClickHouse returns one of the project's recordings. Names come from its own list of the kernel's, and from no
+// file.
+func openClickHouse(t *testing.T, name string, o RowOptions) *Rows {
 	t.Helper()
-	r, err := rows.New(recording.Open(t, name, time.Unix(1_800_000_000, 0)), o)
+	r, err := NewRows(recording.Open(t, name, time.Unix(1_800_000_000, 0)), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,9 +22,9 @@ func open(t *testing.T, name string, o rows.Options) *rows.Recording {
 }
 
 // encoded returns the lines of a recording's inserts, in order, as TABLE LINE.
-func encoded(t *testing.T, r *rows.Recording, o Options) (lines []string) {
+func encoded(t *testing.T, r *Rows, o ClickHouseOptions) (lines []string) {
 	t.Helper()
-	_, err := Encode(r, o, func(i *Insert) error {
+	_, err := EncodeClickHouse(r, o, func(i *ClickHouseInsert) error {
 		list := slices.Collect(strings.Lines(string(i.Body)))
 		if len(list) != i.Rows {
 			t.Errorf("%s: %d rows, %d lines", i.Query(), i.Rows, len(list))
@@ -67,8 +67,8 @@ func TestEncode(t *testing.T) {
 		{"two.data", 80, `"event":"cpu-clock"`},
 		{"threads.data", 21, `"cgroup":"/`},
 	} {
-		o := Options{Recording: "R", Service: "shop", Labels: [][2]string{{"version", "1 \"2\""}}}
-		lines := encoded(t, open(t, c.name, rows.Options{Samples: true}), o)
+		o := ClickHouseOptions{Recording: "R", Service: "shop", Labels: [][2]string{{"version", "1 \"2\""}}}
+		lines := encoded(t, openClickHouse(t, c.name, RowOptions{Samples: true}), o)
 		known, number := map[uint64]bool{}, 0
 		for _, line := range lines {
 			table, text, _ := strings.Cut(line, " ")
@@ -98,7 +98,7 @@ func TestEncode(t *testing.T) {
 		if number != c.samples || !strings.Contains(strings.Join(lines, ""), c.has) {
 			t.Errorf("%s: %d samples, want %d and %s", c.name, number, c.samples, c.has)
 		}
-		if again := encoded(t, open(t, c.name, rows.Options{Samples: true}), o); !slices.Equal(lines, again) {
+		if again := encoded(t, openClickHouse(t, c.name, RowOptions{Samples: true}), o); !slices.Equal(lines, again) {
 			t.Errorf("%s: encoded differently the second time", c.name)
 		}
 	}
@@ -106,16 +106,16 @@ func TestEncode(t *testing.T) {
 
 // TestIDs: the ID of a stack depends on nothing but its frames.
 func TestIDs(t *testing.T) {
-	ids := func(name string, o rows.Options) (list []string) {
-		for _, line := range encoded(t, open(t, name, o), Options{Recording: name}) {
+	ids := func(name string, o RowOptions) (list []string) {
+		for _, line := range encoded(t, openClickHouse(t, name, o), ClickHouseOptions{Recording: name}) {
 			if strings.HasPrefix(line, "stacks ") {
 				list = append(list, line)
 			}
 		}
 		return list
 	}
-	minutes, samples := ids("drops.data", rows.Options{}), ids("drops.data", rows.Options{Samples: true})
-	if other := ids("drops.data", rows.Options{MaxStack: 3}); len(minutes) != 1 || !slices.Equal(minutes, samples) ||
+	minutes, samples := ids("drops.data", RowOptions{}), ids("drops.data", RowOptions{Samples: true})
+	if other := ids("drops.data", RowOptions{MaxStack: 3}); len(minutes) != 1 || !slices.Equal(minutes, samples) ||
 		len(other) != 1 || other[0] == minutes[0] {
 		t.Errorf("stacks of minutes %q, of samples %q, of 3 frames %q", minutes, samples, other)
 	}
@@ -123,9 +123,10 @@ func TestIDs(t *testing.T) {
 
 // TestColumns: samples have members for columns of the schema only, and for all but those with defaults.
 func TestColumns(t *testing.T) {
-	_, samples, _ := strings.Cut(Schema, "CREATE TABLE IF NOT EXISTS samples")
+	_, samples, _ := strings.Cut(ClickHouseSchema, "CREATE TABLE IF NOT EXISTS samples")
 	samples, _, _ = strings.Cut(samples, "ENGINE")
-	for _, line := range encoded(t, open(t, "drops.data", rows.Options{}), Options{Labels: [][2]string{{"a", "b"}}}) {
+	for _, line := range encoded(t, openClickHouse(t, "drops.data", RowOptions{}),
+		ClickHouseOptions{Labels: [][2]string{{"a", "b"}}}) {
 		text, ok := strings.CutPrefix(line, "samples ")
 		if !ok {
 			continue

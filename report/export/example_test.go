@@ -1,4 +1,4 @@
-package stacks_test
+package export_test
 
 import (
 	"fmt"
@@ -7,13 +7,13 @@ import (
 	"gperf/format"
 	"gperf/internal/dso"
 	"gperf/internal/session"
-	"gperf/report/stacks"
+	"gperf/report/export"
 	"gperf/symbolize"
 )
 
 // Two recordings as folded stacks, here of the three innermost frames.
-func ExampleSet() {
-	set := &stacks.Set{MaxStack: 3}
+func ExampleStackSet() {
+	set := &export.StackSet{MaxStack: 3}
 	for _, path := range []string{"../../testdata/drops.data", "../../testdata/two.data"} {
 		fd, err := os.Open(path)
 		if err != nil {
@@ -40,7 +40,7 @@ func ExampleSet() {
 			return
 		}
 	}
-	if err := set.Folded(os.Stdout, stacks.FoldedOptions{Kernel: true}); err != nil {
+	if err := set.Folded(os.Stdout, export.FoldedOptions{Kernel: true}); err != nil {
 		fmt.Println(err)
 	}
 	// Output: drops;ip_protocol_deliver_rcu_[k];__udp4_lib_rcv_[k];sk_skb_reason_drop_[k] 5

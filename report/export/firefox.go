@@ -1,4 +1,4 @@
-package timeline
+package export
 
 import (
 	"bufio"
@@ -29,7 +29,7 @@ func (p *set) writeFirefox(w io.Writer) error {
 	threads := p.ordered()
 	out := bufio.NewWriterSize(w, 1<<16)
 	out.WriteString(`{"meta":`)
-	out.Write(encoded(f.meta(threads)))
+	out.Write(encodedTimeline(f.meta(threads)))
 	out.WriteString(`,"threads":[`)
 	for i, t := range threads {
 		if i > 0 {
@@ -38,11 +38,11 @@ func (p *set) writeFirefox(w io.Writer) error {
 		f.writeThread(out, t, i, threads)
 	}
 	out.WriteString(`],"libs":`)
-	out.Write(encoded(f.libs.list))
+	out.Write(encodedTimeline(f.libs.list))
 	out.WriteString(`,"pages":[],"shared":`)
-	out.Write(encoded(f.shared()))
+	out.Write(encodedTimeline(f.shared()))
 	out.WriteString(`,"systemHost":{"name":"Firefox"},"profile":`)
-	out.Write(encoded(f.legacy(threads)))
+	out.Write(encodedTimeline(f.legacy(threads)))
 	out.WriteString("}\n")
 	return out.Flush()
 }
@@ -374,7 +374,7 @@ func (f *firefox) writeThread(out *bufio.Writer, t *thread, number int, all []*t
 	out.WriteString(`,"markers":`)
 	f.writeMarkers(out, t, tables)
 	out.WriteByte(',')
-	out.Write(encoded(f.describe(t, number, all, tables))[1:]) // without the brace
+	out.Write(encodedTimeline(f.describe(t, number, all, tables))[1:]) // without the brace
 }
 
 // describe returns a thread in the form of the file, without its samples and markers, whose stacks are in tables.
@@ -614,7 +614,7 @@ func (t *firefoxTables) fillFrames(to *firefoxFrames) {
 }
 
 // symbol returns the index of a frame's symbol, -1 if it has none or is inlined.
-func (t *firefoxTables) symbol(f *frame, fn *function) int32 {
+func (t *firefoxTables) symbol(f *timelineFrame, fn *function) int32 {
 	if f.start == 0 || f.mapping < 0 || f.depth > 0 {
 		return -1
 	}
@@ -691,22 +691,22 @@ func (f *firefox) legacy(threads []*thread) any {
 			name, _ := names.id(fn.name + " (" + strings.ReplaceAll(fn.source(), " (", "(") + ")")
 			stack, _ = stacks.id(firefoxStack{stack, name})
 		}
-		one.Samples.add(orNull(stack), json.RawMessage(appendMillis(nil, at)))
+		one.Samples.add(timelineOrNull(stack), json.RawMessage(appendMillis(nil, at)))
 		at += int64(sum) * unit
 	}
 	one.Samples.add(nil, json.RawMessage(appendMillis(nil, at)))
 	for _, s := range stacks.list {
-		one.Stacks.add(orNull(s.prefix), s.frame)
+		one.Stacks.add(timelineOrNull(s.prefix), s.frame)
 	}
 	for i := range names.list {
 		one.Frames.add(i)
 	}
-	one.Strings = encoded(names.list)
+	one.Strings = encodedTimeline(names.list)
 	return map[string]any{"threads": []firefoxLegacy{one}}
 }
 
-// orNull returns an index, nil for -1.
-func orNull(index int32) any {
+// timelineOrNull returns an index, nil for -1.
+func timelineOrNull(index int32) any {
 	if index < 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package stacks
+package export
 
 import (
 	"bufio"
@@ -35,7 +35,7 @@ const maxFlameLines = 5
 // recordings, or, at the press of a button, of the baseline. Samples of CPUs without work (Idle)
 // have no width until the user presses a button. Without samples it returns
 // ErrNoSamples.
-func (c *Set) FlameGraph(w io.Writer) error {
+func (c *StackSet) FlameGraph(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
@@ -104,7 +104,7 @@ type flameEvent struct {
 }
 
 // flames makes the trees of all events.
-func (c *Set) flames() *flames {
+func (c *StackSet) flames() *flames {
 	p := &flames{strings: map[string]int32{}, dsos: map[string]int32{}, names: map[nameOf]int32{},
 		lines: map[string]int32{}, frames: map[*session.Frame][]flameFunction{}}
 	if c.differs() {
@@ -133,7 +133,7 @@ func (c *Set) flames() *flames {
 	return p
 }
 
-func (p *flames) describe(c *Set) {
+func (p *flames) describe(c *StackSet) {
 	var sides []string
 	for _, files := range [][]facts{c.bases, c.files} {
 		var lines []string
@@ -184,7 +184,7 @@ func newFlameTree(p *flames, bySample bool) *flameTree {
 }
 
 // add adds a stack. Totals are made of selves later.
-func (t *flameTree) add(c *Set, s *tally) {
+func (t *flameTree) add(c *StackSet, s *tally) {
 	weight := s.period
 	if t.bySample {
 		weight = s.samples

@@ -1,4 +1,4 @@
-package stacks
+package export
 
 import (
 	"bufio"
@@ -49,11 +49,11 @@ type FoldedOptions struct {
 // Differences: functions without names have their DSO and the vaddr of their start (openssl+0x1a2b0),
 // except with FoldedOptions.Addrs; a DSO name with " (" ("prog (deleted)") is parsed correctly, inlined
 // functions are written like the others, and line breaks in names are escaped (\n).
-func (c *Set) Folded(w io.Writer, opts FoldedOptions) error {
+func (c *StackSet) Folded(w io.Writer, opts FoldedOptions) error {
 	if opts.Inline {
 		c.lookAhead()
 	}
-	f := folder{Set: c, FoldedOptions: opts, event: c.foldedEvent(), numbers: map[string]int32{}}
+	f := folder{StackSet: c, FoldedOptions: opts, event: c.foldedEvent(), numbers: map[string]int32{}}
 	for i := range c.tallies {
 		if t := &c.tallies[i]; f.folds(t) {
 			f.add(t)
@@ -64,7 +64,7 @@ func (c *Set) Folded(w io.Writer, opts FoldedOptions) error {
 
 // folder makes the lines of stacks. A line is a list of the numbers of its names: most stacks differ in few of many.
 type folder struct {
-	*Set
+	*StackSet
 	FoldedOptions
 	event int32 // of those that are no tracepoints, the one that is folded
 
@@ -174,7 +174,7 @@ func (c *folder) folds(t *tally) bool {
 
 // foldedEvent returns the first event with callchains that is no tracepoint, -1 if
 // there is none.
-func (c *Set) foldedEvent() int32 {
+func (c *StackSet) foldedEvent() int32 {
 	for i := range c.tallies {
 		if t := &c.tallies[i]; t.chained && !c.events[t.event].tracepoint && !c.events[t.event].waker {
 			return t.event
@@ -185,7 +185,7 @@ func (c *Set) foldedEvent() int32 {
 
 // NotFolded returns the events with callchains that Folded leaves out without
 // FoldedOptions.Event, and how many samples they have.
-func (c *Set) NotFolded() (events []string, samples uint64) {
+func (c *StackSet) NotFolded() (events []string, samples uint64) {
 	folded := c.foldedEvent()
 	left := map[int32]bool{}
 	for i := range c.tallies {
@@ -204,7 +204,7 @@ func (c *Set) NotFolded() (events []string, samples uint64) {
 
 // weight returns the weight of the stack's samples: without Weight, each counts at least 1, and
 // those of tracepoints except spans exactly 1.
-func (c *Set) weight(t *tally) uint64 {
+func (c *StackSet) weight(t *tally) uint64 {
 	switch {
 	case c.Weight != "":
 		return t.period

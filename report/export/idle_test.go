@@ -1,4 +1,4 @@
-package stacks
+package export
 
 import (
 	"os"
@@ -16,11 +16,11 @@ func keyOf(event int32, comm string, idle bool) tallyKey {
 
 // idleSet has 90 samples of an idle CPU, 6 of a process, 4 of an interrupt on the idle CPU, and an
 // event with nothing but idle CPUs.
-func idleSet() *Set {
+func idleSet() *StackSet {
 	halt, loop, irq := frame("[kernel.kallsyms]:halt", 0x10), frame("[kernel.kallsyms]:do_idle", 0x20),
 		frame("[kernel.kallsyms]:softirq", 0x30)
 	chain := func(frames ...*session.Frame) session.Chain { return session.Chain{Kernel: frames} }
-	return &Set{MaxStack: 9, events: []stackEvent{{name: "clock", samples: 100, total: 100},
+	return &StackSet{MaxStack: 9, events: []stackEvent{{name: "clock", samples: 100, total: 100},
 		{name: "sleepy", samples: 5, total: 5}}, tallies: []tally{
 		{tallyKey: keyOf(0, "swapper", true), chain: chain(halt, loop), samples: 90, period: 90},
 		{tallyKey: keyOf(0, "swapper", false), chain: chain(irq, halt, loop), samples: 4, period: 4},

@@ -1,4 +1,4 @@
-package timeline
+package export
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ import (
 // boot after the time. Members without a
 // value are missing.
 type jsonWriter struct {
-	Options
+	TimelineOptions
 	out *bufio.Writer
 
 	fields *fieldReader // of the current recording, as the next ones
@@ -46,7 +46,7 @@ func (j *jsonWriter) Add(s *session.Session) (format.Skipped, error) {
 		}
 	}
 	for i := range s.File.Attrs {
-		e := newEvent(s.File, i, j.Options)
+		e := newEvent(s.File, i, j.TimelineOptions)
 		j.events = append(j.events, jsonEvent{event: e, quoted: quoted(e.name)})
 	}
 	return s.Walk(session.WalkOptions{Names: true}, j.batch)
@@ -62,7 +62,7 @@ type jsonEvent struct {
 }
 
 func (j *jsonWriter) batch(b *session.Batch) error {
-	lookUp(j.Options, b.Samples, j.frames)
+	lookUp(j.TimelineOptions, b.Samples, j.frames)
 	for i := range b.Samples {
 		j.sample(&b.Samples[i])
 		if _, err := j.out.Write(j.line); err != nil {
@@ -119,7 +119,7 @@ func (j *jsonWriter) comm(name string) []byte {
 	return b
 }
 
-// frame returns the objects of a frame's functions.
+// timelineFrame returns the objects of a timelineFrame's functions.
 func (j *jsonWriter) frame(f *session.Frame) []byte {
 	b, ok := j.frames[f]
 	if ok {
@@ -151,7 +151,7 @@ func (j *jsonWriter) frame(f *session.Frame) []byte {
 		if len(b) > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, encoded(of)...)
+		b = append(b, encodedTimeline(of)...)
 	}
 	if f.ID >= 0 { // others are not shared
 		j.frames[f] = b
@@ -181,10 +181,10 @@ func appendQuoted(b []byte, text string) []byte {
 }
 
 // quoted returns a text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
-func quoted(text string) []byte { return encoded(text) }
+func quoted(text string) []byte { return encodedTimeline(text) }
 
-// encoded returns strings, numbers and structs of these as JSON.
-func encoded(v any) []byte {
+// encodedTimeline returns strings, numbers and structs of these as JSON.
+func encodedTimeline(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -1,36 +1,36 @@
-package stacks
+package export
 
 import (
 	"maps"
 
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
-// Merger adds up the Sets of several recordings, each of which counts one. Its memory is bounded by the distinct stacks
-// of all recordings.
-type Merger struct {
-	*Set
+// StackMerger adds up the Sets of several recordings, each of which counts one. Its memory is bounded by the distinct
+// stacks of all recordings.
+type StackMerger struct {
+	*StackSet
 	pool   *session.Pool
-	groups map[string]*by.Group // by ID
+	groups map[string]*key.Group // by ID
 }
 
-// NewMerger returns a Merger that adds to c, which is empty.
-func NewMerger(c *Set) *Merger {
+// NewStackMerger returns a Merger that adds to c, which is empty.
+func NewStackMerger(c *StackSet) *StackMerger {
 	c.init()
 	pool := session.NewPool(session.PoolOptions{Lines: true, Starts: true})
-	return &Merger{Set: c, pool: pool, groups: map[string]*by.Group{}}
+	return &StackMerger{StackSet: c, pool: pool, groups: map[string]*key.Group{}}
 }
 
 // Part returns a Set for one recording.
-func (m *Merger) Part() *Set {
-	c := m.Set
-	return &Set{Processes: c.Processes, Threads: c.Threads, CPUs: c.CPUs, MaxStack: c.MaxStack, Weight: c.Weight,
+func (m *StackMerger) Part() *StackSet {
+	c := m.StackSet
+	return &StackSet{Processes: c.Processes, Threads: c.Threads, CPUs: c.CPUs, MaxStack: c.MaxStack, Weight: c.Weight,
 		NoInline: c.NoInline, By: c.By, Quantum: c.Quantum, Fields: c.Fields, Idle: c.Idle, Keep: c.Keep}
 }
 
 // Merge adds a part. It uses the session of the part's recording for the last time.
-func (m *Merger) Merge(part *Set) {
+func (m *StackMerger) Merge(part *StackSet) {
 	m.bases, m.files = append(m.bases, part.bases...), append(m.files, part.files...)
 	m.pool.Begin(allFrames(part))
 	events := make([]int32, len(part.events))
@@ -71,7 +71,7 @@ func (e *stackEvent) addTotals(of *stackEvent) {
 	e.base.weight += of.base.weight
 }
 
-func (m *Merger) add(t *tally, events []int32) {
+func (m *StackMerger) add(t *tally, events []int32) {
 	t.event, t.chain = events[t.event], m.pool.Chain(t.chain)
 	t.leaf = m.pool.Frame(t.leaf)
 	t.tallyKey.chain, t.group, t.fields = t.chain.Key(), m.group(t.group), m.group(t.fields)
@@ -105,13 +105,13 @@ func hashOf(c session.Chain) (h uint64) {
 }
 
 // group returns the same pointer for equal groups.
-func (m *Merger) group(g *by.Group) *by.Group {
+func (m *StackMerger) group(g *key.Group) *key.Group {
 	if len(g.Values) == 0 {
 		return &noFields
 	}
 	known := m.groups[g.ID]
 	if known == nil {
-		known = by.GroupOf(g.Values, len(m.groups)+1)
+		known = key.GroupOf(g.Values, len(m.groups)+1)
 		m.groups[g.ID] = known
 	}
 	return known

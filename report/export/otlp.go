@@ -1,4 +1,4 @@
-package stacks
+package export
 
 import (
 	"crypto/sha256"
@@ -16,7 +16,7 @@ import (
 	"gperf/internal/container"
 	"gperf/internal/dso"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // OTLPOptions describe the profiles of OTLP.
@@ -36,12 +36,12 @@ type OTLPOptions struct {
 // periods that Text shows (in the event's unit), for each container, whose ID is an attribute of the resource. Samples
 // have the attributes thread.name, and process.pid and thread.id if Set distinguishes them, and those of Set.By and
 // Fields. A baseline is left out. Without samples it returns ErrNoSamples.
-func (c *Set) OTLP(o OTLPOptions, emit func(request []byte) error) error {
+func (c *StackSet) OTLP(o OTLPOptions, emit func(request []byte) error) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
 	c.lookAhead()
-	e := otlpWriter{Set: c, opts: &o, emit: emit}
+	e := otlpWriter{StackSet: c, opts: &o, emit: emit}
 	for i := range c.tallies {
 		if c.tallies[i].base {
 			continue
@@ -61,7 +61,7 @@ func (c *Set) OTLP(o OTLPOptions, emit func(request []byte) error) error {
 
 // otlpWriter divides stacks into batches.
 type otlpWriter struct {
-	*Set
+	*StackSet
 	opts  *OTLPOptions
 	emit  func(request []byte) error
 	batch *otlpBatch // nil: empty
@@ -147,7 +147,7 @@ func (t *otlpTable[K, V]) of(k K, element func() V) int32 {
 
 // otlpBatch is the stacks of one request.
 type otlpBatch struct {
-	*Set
+	*StackSet
 	size       int // about its bytes, not less than them
 	strings    otlpTable[string, string]
 	functions  otlpTable[functionKey, *otlp.Function]
@@ -176,8 +176,8 @@ type otlpAttributeKey struct {
 	number          int64
 }
 
-func newOTLPBatch(c *Set) *otlpBatch {
-	b := &otlpBatch{Set: c, strings: newOTLPTable[string](""), size: 1024, // the resource
+func newOTLPBatch(c *StackSet) *otlpBatch {
+	b := &otlpBatch{StackSet: c, strings: newOTLPTable[string](""), size: 1024, // the resource
 		functions:  newOTLPTable[functionKey](&otlp.Function{}),
 		mappings:   newOTLPTable[otlpMappingKey](&otlp.Mapping{}),
 		locations:  newOTLPTable[*session.Frame](&otlp.Location{}),
@@ -275,7 +275,7 @@ func (b *otlpBatch) sampleAttributes(t *tally) []int32 {
 	}
 	for _, v := range slices.Concat(t.fields.Values, t.group.Values) {
 		switch unit := session.Unit(v.Key); {
-		case v.Text == by.Missing:
+		case v.Text == key.Missing:
 		case v.Numeric && unit != "count":
 			l = append(l, b.attribute(otlpAttributeKey{key: v.Key, number: v.Number, unit: unit}))
 		case v.Numeric:

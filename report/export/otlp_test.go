@@ -1,4 +1,4 @@
-package stacks
+package export
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ import (
 	otlp "go.opentelemetry.io/proto/slim/otlp/profiles/v1development"
 	"google.golang.org/protobuf/proto"
 
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // otlpOf returns the requests of a set, encoded and decoded.
-func otlpOf(t *testing.T, c *Set, o OTLPOptions) (encoded [][]byte,
+func otlpOf(t *testing.T, c *StackSet, o OTLPOptions) (encoded [][]byte,
 	requests []*collector.ExportProfilesServiceRequest) {
 	t.Helper()
 	err := c.OTLP(o, func(b []byte) error {
@@ -106,7 +106,7 @@ func TestOTLPSamples(t *testing.T) {
 		for _, limit := range []int{1, 1 << 20} {
 			t.Run(fmt.Sprint(name, " ", limit), func(t *testing.T) {
 				o := OTLPOptions{ID: []byte(name), Limit: limit}
-				set := func() *Set { return counted(t, &Set{Processes: true, Threads: true}, name) }
+				set := func() *StackSet { return counted(t, &StackSet{Processes: true, Threads: true}, name) }
 				encoded, requests := otlpOf(t, set(), o)
 				if again, _ := otlpOf(t, set(), o); !slices.EqualFunc(encoded, again, bytes.Equal) {
 					t.Error("the batches differ when they are made again")
@@ -147,7 +147,7 @@ func TestOTLPSamples(t *testing.T) {
 
 // Profiles have IDs of their own, and tables begin with the zero value.
 func TestOTLPTables(t *testing.T) {
-	c := counted(t, &Set{Threads: true}, "threads.data")
+	c := counted(t, &StackSet{Threads: true}, "threads.data")
 	_, requests := otlpOf(t, c, OTLPOptions{Limit: 2000, Resource: [][2]string{{"host.name", "h"}, {"none", ""}}})
 	ids := map[string]bool{}
 	for _, r := range requests {
@@ -174,13 +174,13 @@ func TestOTLPTables(t *testing.T) {
 
 // An error of emit ends the writing; a set without samples has no batches.
 func TestOTLPErrors(t *testing.T) {
-	c := counted(t, &Set{}, "threads.data")
+	c := counted(t, &StackSet{}, "threads.data")
 	want, n := errors.New("full"), 0
 	err := c.OTLP(OTLPOptions{Limit: 1}, func([]byte) error { n++; return want })
 	if err != want || n != 1 {
 		t.Errorf("%v after %d batches", err, n)
 	}
-	if err := (&Set{}).OTLP(OTLPOptions{}, nil); err != ErrNoSamples {
+	if err := (&StackSet{}).OTLP(OTLPOptions{}, nil); err != ErrNoSamples {
 		t.Errorf("a set without samples: %v", err)
 	}
 }
@@ -188,9 +188,9 @@ func TestOTLPErrors(t *testing.T) {
 // Samples of a container have its resource, with its ID and the pod's.
 func TestOTLPContainers(t *testing.T) {
 	id, pod := strings.Repeat("0123456789abcdef", 4), "0a1b2c3d-0000-1111-2222-0123456789ab"
-	c := counted(t, &Set{By: []string{"cgroup"}}, "threads.data")
+	c := counted(t, &StackSet{By: []string{"cgroup"}}, "threads.data")
 	for i, path := range []string{"/", "/kubepods/burstable/pod" + pod + "/" + id, "/system.slice/x.service"} {
-		c.tallies[i].group = by.GroupOf([]by.Value{{Key: "cgroup", Text: path}}, i+1)
+		c.tallies[i].group = key.GroupOf([]key.Value{{Key: "cgroup", Text: path}}, i+1)
 	}
 	_, requests := otlpOf(t, c, OTLPOptions{Limit: 1 << 20, Resource: [][2]string{{"host.name", "h"}}})
 	d, resources := requests[0].Dictionary, requests[0].ResourceProfiles

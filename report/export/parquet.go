@@ -1,9 +1,10 @@
-// Package parquet answers "how does a Parquet file store a recording?": it writes a row for each sample, or for the
-// equal samples of a minute, with its stack as a list of frames. Databases and data frames read the file as it is.
+// This file writes a row for each sample, or for the equal samples of a minute, with its stack as a list of frames.
+// Databases and data frames read the file as it is.
 //
 // Strings are in dictionaries, and pages are compressed. The memory is bounded by the distinct stacks and one row
 // group.
-package parquet
+
+package export
 
 import (
 	"io"
@@ -13,7 +14,6 @@ import (
 
 	"gperf/format"
 	"gperf/internal/parallel"
-	"gperf/report/rows"
 )
 
 // maxFrames is how many frames a row group has, about: readers decode row groups as a whole.
@@ -22,15 +22,15 @@ const maxFrames = 4 << 20
 // chunk is how many rows are converted at a time.
 const chunk = 1024
 
-// Writer writes the rows of recordings to one file.
-type Writer struct {
+// ParquetWriter writes the rows of recordings to one file.
+type ParquetWriter struct {
 	file    *pq.GenericWriter[any]
 	columns []column // as in the file
 	frames  int      // in the row group
 }
 
-// NewWriter starts a file with the columns that the recordings need.
-func NewWriter(w io.Writer, recordings []*rows.Recording) *Writer {
+// NewParquetWriter starts a file with the columns that the recordings need.
+func NewParquetWriter(w io.Writer, recordings []*Rows) *ParquetWriter {
 	columns, schema := layout(recordings)
 	options := []pq.WriterOption{schema, pq.Compression(&pq.Zstd), pq.CreatedBy("gperf", "", ""),
 		pq.DataPageVersion(1)} // some readers have no version 2
@@ -39,15 +39,15 @@ func NewWriter(w io.Writer, recordings []*rows.Recording) *Writer {
 			options = append(options, pq.SkipPageBounds(path...), pq.SkipPageStatistics(path...))
 		}
 	}
-	return &Writer{columns: columns, file: pq.NewGenericWriter[any](w, options...)}
+	return &ParquetWriter{columns: columns, file: pq.NewGenericWriter[any](w, options...)}
 }
 
 // Add writes the rows of one of the recordings. The result counts the skipped parts of its file.
-func (w *Writer) Add(r *rows.Recording) (format.Skipped, error) {
+func (w *ParquetWriter) Add(r *Rows) (format.Skipped, error) {
 	for i := range w.columns {
 		w.columns[i].start(r)
 	}
-	return r.Read(func(all []rows.Row) error {
+	return r.Read(func(all []Row) error {
 		for part := range slices.Chunk(all, chunk) {
 			if err := w.write(r, part); err != nil {
 				return err
@@ -58,10 +58,10 @@ func (w *Writer) Add(r *rows.Recording) (format.Skipped, error) {
 }
 
 // Close completes the file.
-func (w *Writer) Close() error { return w.file.Close() }
+func (w *ParquetWriter) Close() error { return w.file.Close() }
 
 // write writes rows, the columns concurrently.
-func (w *Writer) write(r *rows.Recording, all []rows.Row) error {
+func (w *ParquetWriter) write(r *Rows, all []Row) error {
 	writers := w.file.ColumnWriters()
 	errs := make([]error, len(w.columns))
 	parallel.Do(len(w.columns), func(i int) {

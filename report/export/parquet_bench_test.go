@@ -1,27 +1,25 @@
-package parquet
+package export
 
 import (
 	"io"
 	"testing"
-
-	"gperf/report/rows"
 )
 
 // BenchmarkAdd measures rows of stacks with 32 frames.
 func BenchmarkAdd(b *testing.B) {
-	r := &rows.Recording{Host: "h", Events: []rows.Event{{Name: "e", Unit: "count"}}}
+	r := &Rows{Host: "h", Events: []RowEvent{{Name: "e", Unit: "count"}}}
 	var stack []int32
 	for i := range int32(32) {
-		r.Frames = append(r.Frames, rows.Frame{Function: "function" + string('a'+i), File: "file.c", Line: i + 1,
-			DSO: "/usr/bin/program", BuildID: "0123456789", Kind: rows.User})
+		r.Frames = append(r.Frames, RowFrame{Function: "function" + string('a'+i), File: "file.c", Line: i + 1,
+			DSO: "/usr/bin/program", BuildID: "0123456789", Kind: UserFrame})
 		stack = append(stack, i)
 	}
 	r.Stacks.Stacks = [][]int32{stack}
-	all := make([]rows.Row, chunk)
+	all := make([]Row, chunk)
 	for i := range all {
-		all[i] = rows.Row{Time: int64(i) * 1000, Comm: "program", PID: 1, TID: 2, CPU: 3, Samples: 1, Weight: 1}
+		all[i] = Row{Time: int64(i) * 1000, Comm: "program", PID: 1, TID: 2, CPU: 3, Samples: 1, Weight: 1}
 	}
-	w := NewWriter(io.Discard, []*rows.Recording{r})
+	w := NewParquetWriter(io.Discard, []*Rows{r})
 	for i := range w.columns {
 		w.columns[i].start(r)
 	}

@@ -1,4 +1,4 @@
-package parquet
+package export
 
 import (
 	"slices"
@@ -7,8 +7,7 @@ import (
 
 	pq "github.com/parquet-go/parquet-go"
 
-	"gperf/report/by"
-	"gperf/report/rows"
+	"gperf/report/key"
 )
 
 // column is a column of the file, whose values are of one row, of a field of its tracepoint, or of its frames.
@@ -16,8 +15,8 @@ type column struct {
 	name string
 	node pq.Node
 
-	row   func(c *column, in *rows.Recording, r *rows.Row) pq.Value
-	frame func(c *column, f *rows.Frame) pq.Value
+	row   func(c *column, in *Rows, r *Row) pq.Value
+	frame func(c *column, f *RowFrame) pq.Value
 	field string // of a tracepoint's field: its name in lower case
 	text  bool   // not all events have the field as a number
 
@@ -31,61 +30,61 @@ type column struct {
 
 // nodes of columns. Integers are signed, and times have microseconds: all readers have these.
 var (
-	text      = pq.Encoded(pq.String(), &pq.RLEDictionary)
-	textNull  = pq.Optional(text)
-	number    = pq.Leaf(pq.Int64Type)
-	small     = pq.Leaf(pq.Int32Type)
-	smallNull = pq.Optional(small)
+	text          = pq.Encoded(pq.String(), &pq.RLEDictionary)
+	textNull      = pq.Optional(text)
+	parquetNumber = pq.Leaf(pq.Int64Type)
+	small         = pq.Leaf(pq.Int32Type)
+	smallNull     = pq.Optional(small)
 )
 
 // rowColumns are the columns of all files before those of fields.
 var rowColumns = []column{
 	{name: "time", node: pq.Timestamp(pq.Microsecond),
-		row: func(_ *column, _ *rows.Recording, r *rows.Row) pq.Value { return pq.Int64Value(r.Time / 1000) }},
-	{name: "time_ns", node: number,
-		row: func(_ *column, _ *rows.Recording, r *rows.Row) pq.Value { return pq.Int64Value(r.Time) }},
+		row: func(_ *column, _ *Rows, r *Row) pq.Value { return pq.Int64Value(r.Time / 1000) }},
+	{name: "time_ns", node: parquetNumber,
+		row: func(_ *column, _ *Rows, r *Row) pq.Value { return pq.Int64Value(r.Time) }},
 	{name: "time_estimated", node: pq.Leaf(pq.BooleanType),
-		row: func(_ *column, in *rows.Recording, _ *rows.Row) pq.Value { return pq.BooleanValue(in.Estimated) }},
+		row: func(_ *column, in *Rows, _ *Row) pq.Value { return pq.BooleanValue(in.Estimated) }},
 	{name: "host", node: text,
-		row: func(c *column, in *rows.Recording, _ *rows.Row) pq.Value { return c.textValue(in.Host) }},
+		row: func(c *column, in *Rows, _ *Row) pq.Value { return c.textValue(in.Host) }},
 	{name: "event", node: text,
-		row: func(c *column, in *rows.Recording, r *rows.Row) pq.Value { return c.textValue(in.Events[r.Event].Name) }},
+		row: func(c *column, in *Rows, r *Row) pq.Value { return c.textValue(in.Events[r.Event].Name) }},
 	{name: "comm", node: text,
-		row: func(c *column, _ *rows.Recording, r *rows.Row) pq.Value { return c.textValue(r.Comm) }},
+		row: func(c *column, _ *Rows, r *Row) pq.Value { return c.textValue(r.Comm) }},
 	{name: "pid", node: small,
-		row: func(_ *column, _ *rows.Recording, r *rows.Row) pq.Value { return pq.Int32Value(r.PID) }},
+		row: func(_ *column, _ *Rows, r *Row) pq.Value { return pq.Int32Value(r.PID) }},
 	{name: "tid", node: smallNull,
-		row: func(_ *column, _ *rows.Recording, r *rows.Row) pq.Value { return orNull(r.TID >= 0, r.TID) }},
+		row: func(_ *column, _ *Rows, r *Row) pq.Value { return orNull(r.TID >= 0, r.TID) }},
 	{name: "cpu", node: smallNull,
-		row: func(_ *column, _ *rows.Recording, r *rows.Row) pq.Value { return orNull(r.CPU >= 0, r.CPU) }},
+		row: func(_ *column, _ *Rows, r *Row) pq.Value { return orNull(r.CPU >= 0, r.CPU) }},
 	{name: "cgroup", node: textNull,
-		row: func(c *column, _ *rows.Recording, r *rows.Row) pq.Value { return c.textValue(r.Cgroup) }},
-	{name: "container", node: textNull, row: func(c *column, _ *rows.Recording, r *rows.Row) pq.Value {
+		row: func(c *column, _ *Rows, r *Row) pq.Value { return c.textValue(r.Cgroup) }},
+	{name: "container", node: textNull, row: func(c *column, _ *Rows, r *Row) pq.Value {
 		id, _ := r.ContainerID()
 		return c.textValue(id)
 	}},
-	{name: "pod", node: textNull, row: func(c *column, _ *rows.Recording, r *rows.Row) pq.Value {
+	{name: "pod", node: textNull, row: func(c *column, _ *Rows, r *Row) pq.Value {
 		_, pod := r.ContainerID()
 		return c.textValue(pod)
 	}},
-	{name: "samples", node: number,
-		row: func(_ *column, _ *rows.Recording, r *rows.Row) pq.Value { return pq.Int64Value(r.Samples) }},
-	{name: "weight", node: number,
-		row: func(_ *column, _ *rows.Recording, r *rows.Row) pq.Value { return pq.Int64Value(r.Weight) }},
+	{name: "samples", node: parquetNumber,
+		row: func(_ *column, _ *Rows, r *Row) pq.Value { return pq.Int64Value(r.Samples) }},
+	{name: "weight", node: parquetNumber,
+		row: func(_ *column, _ *Rows, r *Row) pq.Value { return pq.Int64Value(r.Weight) }},
 	{name: "unit", node: text,
-		row: func(c *column, in *rows.Recording, r *rows.Row) pq.Value { return c.textValue(in.Events[r.Event].Unit) }},
+		row: func(c *column, in *Rows, r *Row) pq.Value { return c.textValue(in.Events[r.Event].Unit) }},
 }
 
 // frameColumns are the members of the column frames.
 var frameColumns = []column{
-	{name: "function", node: text, frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(f.Function) }},
-	{name: "file", node: textNull, frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(f.File) }},
+	{name: "function", node: text, frame: func(c *column, f *RowFrame) pq.Value { return c.textValue(f.Function) }},
+	{name: "file", node: textNull, frame: func(c *column, f *RowFrame) pq.Value { return c.textValue(f.File) }},
 	{name: "line", node: smallNull,
-		frame: func(_ *column, f *rows.Frame) pq.Value { return orNull(f.Line > 0, f.Line) }},
-	{name: "dso", node: text, frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(f.DSO) }},
+		frame: func(_ *column, f *RowFrame) pq.Value { return orNull(f.Line > 0, f.Line) }},
+	{name: "dso", node: text, frame: func(c *column, f *RowFrame) pq.Value { return c.textValue(f.DSO) }},
 	{name: "build_id", node: textNull,
-		frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(f.BuildID) }},
-	{name: "kind", node: text, frame: func(c *column, f *rows.Frame) pq.Value { return c.textValue(string(f.Kind)) }},
+		frame: func(c *column, f *RowFrame) pq.Value { return c.textValue(f.BuildID) }},
+	{name: "kind", node: text, frame: func(c *column, f *RowFrame) pq.Value { return c.textValue(string(f.Kind)) }},
 }
 
 // orNull returns a number, or null if it is not known.
@@ -96,8 +95,9 @@ func orNull(known bool, n int32) pq.Value {
 	return pq.Int32Value(n)
 }
 
-// maxTexts is how many texts a column remembers. The dictionaries of parquet have them, too, until the row group ends.
-const maxTexts = 1 << 16
+// parquetMaxTexts is how many texts a column remembers. The dictionaries of parquet have them, too, until the row group
+// ends.
+const parquetMaxTexts = 1 << 16
 
 // textValue returns a text, or null for "" if the column may have that.
 func (c *column) textValue(s string) pq.Value {
@@ -106,7 +106,7 @@ func (c *column) textValue(s string) pq.Value {
 	}
 	v, ok := c.texts[s]
 	if !ok {
-		if c.texts == nil || len(c.texts) >= maxTexts {
+		if c.texts == nil || len(c.texts) >= parquetMaxTexts {
 			c.texts = map[string]pq.Value{}
 		}
 		v = pq.ByteArrayValue([]byte(strings.ToValidUTF8(s, "\ufffd")))
@@ -119,7 +119,7 @@ func (c *column) textValue(s string) pq.Value {
 const framesName = "frames"
 
 // layout returns the columns of recordings, and their schema.
-func layout(recordings []*rows.Recording) ([]column, *pq.Schema) {
+func layout(recordings []*Rows) ([]column, *pq.Schema) {
 	list := slices.Concat(rowColumns, fieldColumns(recordings))
 	top := group(list)
 	top.add(framesName, pq.List(group(frameColumns)))
@@ -164,7 +164,7 @@ func (g *ordered) Fields() []pq.Field {
 
 // fieldColumns returns the columns of the fields of all tracepoints. Fields that have the name of another column, but
 // for upper case, which databases ignore, have field_ before their names.
-func fieldColumns(recordings []*rows.Recording) (list []column) {
+func fieldColumns(recordings []*Rows) (list []column) {
 	at := map[string]int{}
 	for _, r := range recordings {
 		for _, e := range r.Events {
@@ -181,7 +181,7 @@ func fieldColumns(recordings []*rows.Recording) (list []column) {
 		}
 	}
 	for i := range list {
-		list[i].node = pq.Optional(number)
+		list[i].node = pq.Optional(parquetNumber)
 		if list[i].text {
 			list[i].node = textNull
 		}
@@ -200,16 +200,16 @@ func fieldName(field string) string {
 }
 
 // start prepares the column for another recording.
-func (c *column) start(r *rows.Recording) {
+func (c *column) start(r *Rows) {
 	c.frames, c.places = nil, nil
 	for _, e := range r.Events {
-		place := slices.IndexFunc(e.Columns, func(k by.Column) bool { return strings.ToLower(k.Key) == c.field })
+		place := slices.IndexFunc(e.Columns, func(k key.Column) bool { return strings.ToLower(k.Key) == c.field })
 		c.places = append(c.places, place)
 	}
 }
 
 // convert sets c.values to those of rows.
-func (c *column) convert(in *rows.Recording, all []rows.Row) {
+func (c *column) convert(in *Rows, all []Row) {
 	c.values = c.values[:0]
 	for i := range all {
 		switch r := &all[i]; {
@@ -235,7 +235,7 @@ func (c *column) level(v pq.Value) int {
 }
 
 // fieldOf returns the value of a tracepoint's field.
-func (c *column) fieldOf(r *rows.Row) pq.Value {
+func (c *column) fieldOf(r *Row) pq.Value {
 	place := c.places[r.Event]
 	if place < 0 {
 		return pq.NullValue()
@@ -245,14 +245,14 @@ func (c *column) fieldOf(r *rows.Row) pq.Value {
 		return pq.Int64Value(v.Number)
 	case v.Numeric:
 		return c.textValue(strconv.FormatInt(v.Number, 10))
-	case v.Text != by.Missing && c.text:
+	case v.Text != key.Missing && c.text:
 		return c.textValue(v.Text)
 	}
 	return pq.NullValue()
 }
 
 // appendFrames appends the values of a stack's frames, or of none.
-func (c *column) appendFrames(in *rows.Recording, stack []int32) {
+func (c *column) appendFrames(in *Rows, stack []int32) {
 	for i := len(c.frames); i < len(in.Frames); i++ {
 		v := c.frame(c, &in.Frames[i])
 		c.frames = append(c.frames, v.Level(1, c.level(v), c.index))

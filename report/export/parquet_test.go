@@ -1,4 +1,4 @@
-package parquet
+package export
 
 import (
 	"bytes"
@@ -12,29 +12,28 @@ import (
 
 	"gperf/internal/container"
 	"gperf/internal/testutil/recording"
-	"gperf/report/by"
-	"gperf/report/rows"
+	"gperf/report/key"
 )
 
-// open returns one of the project's recordings. Names come from its own list of the kernel's, and from no file.
-func open(t testing.TB, name string, o rows.Options) *rows.Recording {
+// openParquet returns one of the project's recordings. Names come from its own list of the kernel's, and from no file.
+func openParquet(t testing.TB, name string, o RowOptions) *Rows {
 	t.Helper()
-	r, err := rows.New(recording.Open(t, name, time.Unix(1_800_000_000, 0)), o)
+	r, err := NewRows(recording.Open(t, name, time.Unix(1_800_000_000, 0)), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// written returns a file with the rows of recordings.
-func written(t testing.TB, o rows.Options, names ...string) []byte {
+// writtenParquet returns a file with the rows of recordings.
+func writtenParquet(t testing.TB, o RowOptions, names ...string) []byte {
 	t.Helper()
-	var list []*rows.Recording
+	var list []*Rows
 	for _, name := range names {
-		list = append(list, open(t, name, o))
+		list = append(list, openParquet(t, name, o))
 	}
 	var b bytes.Buffer
-	w := NewWriter(&b, list)
+	w := NewParquetWriter(&b, list)
 	for _, r := range list {
 		if _, err := w.Add(r); err != nil {
 			t.Fatal(err)
@@ -48,25 +47,25 @@ func written(t testing.TB, o rows.Options, names ...string) []byte {
 
 // row is what the tests read of a file.
 type row struct {
-	Time     int64   `parquet:"time"`
-	Host     string  `parquet:"host"`
-	Event    string  `parquet:"event"`
-	TID      *int32  `parquet:"tid,optional"`
-	Cgroup   *string `parquet:"cgroup,optional"`
-	Weight   int64   `parquet:"weight"`
-	Reason   *string `parquet:"reason,optional"`
-	Protocol *int64  `parquet:"protocol,optional"`
-	PrevPID  *int64  `parquet:"prev_pid,optional"`
-	Frames   []frame `parquet:"frames,list"`
+	Time     int64          `parquet:"time"`
+	Host     string         `parquet:"host"`
+	Event    string         `parquet:"event"`
+	TID      *int32         `parquet:"tid,optional"`
+	Cgroup   *string        `parquet:"cgroup,optional"`
+	Weight   int64          `parquet:"weight"`
+	Reason   *string        `parquet:"reason,optional"`
+	Protocol *int64         `parquet:"protocol,optional"`
+	PrevPID  *int64         `parquet:"prev_pid,optional"`
+	Frames   []parquetFrame `parquet:"frames,list"`
 }
 
-type frame struct {
+type parquetFrame struct {
 	Function string  `parquet:"function"`
 	File     *string `parquet:"file,optional"`
 	Kind     string  `parquet:"kind"`
 }
 
-func read(t testing.TB, file []byte) []row {
+func readParquet(t testing.TB, file []byte) []row {
 	t.Helper()
 	list, err := pq.Read[row](bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -75,9 +74,9 @@ func read(t testing.TB, file []byte) []row {
 	return list
 }
 
-// TestSamples: a file has the samples of all recordings, with the fields of their events and null for others.
-func TestSamples(t *testing.T) {
-	list := read(t, written(t, rows.Options{Samples: true}, "two.data", "drops.data", "threads.data"))
+// TestParquetSamples: a file has the samples of all recordings, with the fields of their events and null for others.
+func TestParquetSamples(t *testing.T) {
+	list := readParquet(t, writtenParquet(t, RowOptions{Samples: true}, "two.data", "drops.data", "threads.data"))
 	counts := map[string]int{}
 	for _, r := range list {
 		counts[r.Event]++
@@ -105,7 +104,7 @@ func TestSamples(t *testing.T) {
 
 // TestOrder: time is the first column, and frames is the last one.
 func TestOrder(t *testing.T) {
-	b := written(t, rows.Options{}, "drops.data")
+	b := writtenParquet(t, RowOptions{}, "drops.data")
 	f, err := pq.OpenFile(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
@@ -132,31 +131,31 @@ func TestFieldName(t *testing.T) {
 
 // TestSame: the file is the same, byte for byte, on any number of CPUs.
 func TestSame(t *testing.T) {
-	first := written(t, rows.Options{Samples: true}, "two.data")
+	first := writtenParquet(t, RowOptions{Samples: true}, "two.data")
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	if !bytes.Equal(first, written(t, rows.Options{Samples: true}, "two.data")) {
+	if !bytes.Equal(first, writtenParquet(t, RowOptions{Samples: true}, "two.data")) {
 		t.Error("two files differ")
 	}
 }
 
 // TestRows: containers, texts that are not UTF-8, fields that are a number in one event only, stacks without frames.
 func TestRows(t *testing.T) {
-	r := &rows.Recording{Host: "h", Events: []rows.Event{
-		{Name: "a", Unit: "count", Columns: []by.Column{{Key: "Comm"}, {Key: "n", Numeric: true}}},
-		{Name: "b", Unit: "count", Columns: []by.Column{{Key: "n"}}},
+	r := &Rows{Host: "h", Events: []RowEvent{
+		{Name: "a", Unit: "count", Columns: []key.Column{{Key: "Comm"}, {Key: "n", Numeric: true}}},
+		{Name: "b", Unit: "count", Columns: []key.Column{{Key: "n"}}},
 	}}
-	r.Stacks = rows.Stacks{Stacks: [][]int32{{}, {0}},
-		Frames: []rows.Frame{{Function: "f\xff", Line: 7, Kind: rows.JIT}}}
+	r.Stacks = Stacks{Stacks: [][]int32{{}, {0}},
+		Frames: []RowFrame{{Function: "f\xff", Line: 7, Kind: JITFrame}}}
 	var b bytes.Buffer
-	w := NewWriter(&b, []*rows.Recording{r})
+	w := NewParquetWriter(&b, []*Rows{r})
 	for i := range w.columns {
 		w.columns[i].start(r)
 	}
-	list := []rows.Row{
+	list := []Row{
 		{Event: 0, Cgroup: "/x", Container: &container.Container{ID: "c1", Pod: "p1"}, TID: -1, CPU: -1,
-			Values: []by.Value{{Key: "Comm", Text: "sh"}, {Key: "n", Number: -5, Numeric: true}}},
-		{Event: 1, TID: 8, CPU: 0, Values: []by.Value{{Key: "n", Text: "five"}}, Stack: 1},
-		{Event: 1, TID: 8, CPU: 0, Values: []by.Value{{Key: "n", Text: by.Missing}}, Stack: 1},
+			Values: []key.Value{{Key: "Comm", Text: "sh"}, {Key: "n", Number: -5, Numeric: true}}},
+		{Event: 1, TID: 8, CPU: 0, Values: []key.Value{{Key: "n", Text: "five"}}, Stack: 1},
+		{Event: 1, TID: 8, CPU: 0, Values: []key.Value{{Key: "n", Text: key.Missing}}, Stack: 1},
 	}
 	if err := w.write(r, list); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package timeline
+package export
 
 import (
 	"bufio"
@@ -184,7 +184,7 @@ func (t *perfetto) writeDescriptor(m message) {
 type sequence struct {
 	*perfetto
 	id        uint64
-	recording *recording
+	recording *timelineInput
 	event     *event
 	timebase  message // of the samples, until it is written
 
@@ -192,7 +192,7 @@ type sequence struct {
 }
 
 // newSequence returns the sequence of event i of a recording.
-func (t *perfetto) newSequence(r *recording, i int) *sequence {
+func (t *perfetto) newSequence(r *timelineInput, i int) *sequence {
 	t.sequences++
 	a := &r.file.Attrs[i]
 	base := message{}.text(timebaseName, r.events[i].name)
@@ -277,8 +277,8 @@ func (s *sequence) internMapping(m message, n int32) message {
 var perfettoKinds = [...]uint64{session.KindUnknown: 0, session.KindNative: 1, session.KindKernel: 2,
 	session.KindRuntime: 4, session.KindJIT: 4}
 
-// frame returns a frame without its ID.
-func (s *sequence) frame(f *frame) message {
+// timelineFrame returns a timelineFrame without its ID.
+func (s *sequence) frame(f *timelineFrame) message {
 	fn := &s.set.functions[f.function]
 	m := message{}.uint(2, uint64(f.function)+1)
 	if f.mapping >= 0 {

@@ -1,4 +1,4 @@
-package stacks
+package export
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"gperf/format"
 	"gperf/internal/inspect"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // Pprof writes a compressed profile in pprof's format. Its sample types are SampleTypes of the events with samples:
@@ -22,11 +22,11 @@ import (
 // start (openssl+0x1a2b0). Processes that run the same program share its
 // mapping, at the addresses of the first of them. The values of a baseline, scaled, are
 // subtracted, as pprof -base does. Without samples it returns ErrNoSamples.
-func (c *Set) Pprof(w io.Writer) error {
+func (c *StackSet) Pprof(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
-	p := profiler{Set: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{},
+	p := profiler{StackSet: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{},
 		locations: map[*session.Frame]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
 	p.describe()
 	c.lookAhead()
@@ -43,7 +43,7 @@ func (c *Set) Pprof(w io.Writer) error {
 
 // profiler builds a profile.
 type profiler struct {
-	*Set
+	*StackSet
 	profile.Profile
 	index     map[int32]int // of events in SampleType
 	mappings  map[*session.Map]*profile.Mapping
@@ -161,10 +161,10 @@ func (p *profiler) add(t *tally) {
 }
 
 // label sets labels of a sample. Units are those of session.Unit.
-func label(s *profile.Sample, values []by.Value) {
+func label(s *profile.Sample, values []key.Value) {
 	for _, v := range values {
 		switch {
-		case v.Text == by.Missing:
+		case v.Text == key.Missing:
 		case v.Numeric:
 			s.NumLabel[v.Key] = []int64{v.Number}
 			if unit := session.Unit(v.Key); unit != "count" {

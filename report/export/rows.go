@@ -1,8 +1,9 @@
-// Package rows answers "which rows does a database want of a recording?": it makes a row of each sample, or of the
-// samples of a minute that are equal in all that the row says, and lists the stacks and frames of the rows once.
+// This file makes a row of each sample, or of the samples of a minute that are equal in all that the row says, and
+// lists the stacks and frames of the rows once.
 //
 // Its memory is bounded by the distinct stacks: rows pass through it.
-package rows
+
+package export
 
 import (
 	"time"
@@ -10,11 +11,11 @@ import (
 	"gperf/format"
 	"gperf/internal/container"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
-// Options select what rows contain.
-type Options struct {
+// RowOptions select what rows contain.
+type RowOptions struct {
 	Samples  bool   // a row for each sample, not for each minute
 	MaxStack int    // how many frames of a callchain a stack has, 0 for all
 	NoInline bool   // omits inlined functions
@@ -32,74 +33,74 @@ type Row struct {
 	Cgroup    string               // path, "" if not recorded
 	Container *container.Container // nil if the path says none
 	Samples   int64
-	Weight    int64      // the sum of the periods, in Event.Unit
-	Values    []by.Value // of Event.Columns. Those with the Text by.Missing are missing
-	Stack     int32      // index in Stacks.Stacks
+	Weight    int64       // the sum of the periods, in Event.Unit
+	Values    []key.Value // of Event.Columns. Those with the Text key.Missing are missing
+	Stack     int32       // index in Stacks.Stacks
 }
 
-// Event is an event of a recording.
-type Event struct {
+// RowEvent is an event of a recording.
+type RowEvent struct {
 	Name string
 	Unit string // of weights: "nanoseconds", "bytes" or "count"
 	// Columns are the fields of its tracepoint: all of them in rows of samples, in rows of minutes those with few
-	// values, see by.Options.
-	Columns []by.Column
+	// values, see key.Options.
+	Columns []key.Column
 }
 
-// Frame is a function at a line. The fields that are unknown are zero.
-type Frame struct {
+// RowFrame is a function at a line. The fields that are unknown are zero.
+type RowFrame struct {
 	Function string // of an address without a name: its DSO, as flame graphs show it; never ""
 	File     string // of the source
 	Line     int32
 	DSO      string // path, or a name in brackets
 	BuildID  string // hexadecimal
-	Kind     Kind
+	Kind     FrameKind
 }
 
-// Kind says what kind of code a frame is.
-type Kind string
+// FrameKind says what kind of code a frame is.
+type FrameKind string
 
 // The kinds of frames.
 const (
-	Kernel  Kind = "kernel"
-	User    Kind = "user"
-	JIT     Kind = "jit"     // of a runtime with a just-in-time compiler
-	Runtime Kind = "runtime" // a function of a runtime such as Python
-	Inlined Kind = "inlined" // a function inlined into that of the next frame, whose kind is that of the code
-	Unknown Kind = "unknown" // the address is in no mapping
+	KernelFrame  FrameKind = "kernel"
+	UserFrame    FrameKind = "user"
+	JITFrame     FrameKind = "jit"     // of a runtime with a just-in-time compiler
+	RuntimeFrame FrameKind = "runtime" // a function of a runtime such as Python
+	InlinedFrame FrameKind = "inlined" // a function inlined into that of the next frame, whose kind is that of the code
+	UnknownFrame FrameKind = "unknown" // the address is in no mapping
 )
 
 // Stacks lists the distinct stacks and frames of a recording.
 type Stacks struct {
 	Stacks [][]int32 // indexes in Frames, the innermost first
-	Frames []Frame
+	Frames []RowFrame
 }
 
-// Recording is a recording whose rows are read.
-type Recording struct {
+// Rows is a recording whose rows are read.
+type Rows struct {
 	Host string // "" if not recorded
 	// Estimated means that the recording does not say what time of day it was. Times assume that its file was written
 	// just after the last sample, or for a pipe before the first one.
 	Estimated bool
-	Events    []Event // as in File.Attrs
-	Stacks            // of the rows so far. Read appends to them.
+	Events    []RowEvent // as in File.Attrs
+	Stacks               // of the rows so far. Read appends to them.
 
 	session *session.Session
-	options Options
-	keys    *by.Keys
+	options RowOptions
+	keys    *key.Keys
 	offset  int64 // added to the recording's times for ns since 1970
 	pending bool  // offset becomes known with the first sample
 }
 
-// New prepares reading the rows of a session, which has not been walked.
-func New(s *session.Session, o Options) (*Recording, error) {
-	keys, err := by.New(s.File, s.Symbols, by.Options{Few: !o.Samples, All: o.Samples})
+// NewRows prepares reading the rows of a session, which has not been walked.
+func NewRows(s *session.Session, o RowOptions) (*Rows, error) {
+	keys, err := key.New(s.File, s.Symbols, key.Options{Few: !o.Samples, All: o.Samples})
 	if err != nil {
 		return nil, err
 	}
-	r := &Recording{Host: s.File.String(format.FeatureHostname), session: s, options: o, keys: keys}
+	r := &Rows{Host: s.File.String(format.FeatureHostname), session: s, options: o, keys: keys}
 	for i := range s.File.Attrs {
-		e := Event{Name: s.File.EventName(i), Unit: session.EventUnit(s.File, i), Columns: keys.Columns(i)}
+		e := RowEvent{Name: s.File.EventName(i), Unit: session.EventUnit(s.File, i), Columns: keys.Columns(i)}
 		if o.Weight != "" {
 			e.Unit = session.Unit(o.Weight)
 		}
@@ -111,7 +112,7 @@ func New(s *session.Session, o Options) (*Recording, error) {
 // Read passes the rows to use, which may use them until it returns. Rows of samples are in the order of time. There may
 // be several equal rows of a minute that has very many rows. An error of use ends Read. The result counts the skipped
 // parts of the file.
-func (r *Recording) Read(use func([]Row) error) (format.Skipped, error) {
+func (r *Rows) Read(use func([]Row) error) (format.Skipped, error) {
 	if err := r.findOffset(); err != nil {
 		return format.Skipped{}, err
 	}

@@ -1,4 +1,4 @@
-package rows
+package export
 
 import (
 	"io"
@@ -9,7 +9,7 @@ import (
 
 // findOffset finds what to add to the recording's times for ns since 1970: by its CLOCK_DATA, or else by the times of
 // the file and of the last sample. It reads the file for the latter if the header does not have it.
-func (r *Recording) findOffset() error {
+func (r *Rows) findOffset() error {
 	f := r.session.File
 	if d, ok := f.ClockData(); ok {
 		r.offset = int64(d.TimeOfDay - d.ClockTime)
@@ -54,7 +54,7 @@ func lastTime(f *format.File) (last uint64, err error) {
 }
 
 // time returns the time of a sample in ns since 1970.
-func (r *Recording) time(s *session.Sample) int64 {
+func (r *Rows) time(s *session.Sample) int64 {
 	if r.pending {
 		r.offset, r.pending = r.offset-int64(s.Time), false
 	}

@@ -1,9 +1,9 @@
-package rows
+package export
 
 import (
 	"gperf/format"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // How many rows are in memory at most: more rows of minutes count more samples each, rows of samples do not change.
@@ -14,29 +14,29 @@ const (
 
 // reader makes rows of samples.
 type reader struct {
-	*Recording
+	*Rows
 	use    func([]Row) error
 	max    int // how many rows are passed on at a time
 	stacks stackTable
 	rows   []Row
-	byKey  map[key]int32 // indexes in rows, of minutes
-	values []by.Value    // memory for Row.Values
+	byKey  map[rowKey]int32 // indexes in rows, of minutes
+	values []key.Value      // memory for Row.Values
 }
 
-// key distinguishes the rows of minutes.
-type key struct {
+// rowKey distinguishes the rows of minutes.
+type rowKey struct {
 	minute int64
 	event  int32
 	pid    int32
 	stack  int32
 	comm   string
 	cgroup string
-	group  *by.Group
+	group  *key.Group
 }
 
-func newReader(r *Recording, use func([]Row) error) *reader {
-	in := &reader{Recording: r, use: use, max: maxRows, stacks: newStackTable(&r.Stacks, r.options),
-		byKey: map[key]int32{}}
+func newReader(r *Rows, use func([]Row) error) *reader {
+	in := &reader{Rows: r, use: use, max: maxRows, stacks: newStackTable(&r.Stacks, r.options),
+		byKey: map[rowKey]int32{}}
 	if r.options.Samples {
 		in.max = maxSamples
 	}
@@ -88,7 +88,7 @@ func (in *reader) addSample(s *session.Sample) {
 }
 
 func (in *reader) addToMinute(s *session.Sample) {
-	k := key{minute: minute(in.time(s)), event: int32(s.Event), pid: s.PID, stack: in.stacks.index(s), comm: s.Comm,
+	k := rowKey{minute: minute(in.time(s)), event: int32(s.Event), pid: s.PID, stack: in.stacks.index(s), comm: s.Comm,
 		cgroup: s.Cgroup, group: in.keys.Of(s)}
 	i, ok := in.byKey[k]
 	if !ok {

@@ -1,4 +1,4 @@
-package rows
+package export
 
 import (
 	"cmp"
@@ -13,18 +13,18 @@ import (
 // stackTable finds the stacks of samples in Stacks. Stacks are equal if their frames are, whatever their addresses are.
 type stackTable struct {
 	*Stacks
-	options  Options
+	options  RowOptions
 	byKey    map[session.StackKey]int32
 	byFrames map[string]int32 // by their indexes in bytes
-	frames   map[Frame]int32
+	frames   map[RowFrame]int32
 	known    map[*session.Frame][]int32 // the functions of a frame, innermost first
 	stack    []int32                    // reused
 	id       []byte                     // reused
 }
 
-func newStackTable(s *Stacks, o Options) stackTable {
+func newStackTable(s *Stacks, o RowOptions) stackTable {
 	return stackTable{Stacks: s, options: o, byKey: map[session.StackKey]int32{}, byFrames: map[string]int32{},
-		frames: map[Frame]int32{}, known: map[*session.Frame][]int32{}}
+		frames: map[RowFrame]int32{}, known: map[*session.Frame][]int32{}}
 }
 
 // index returns the index of a sample's stack, whose frames lookUp has looked up.
@@ -81,7 +81,7 @@ func (t *stackTable) lookUp(samples []session.Sample) {
 
 // add returns the indexes of a frame's functions, innermost first.
 func (t *stackTable) add(f *session.Frame, list []session.Function) (ids []int32) {
-	of := Frame{DSO: f.DSO(), Kind: kinds[f.Kind()]}
+	of := RowFrame{DSO: f.DSO(), Kind: kinds[f.Kind()]}
 	if m := f.Map; m != nil && !m.DSO.BuildID.IsZero() {
 		of.BuildID = m.DSO.BuildID.String()
 	}
@@ -92,12 +92,13 @@ func (t *stackTable) add(f *session.Frame, list []session.Function) (ids []int32
 		one := of
 		one.Function, one.File, one.Line = fn.Name, fn.File, int32(fn.Line)
 		if fn.Inlined {
-			one.Kind = Inlined
+			one.Kind = InlinedFrame
 		}
 		ids = append(ids, intern.Index(t.frames, &t.Frames, one))
 	}
 	return ids
 }
 
-var kinds = [...]Kind{session.KindUnknown: Unknown, session.KindKernel: Kernel, session.KindNative: User,
-	session.KindJIT: JIT, session.KindRuntime: Runtime}
+var kinds = [...]FrameKind{session.KindUnknown: UnknownFrame, session.KindKernel: KernelFrame,
+	session.KindNative: UserFrame,
+	session.KindJIT:    JITFrame, session.KindRuntime: RuntimeFrame}

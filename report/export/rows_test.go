@@ -1,4 +1,4 @@
-package rows
+package export
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 
 	"gperf/internal/session"
 	"gperf/internal/testutil/recording"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // written is when the recordings of the tests were written.
 var written = time.Date(2026, 5, 4, 12, 30, 0, 5, time.UTC)
 
-// open returns one of the project's recordings. Names come from its own list of the kernel's, and from no file.
-func open(t *testing.T, name string, o Options) *Recording {
+// openRows returns one of the project's recordings. Names come from its own list of the kernel's, and from no file.
+func openRows(t *testing.T, name string, o RowOptions) *Rows {
 	t.Helper()
-	r, err := New(recording.Open(t, name, written), o)
+	r, err := NewRows(recording.Open(t, name, written), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func open(t *testing.T, name string, o Options) *Recording {
 }
 
 // read returns the rows of a recording, at most max of which are passed on at a time.
-func read(t *testing.T, r *Recording, max int) (all []Row) {
+func read(t *testing.T, r *Rows, max int) (all []Row) {
 	t.Helper()
 	if err := r.findOffset(); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func (s *Stacks) texts(i int32) (names []string) {
 }
 
 // sums adds up rows by what minutes distinguish, except their fields.
-func sums(r *Recording, rows []Row) map[string][2]int64 {
+func sums(r *Rows, rows []Row) map[string][2]int64 {
 	m := map[string][2]int64{}
 	for _, row := range rows {
 		k := fmt.Sprint(r.Events[row.Event].Name, minute(row.Time), row.Comm, row.PID, r.texts(row.Stack))
@@ -71,11 +71,11 @@ func sums(r *Recording, rows []Row) map[string][2]int64 {
 
 // TestMinutes: rows of minutes add up to those of samples, however many are in memory.
 func TestMinutes(t *testing.T) {
-	samples := open(t, "two.data", Options{Samples: true})
+	samples := openRows(t, "two.data", RowOptions{Samples: true})
 	rows := read(t, samples, maxRows)
 	want := sums(samples, rows)
 	for _, max := range []int{1, 7, maxRows} {
-		minutes := open(t, "two.data", Options{})
+		minutes := openRows(t, "two.data", RowOptions{})
 		found := read(t, minutes, max)
 		if got := sums(minutes, found); !maps.Equal(got, want) {
 			t.Errorf("at most %d rows: %v; samples: %v", max, got, want)
@@ -93,13 +93,13 @@ func TestMinutes(t *testing.T) {
 
 // TestSamples: a row has all that the recording says of a sample.
 func TestSamples(t *testing.T) {
-	r := open(t, "drops.data", Options{Samples: true})
+	r := openRows(t, "drops.data", RowOptions{Samples: true})
 	rows := read(t, r, maxRows)
 	if len(rows) != 5 || r.Host != "vm" || !r.Estimated || len(r.Stacks.Stacks) != 1 {
 		t.Fatalf("%d rows, host %q, estimated %v, %d stacks", len(rows), r.Host, r.Estimated, len(r.Stacks.Stacks))
 	}
 	if e := r.Events[0]; e.Name != "skb:kfree_skb" || e.Unit != "count" || !slices.Contains(e.Columns,
-		by.Column{Key: "protocol", Numeric: true}) || !slices.Contains(e.Columns, by.Column{Key: "reason"}) {
+		key.Column{Key: "protocol", Numeric: true}) || !slices.Contains(e.Columns, key.Column{Key: "reason"}) {
 		t.Errorf("event %+v", e)
 	}
 	last := rows[4]
@@ -107,16 +107,16 @@ func TestSamples(t *testing.T) {
 		last.Weight != 1 {
 		t.Errorf("last row: %+v", last)
 	}
-	i := slices.IndexFunc(last.Values, func(v by.Value) bool { return v.Key == "reason" })
+	i := slices.IndexFunc(last.Values, func(v key.Value) bool { return v.Key == "reason" })
 	if i < 0 || last.Values[i].Text != "NO_SOCKET" {
 		t.Errorf("values %+v", last.Values)
 	}
-	if f := r.Frames[r.Stacks.Stacks[0][0]]; f.Function != "sk_skb_reason_drop" || f.Kind != Kernel ||
+	if f := r.Frames[r.Stacks.Stacks[0][0]]; f.Function != "sk_skb_reason_drop" || f.Kind != KernelFrame ||
 		f.DSO != "[kernel.kallsyms]" {
 		t.Errorf("innermost frame %+v", f)
 	}
 	outermost := r.Frames[r.Stacks.Stacks[0][len(r.Stacks.Stacks[0])-1]]
-	if outermost.Kind != User || outermost.Function == "" {
+	if outermost.Kind != UserFrame || outermost.Function == "" {
 		t.Errorf("outermost frame %+v", outermost)
 	}
 }
@@ -135,7 +135,7 @@ func TestClock(t *testing.T) {
 		{name: "records.data", estimated: true, last: written},
 		{name: "drops.perf.pipe.data", estimated: true, last: written, first: true},
 	} {
-		r := open(t, c.name, Options{Samples: true})
+		r := openRows(t, c.name, RowOptions{Samples: true})
 		want := c.last
 		if d, ok := r.session.File.ClockData(); ok != !c.estimated {
 			t.Errorf("%s: CLOCK_DATA: %v", c.name, ok)
@@ -157,7 +157,7 @@ func TestClock(t *testing.T) {
 // TestReadEnds: an error of the caller ends Read.
 func TestReadEnds(t *testing.T) {
 	full := fmt.Errorf("disk full")
-	if _, err := open(t, "two.data", Options{}).Read(func([]Row) error { return full }); err != full {
+	if _, err := openRows(t, "two.data", RowOptions{}).Read(func([]Row) error { return full }); err != full {
 		t.Errorf("error %v", err)
 	}
 }

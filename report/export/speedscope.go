@@ -1,4 +1,4 @@
-package timeline
+package export
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ func (p *set) writeSpeedscope(w io.Writer) error {
 		`"shared":{"frames":`)
 	s := speedscope{set: p, frames: make([]int32, len(p.functions))}
 	list := s.merge()
-	out.Write(encoded(list))
+	out.Write(encodedTimeline(list))
 	out.WriteString(`},"profiles":[`)
 	for i, t := range p.ordered() {
 		if i > 0 {
@@ -78,7 +78,7 @@ func (s *speedscope) write(out *bufio.Writer, t *thread) {
 	if t.unit != "count" {
 		unit = t.unit
 	}
-	fmt.Fprintf(out, `{"type":"evented","name":%s,"unit":%q,"startValue":0,"events":[`, encoded(name), unit)
+	fmt.Fprintf(out, `{"type":"evented","name":%s,"unit":%q,"startValue":0,"events":[`, encodedTimeline(name), unit)
 	at := uint64(0) // until where the profile is written
 	s.events = 0
 	for _, i := range t.samples {

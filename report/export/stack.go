@@ -1,4 +1,4 @@
-package stacks
+package export
 
 import (
 	"iter"
@@ -10,7 +10,7 @@ import (
 // stackOf yields the frames of a stack, innermost first: up to MaxStack frames of
 // the callchain, or without one the sampled frame. The stack of a waker comes before that of the wait, as if the wait
 // had called it: a flame graph shows who woke each waiting stack.
-func (c *Set) stackOf(t *tally) iter.Seq[*session.Frame] {
+func (c *StackSet) stackOf(t *tally) iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
 		if by := t.waker; by != nil {
 			var leaf *session.Frame
@@ -40,7 +40,7 @@ func frames(maxStack int, chain session.Chain, leaf *session.Frame, yield func(*
 }
 
 // wokenBy returns the frame between the stacks of a wait and its waker.
-func (c *Set) wokenBy(comm string) *session.Frame {
+func (c *StackSet) wokenBy(comm string) *session.Frame {
 	f := c.wakers[comm]
 	if f == nil {
 		f = session.NamedFrame(-1, 0, false, nil, &symbolize.Symbol{Name: "woken by " + comm})
@@ -51,12 +51,12 @@ func (c *Set) wokenBy(comm string) *session.Frame {
 
 // lookAhead looks up the functions of all frames once, on all CPUs. Without it they
 // would be looked up on first use, one after the other.
-func (c *Set) lookAhead() {
+func (c *StackSet) lookAhead() {
 	session.LookUpCalls(allFrames(c))
 }
 
 // allFrames yields the frames of all stacks, some several times.
-func allFrames(c *Set) iter.Seq[*session.Frame] {
+func allFrames(c *StackSet) iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
 		for i := range c.tallies {
 			for f := range c.stackOf(&c.tallies[i]) {

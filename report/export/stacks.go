@@ -1,6 +1,8 @@
-// Package stacks counts samples by their event, thread and stack, and writes the result
-// for other tools: folded stacks, pprof's profiles, flame graphs as pages and pictures.
-package stacks
+// Package export writes the samples of recordings for other tools: as folded stacks, profiles of pprof and
+// OpenTelemetry, and flame graphs, which count samples by event, thread and stack; as rows for databases, in Parquet
+// files or for ClickHouse; and in the order of time, for jq and pandas (JSON), Speedscope, Firefox Profiler and
+// Perfetto.
+package export
 
 import (
 	"errors"
@@ -12,16 +14,16 @@ import (
 	"gperf/format"
 	"gperf/internal/intern"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // ErrNoSamples: the recordings have no samples.
 var ErrNoSamples = errors.New("no samples")
 
-// Set counts samples by their event, thread and stack, of one recording or of
+// StackSet counts samples by their event, thread and stack, of one recording or of
 // several. Folded, Pprof and FlameGraph write the result. Its memory is
 // bounded by the distinct stacks.
-type Set struct {
+type StackSet struct {
 	// Processes, Threads and CPUs distinguish stacks that differ in nothing else;
 	// commands always do.
 	Processes, Threads, CPUs bool
@@ -32,10 +34,10 @@ type Set struct {
 	Weight string
 	// NoInline omits inlined functions.
 	NoInline bool
-	// By is keys of package by that distinguish stacks. Folded and FlameGraph show them as the
+	// By is keys of package key that distinguish stacks. Folded and FlameGraph show them as the
 	// callers of all functions, Pprof as labels.
 	By []string
-	// Quantum is the interval of the key time in ns, 0 for by.UsualQuantum.
+	// Quantum is the interval of the key time in ns, 0 for key.UsualQuantum.
 	Quantum uint64
 	// Fields makes the fields of tracepoints with few values distinguish stacks, besides By: labels of
 	// Pprof.
@@ -97,7 +99,7 @@ type tallyKey struct {
 	base, idle    bool // of the baseline; see session.Session.Idle
 	chained       bool // recorded with a callchain, which may be empty
 	comm          string
-	group, fields *by.Group      // of Set.By, of Set.Fields
+	group, fields *key.Group     // of Set.By, of Set.Fields
 	leaf          *session.Frame // nil if there is a callchain
 	chain         session.ChainKey
 	waker         *session.Waker // one of the equal ones, nil for most
@@ -121,24 +123,24 @@ type tally struct {
 
 // Add counts the samples of a recording. The result counts the skipped parts of its
 // file.
-func (c *Set) Add(s *session.Session) (format.Skipped, error) { return c.add(s, false) }
+func (c *StackSet) Add(s *session.Session) (format.Skipped, error) { return c.add(s, false) }
 
 // AddBaseline counts the samples of a recording with which the others are compared: Folded,
 // Pprof and FlameGraph then write differences. They scale each event of the baseline to the
 // total of the others.
-func (c *Set) AddBaseline(s *session.Session) (format.Skipped, error) { return c.add(s, true) }
+func (c *StackSet) AddBaseline(s *session.Session) (format.Skipped, error) { return c.add(s, true) }
 
 // differs reports whether there is a baseline.
-func (c *Set) differs() bool { return len(c.bases) > 0 }
+func (c *StackSet) differs() bool { return len(c.bases) > 0 }
 
-func (c *Set) add(s *session.Session, base bool) (format.Skipped, error) {
+func (c *StackSet) add(s *session.Session, base bool) (format.Skipped, error) {
 	c.init()
 	if base {
 		c.bases = append(c.bases, factsOf(s.File))
 	} else {
 		c.files = append(c.files, factsOf(s.File))
 	}
-	in := stacksInput{Set: c, session: s, base: base, first: math.MaxUint64}
+	in := stacksInput{StackSet: c, session: s, base: base, first: math.MaxUint64}
 	for i := range s.File.Attrs {
 		in.events = append(in.events, c.event(s.File, i))
 	}
@@ -155,7 +157,7 @@ func (c *Set) add(s *session.Session, base bool) (format.Skipped, error) {
 	return skipped, err
 }
 
-func (c *Set) init() {
+func (c *StackSet) init() {
 	if c.wakers == nil {
 		c.wakers = map[string]*session.Frame{}
 		c.wakerKeys = map[wakerKey]*session.Waker{}
@@ -164,7 +166,7 @@ func (c *Set) init() {
 }
 
 // event returns the index in Set.events of event i of the file.
-func (c *Set) event(f *format.File, i int) int32 {
+func (c *StackSet) event(f *format.File, i int) int32 {
 	name, a := f.EventName(i), &f.Attrs[i]
 	e := stackEvent{name: name, field: c.Weight, typ: a.Type, config: a.Config,
 		tracepoint: a.Type == format.TypeTracepoint, waker: session.IsWaker(a),
@@ -179,7 +181,7 @@ func (c *Set) event(f *format.File, i int) int32 {
 }
 
 // index returns the index in Set.events of an event, which it adds without samples if it is missing.
-func (c *Set) index(e *stackEvent) int32 {
+func (c *StackSet) index(e *stackEvent) int32 {
 	for _, same := range []func(*stackEvent) bool{
 		func(old *stackEvent) bool { return old.name == e.name },
 		func(old *stackEvent) bool {
@@ -204,12 +206,12 @@ func (e *stackEvent) generic() bool { return e.typ <= format.TypeHWCache && !e.t
 
 // stacksInput is one recording while it is counted.
 type stacksInput struct {
-	*Set
+	*StackSet
 	session     *session.Session
 	base        bool
 	events      []int32 // in Set.events, of those in File.Attrs
 	first, last uint64  // times of samples
-	by, fields  *by.Keys
+	by, fields  *key.Keys
 	recent      [recentTallies]recentTally // by numbers of the chain's parts: most samples have a recent key
 }
 
@@ -225,9 +227,9 @@ type recentTally struct {
 // readKeys finds the keys of the set in the recording.
 func (in *stacksInput) readKeys() (err error) {
 	f, symbols := in.session.File, in.session.Symbols
-	if in.by, err = by.New(f, symbols, by.Options{Words: in.By, Quantum: in.Quantum,
+	if in.by, err = key.New(f, symbols, key.Options{Words: in.By, Quantum: in.Quantum,
 		Origin: in.session.Origin}); err == nil && in.Fields {
-		in.fields, err = by.New(f, symbols, by.Options{Few: true})
+		in.fields, err = key.New(f, symbols, key.Options{Few: true})
 	}
 	return err
 }
@@ -245,7 +247,7 @@ func (in *stacksInput) count(b *session.Batch) error {
 		if s.Period == 0 {
 			t.zeroPeriods++
 		}
-		in.Set.events[t.event].add(t.base, s.Period)
+		in.StackSet.events[t.event].add(t.base, s.Period)
 	}
 	b.Release()
 	return nil
@@ -323,7 +325,7 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 
 // numberOf returns the index of the tally with a key, and whether the caller has to add it. chain is a hash of its
 // callchain.
-func (c *Set) numberOf(k *tallyKey, chain uint64) (index int32, added bool) {
+func (c *StackSet) numberOf(k *tallyKey, chain uint64) (index int32, added bool) {
 	leaf := -1
 	if k.leaf != nil {
 		leaf = k.leaf.ID
@@ -352,10 +354,10 @@ func wakerOf(known map[wakerKey]*session.Waker, w *session.Waker) *session.Waker
 	return same
 }
 
-var noFields by.Group
+var noFields key.Group
 
 // limited returns the group of a sample's fields, or an empty one if its event has maxGroups others.
-func (in *stacksInput) limited(g *by.Group, event int32) *by.Group {
+func (in *stacksInput) limited(g *key.Group, event int32) *key.Group {
 	known := in.fieldGroups[event]
 	switch {
 	case g == &noFields, known[g.ID]:
@@ -371,7 +373,7 @@ func (in *stacksInput) limited(g *by.Group, event int32) *by.Group {
 }
 
 // Unlabeled returns how many samples have no labels of Fields, by the names of their events.
-func (c *Set) Unlabeled() map[string]uint64 {
+func (c *StackSet) Unlabeled() map[string]uint64 {
 	samples := map[string]uint64{}
 	for event, n := range c.unlabeled {
 		samples[c.events[event].name] = n
@@ -398,17 +400,17 @@ func (in *stacksInput) addTime() {
 }
 
 // begin sets when the earliest recording began.
-func (c *Set) begin(at time.Time) {
+func (c *StackSet) begin(at time.Time) {
 	if c.began.IsZero() || at.Before(c.began) {
 		c.began = at
 	}
 }
 
 // Types returns the sample types of Pprof.
-func (c *Set) Types() []*profile.ValueType { return SampleTypes(c.measures()) }
+func (c *StackSet) Types() []*profile.ValueType { return SampleTypes(c.measures()) }
 
 // measures returns what the events with samples measure.
-func (c *Set) measures() (l []Measure) {
+func (c *StackSet) measures() (l []Measure) {
 	for i := range c.events {
 		if e := &c.events[i]; e.samples+e.base.samples > 0 {
 			l = append(l, Measure{e.name, e.unit, e.clock})
@@ -418,4 +420,4 @@ func (c *Set) measures() (l []Measure) {
 }
 
 // Times returns when the recordings began, zero if unknown, and when they ended if they followed each other.
-func (c *Set) Times() (from, until time.Time) { return c.began, c.began.Add(c.lasted) }
+func (c *StackSet) Times() (from, until time.Time) { return c.began, c.began.Add(c.lasted) }

@@ -1,4 +1,4 @@
-package stacks
+package export
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func open(t testing.TB, name string) *session.Session {
 }
 
 // counted counts the stacks of recordings.
-func counted(t testing.TB, c *Set, names ...string) *Set {
+func counted(t testing.TB, c *StackSet, names ...string) *StackSet {
 	t.Helper()
 	c.MaxStack = 1024
 	for _, name := range names {
@@ -59,7 +59,7 @@ func frame(name string, ip uint64) *session.Frame {
 	return session.NamedFrame(0, ip, dso == "[kernel.kallsyms]", m, sym)
 }
 
-func pprofOf(t *testing.T, c *Set) *profile.Profile {
+func pprofOf(t *testing.T, c *StackSet) *profile.Profile {
 	t.Helper()
 	var b bytes.Buffer
 	if err := c.Pprof(&b); err != nil {
@@ -75,7 +75,7 @@ func pprofOf(t *testing.T, c *Set) *profile.Profile {
 	return p
 }
 
-var threadStacks = Set{Processes: true, Threads: true, CPUs: true}
+var threadStacks = StackSet{Processes: true, Threads: true, CPUs: true}
 
 // reportTotals returns the sums of periods that Text prints for each event.
 func reportTotals(t *testing.T, name string) map[string]int64 {
@@ -153,7 +153,7 @@ func TestPprofOfTwo(t *testing.T) {
 // samples.
 func TestPprofOfDifference(t *testing.T) {
 	values := func(old, new string) (l []int64) {
-		var c Set
+		var c StackSet
 		if _, err := c.AddBaseline(open(t, old)); err != nil {
 			t.Fatal(err)
 		}
@@ -196,17 +196,17 @@ func TestPprofTwice(t *testing.T) {
 
 func TestNothingToWrite(t *testing.T) {
 	var b bytes.Buffer
-	for name, write := range map[string]func(*Set) error{
-		"pprof":      func(c *Set) error { return c.Pprof(&b) },
-		"flamegraph": func(c *Set) error { return c.FlameGraph(&b) },
+	for name, write := range map[string]func(*StackSet) error{
+		"pprof":      func(c *StackSet) error { return c.Pprof(&b) },
+		"flamegraph": func(c *StackSet) error { return c.FlameGraph(&b) },
 	} {
-		if err := write(new(Set)); err != ErrNoSamples || b.Len() > 0 {
+		if err := write(new(StackSet)); err != ErrNoSamples || b.Len() > 0 {
 			t.Errorf("%s: %v, %d bytes", name, err, b.Len())
 		}
 	}
 }
 
-func flameGraphOf(t *testing.T, c *Set) (page string, data flames) {
+func flameGraphOf(t *testing.T, c *StackSet) (page string, data flames) {
 	t.Helper()
 	var b strings.Builder
 	if err := c.FlameGraph(&b); err != nil {
@@ -224,8 +224,9 @@ func flameGraphOf(t *testing.T, c *Set) (page string, data flames) {
 // they were.
 func TestFlameGraphEscapes(t *testing.T) {
 	const comm, name, event = `<b>"x'</b>`, "f</script><script>alert(1)//\u2028\u2029&amp;{{data}}", "a<b&c"
-	c := &Set{MaxStack: 9, events: []stackEvent{{name: event, samples: 1, total: 1}},
-		tallies: []tally{{tallyKey: keyOf(0, comm, false), chain: session.Chain{User: []*session.Frame{frame("/lib/<x>:"+name, 16)}},
+	c := &StackSet{MaxStack: 9, events: []stackEvent{{name: event, samples: 1, total: 1}},
+		tallies: []tally{{tallyKey: keyOf(0, comm, false),
+			chain:   session.Chain{User: []*session.Frame{frame("/lib/<x>:"+name, 16)}},
 			samples: 1, period: 1}}}
 	page, data := flameGraphOf(t, c)
 	if n := strings.Count(page, "</script>"); n != 2 {
@@ -249,7 +250,7 @@ func TestFlameGraphEscapes(t *testing.T) {
 func TestFlameGraphTree(t *testing.T) {
 	a, b, k, none := frame("prog:a", 0x10), frame("prog:b", 0x40), frame("[kernel.kallsyms]:k", 0x70),
 		frame("/lib/x.so:", 0x100)
-	c := &Set{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}},
+	c := &StackSet{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}},
 		tallies: []tally{
 			{tallyKey: keyOf(1, "p", false), chain: session.Chain{Kernel: []*session.Frame{k}, User: []*session.Frame{a, a, b}},
 				samples: 1, period: 10}, // b is one too many
@@ -279,7 +280,7 @@ func TestFlameGraphTree(t *testing.T) {
 // missing.
 func TestFlameGraphCut(t *testing.T) {
 	const many = maxFlame + 500
-	page := new(Set).flames()
+	page := new(StackSet).flames()
 	tree := newFlameTree(page, false)
 	for i := range many {
 		at := tree.child(0, page.function(strconv.Itoa(i), "", flameUser))
@@ -406,7 +407,7 @@ func percentText(part, of uint64) string {
 // TestFlameGraphInBrowser searches and zooms by the page's address, and checks the
 // drawing.
 func TestFlameGraphInBrowser(t *testing.T) {
-	page, data := flameGraphOf(t, counted(t, new(Set), "two.data", "drops.data"))
+	page, data := flameGraphOf(t, counted(t, new(StackSet), "two.data", "drops.data"))
 	file := filepath.Join(t.TempDir(), "flame graph.html")
 	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 		t.Fatal(err)
@@ -450,7 +451,7 @@ func TestFlameGraphInBrowser(t *testing.T) {
 // TestFlameGraphWidthsInBrowser: a frame that only the baseline has is in the page, visible with the
 // widths of the baseline.
 func TestFlameGraphWidthsInBrowser(t *testing.T) {
-	var c Set
+	var c StackSet
 	if _, err := c.AddBaseline(open(t, "two.data")); err != nil {
 		t.Fatal(err)
 	}
@@ -532,7 +533,7 @@ func TestFolderThread(t *testing.T) {
 // TestBy: keys are callers of all functions in folded stacks and flame graphs, and labels of a
 // profile, where fields with few values are labels, too.
 func TestBy(t *testing.T) {
-	c := counted(t, &Set{By: []string{"reason", "skbaddr"}, Fields: true}, "drops.data")
+	c := counted(t, &StackSet{By: []string{"reason", "skbaddr"}, Fields: true}, "drops.data")
 	var b strings.Builder
 	if err := c.Folded(&b, FoldedOptions{}); err != nil {
 		t.Fatal(err)
@@ -565,7 +566,7 @@ func TestTooManyFields(t *testing.T) {
 	for i := range maxGroups {
 		known[strconv.Itoa(i)] = true
 	}
-	c := Set{Fields: true, wakers: map[string]*session.Frame{}, fieldGroups: map[int32]map[string]bool{0: known},
+	c := StackSet{Fields: true, wakers: map[string]*session.Frame{}, fieldGroups: map[int32]map[string]bool{0: known},
 		unlabeled: map[int32]uint64{}}
 	p := pprofOf(t, counted(t, &c, "drops.data"))
 	if n := c.Unlabeled()["skb:kfree_skb"]; n != 5 || len(p.Sample) != 1 || p.Sample[0].Label["reason"] != nil {
@@ -587,8 +588,9 @@ func TestFoldedWeights(t *testing.T) {
 		{"clock", stackEvent{name: "cpu-clock", unit: "nanoseconds"}, ";a 1000\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			set := &Set{MaxStack: 9, Weight: c.event.field, events: []stackEvent{c.event}, tallies: []tally{{
-				tallyKey: keyOf(0, "p", false), chain: session.Chain{User: []*session.Frame{frame("prog:a", 0x10)}}, samples: 3, period: 1000}}}
+			set := &StackSet{MaxStack: 9, Weight: c.event.field, events: []stackEvent{c.event}, tallies: []tally{{
+				tallyKey: keyOf(0, "p", false), chain: session.Chain{User: []*session.Frame{frame("prog:a", 0x10)}},
+				samples: 3, period: 1000}}}
 			set.tallies[0].chained = true
 			var b strings.Builder
 			if err := set.Folded(&b, FoldedOptions{}); err != nil || !strings.HasSuffix(b.String(), c.want) {

@@ -1,4 +1,4 @@
-package stacks
+package export
 
 import (
 	"bufio"
@@ -31,7 +31,7 @@ const (
 // self-contained: its script zooms and searches in browsers, and the title of each frame says what it is elsewhere.
 // Widths are the sums of periods. With a baseline, colours show what grew (red) and what shrank (blue). Without samples
 // it returns ErrNoSamples.
-func (c *Set) SVG(w io.Writer) error {
+func (c *StackSet) SVG(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}

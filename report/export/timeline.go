@@ -1,10 +1,11 @@
-// Package timeline writes the samples of recordings in the order of time, for other tools: JSON for jq and pandas,
+// This file writes the samples of recordings in the order of time, for other tools: JSON for jq and pandas,
 // Speedscope's and Firefox Profiler's profiles, Perfetto's traces.
 //
 // JSON lists samples as they are read. The other formats list them by thread: a set collects the samples first.
 //
-// Package report/stacks adds up samples instead, and forgets their times.
-package timeline
+// Package report/export adds up samples instead, and forgets their times.
+
+package export
 
 import (
 	"bufio"
@@ -14,24 +15,24 @@ import (
 	"gperf/internal/session"
 )
 
-// Writer writes the samples of recordings to a file.
-type Writer interface {
+// TimelineWriter writes the samples of recordings to a file.
+type TimelineWriter interface {
 	// Add reads a recording. The result counts the skipped parts of its file.
 	Add(s *session.Session) (format.Skipped, error)
-	// Finish completes the file. Without samples its error may be ErrNoSamples.
+	// Finish completes the file. Without samples its error may be ErrNoTimes.
 	Finish() error
 }
 
-// New returns a writer of a format: json, speedscope, firefox or perfetto.
-func New(name string, w io.Writer, o Options) Writer {
+// NewTimeline returns a writer of a format: json, speedscope, firefox or perfetto.
+func NewTimeline(name string, w io.Writer, o TimelineOptions) TimelineWriter {
 	if f, ok := fileFormats[name]; ok {
 		return newSet(f, w, o)
 	}
-	return &jsonWriter{Options: o, out: bufio.NewWriterSize(w, 1<<16)}
+	return &jsonWriter{TimelineOptions: o, out: bufio.NewWriterSize(w, 1<<16)}
 }
 
-// Options select the frames of stacks.
-type Options struct {
+// TimelineOptions select the frames of stacks.
+type TimelineOptions struct {
 	MaxStack int    // how many frames of a callchain are written
 	NoInline bool   // omits inlined functions
 	Weight   string // the field that session.Weight made the periods from; "" for none
@@ -39,7 +40,7 @@ type Options struct {
 }
 
 // lookUp looks up the functions of frames that seen does not have, on all CPUs.
-func lookUp[T any](o Options, samples []session.Sample, seen map[*session.Frame]T) {
+func lookUp[T any](o TimelineOptions, samples []session.Sample, seen map[*session.Frame]T) {
 	session.LookUpCalls(func(yield func(*session.Frame) bool) {
 		for i := range samples {
 			for f := range samples[i].Stack(o.MaxStack) {

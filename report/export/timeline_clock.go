@@ -1,4 +1,4 @@
-package timeline
+package export
 
 import (
 	"math"
@@ -17,7 +17,7 @@ type clock struct {
 // recordings say what time of day it was; otherwise it takes their clocks to be the same.
 func (p *set) newClock() *clock {
 	c := &clock{offsets: make([]int64, len(p.recordings)), first: math.MaxUint64}
-	known := !slices.ContainsFunc(p.recordings, func(r *recording) bool { return r.timeOfDay() == 0 })
+	known := !slices.ContainsFunc(p.recordings, func(r *timelineInput) bool { return r.timeOfDay() == 0 })
 	for i, r := range p.recordings {
 		if known {
 			c.offsets[i] = r.timeOfDay() - p.recordings[0].timeOfDay()
@@ -37,7 +37,7 @@ func (p *set) newClock() *clock {
 }
 
 // timeOfDay returns what to add to the recording's times for ns since 1970, 0 if unknown.
-func (r *recording) timeOfDay() int64 {
+func (r *timelineInput) timeOfDay() int64 {
 	d, ok := r.file.ClockData()
 	if !ok {
 		return 0
@@ -46,10 +46,10 @@ func (r *recording) timeOfDay() int64 {
 }
 
 // at returns a time of a recording by the file's clock.
-func (c *clock) at(r *recording, ns uint64) uint64 { return ns + uint64(c.offsets[r.number]) }
+func (c *clock) at(r *timelineInput, ns uint64) uint64 { return ns + uint64(c.offsets[r.number]) }
 
 // since returns a time of a recording since the earliest moment.
-func (c *clock) since(r *recording, ns uint64) int64 { return int64(c.at(r, ns) - c.first) }
+func (c *clock) since(r *timelineInput, ns uint64) int64 { return int64(c.at(r, ns) - c.first) }
 
 // appendMillis appends ns as a decimal number of ms, without rounding.
 func appendMillis(b []byte, ns int64) []byte {

@@ -1,4 +1,4 @@
-package timeline
+package export
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"gperf/format/fields"
 	"gperf/format/tracepoint"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // event is what all samples of an event share.
@@ -34,7 +34,7 @@ type field struct {
 }
 
 // newEvent returns event i of a recording.
-func newEvent(f *format.File, i int, o Options) *event {
+func newEvent(f *format.File, i int, o TimelineOptions) *event {
 	a := &f.Attrs[i]
 	e := &event{name: f.EventName(i), unit: session.EventUnit(f, i), cpu: a.SampleType&format.SampleCPU != 0,
 		clock: a.IsClock(), wait: session.IsWait(a), format: f.Tracepoint(i)}
@@ -48,7 +48,7 @@ func newEvent(f *format.File, i int, o Options) *event {
 	if e.duration != nil {
 		e.start = e.format.Field("start")
 	}
-	if by.HasSyscalls(e.format) {
+	if key.HasSyscalls(e.format) {
 		e.syscall = e.format.Field("id")
 	}
 	for n := range e.format.Fields {
@@ -146,7 +146,7 @@ func (r *fieldReader) interval(e *event, s *session.Sample) (start, end uint64) 
 func (r *fieldReader) title(e *event, s *session.Sample) string {
 	if e.syscall != nil {
 		if id, ok := e.syscall.Uint(s.Raw, r.env.Order); ok {
-			return r.syscalls.Name(by.SyscallNumber(e.format, int64(id), s.Is32Bit()))
+			return r.syscalls.Name(key.SyscallNumber(e.format, int64(id), s.Is32Bit()))
 		}
 	}
 	return e.name

@@ -1,4 +1,4 @@
-package timeline
+package export
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"gperf/internal/session"
 )
 
-// ErrNoSamples: the recordings have no samples.
-var ErrNoSamples = errors.New("no samples")
+// ErrNoTimes: the recordings have no samples.
+var ErrNoTimes = errors.New("no samples")
 
 // fileFormat is a format that lists samples by thread.
 type fileFormat struct {
@@ -33,17 +33,17 @@ var fileFormats = map[string]*fileFormat{
 // set collects the samples of recordings by event and thread. Its memory grows with the samples, by about 100 bytes for
 // each, and with the fields of tracepoints.
 type set struct {
-	Options
+	TimelineOptions
 	format *fileFormat
 	out    io.Writer
 
-	recordings []*recording
+	recordings []*timelineInput
 	samples    []sample // of each recording in the order of time
 	threads    map[threadEvent]*thread
 
 	functions []function
 	mappings  []mapping
-	frames    []frame
+	frames    []timelineFrame
 	stacks    [][]int32 // of distinct stacks: indexes in frames, the outermost first
 
 	functionIDs map[function]int32
@@ -55,8 +55,8 @@ type set struct {
 	free []byte // memory for fields
 }
 
-// recording is a recording in a set.
-type recording struct {
+// timelineInput is a timelineInput in a set.
+type timelineInput struct {
 	number      int // from 0
 	file        *format.File
 	events      []*event
@@ -87,7 +87,7 @@ type threadEvent struct {
 type thread struct {
 	threadEvent
 	*event
-	recording *recording
+	recording *timelineInput
 	comm      string  // the last name that the thread gave itself
 	samples   []int32 // in set.samples
 	total     uint64  // of the periods
@@ -102,8 +102,8 @@ type function struct {
 	kind session.Kind
 }
 
-// frame is a function at an address.
-type frame struct {
+// timelineFrame is a function at an address.
+type timelineFrame struct {
 	function int32
 	mapping  int32  // -1 if the address is in none
 	addr     uint64 // in the DSO: an offset in its file, or for the kernel from the start of the mapping
@@ -118,33 +118,34 @@ type mapping struct {
 	name string // of the DSO
 }
 
-func newSet(f *fileFormat, w io.Writer, o Options) *set {
-	return &set{Options: o, format: f, out: w, threads: map[threadEvent]*thread{}, functionIDs: map[function]int32{},
-		mappingIDs: map[*session.Map]int32{}, known: map[*session.Frame][]int32{},
+func newSet(f *fileFormat, w io.Writer, o TimelineOptions) *set {
+	return &set{TimelineOptions: o, format: f, out: w, threads: map[threadEvent]*thread{},
+		functionIDs: map[function]int32{},
+		mappingIDs:  map[*session.Map]int32{}, known: map[*session.Frame][]int32{},
 		stackIDs: map[session.StackKey]int32{}}
 }
 
-// Finish writes the file. Without samples it returns ErrNoSamples.
+// Finish writes the file. Without samples it returns ErrNoTimes.
 func (p *set) Finish() error {
 	if len(p.samples) == 0 {
-		return ErrNoSamples
+		return ErrNoTimes
 	}
 	return p.format.write(p, p.out)
 }
 
 // Add collects the samples of a recording. The result counts the skipped parts of its file.
 func (p *set) Add(s *session.Session) (format.Skipped, error) {
-	r := &recording{number: len(p.recordings), file: s.File, first: math.MaxUint64, comms: map[int32]string{}}
+	r := &timelineInput{number: len(p.recordings), file: s.File, first: math.MaxUint64, comms: map[int32]string{}}
 	if !s.Written.IsZero() {
 		r.written = s.Written.UnixNano()
 	}
 	for i := range s.File.Attrs {
-		r.events = append(r.events, newEvent(s.File, i, p.Options))
+		r.events = append(r.events, newEvent(s.File, i, p.TimelineOptions))
 	}
 	p.recordings = append(p.recordings, r)
 	fields := newFieldReader(s)
 	return s.Walk(session.WalkOptions{Names: true, KeepChains: true}, func(b *session.Batch) error {
-		lookUp(p.Options, b.Samples, p.known)
+		lookUp(p.TimelineOptions, b.Samples, p.known)
 		for i := range b.Samples {
 			p.sample(r, fields, &b.Samples[i])
 		}
@@ -154,7 +155,7 @@ func (p *set) Add(s *session.Session) (format.Skipped, error) {
 }
 
 // sample adds a sample to its thread.
-func (p *set) sample(r *recording, fields *fieldReader, s *session.Sample) {
+func (p *set) sample(r *timelineInput, fields *fieldReader, s *session.Sample) {
 	k := threadEvent{r.number, s.Event, s.PID, s.TID}
 	t := p.threads[k]
 	if t == nil {
@@ -217,7 +218,7 @@ func (p *set) framesOf(f *session.Frame) []int32 {
 	if ok {
 		return ids
 	}
-	at := frame{mapping: p.mapping(f.Map), addr: f.MapOff()}
+	at := timelineFrame{mapping: p.mapping(f.Map), addr: f.MapOff()}
 	if f.Return && at.addr > 0 {
 		at.addr-- // in the call
 	}

@@ -1,4 +1,4 @@
-package by
+package key
 
 import "gperf/internal/session"
 

@@ -1,6 +1,6 @@
-// Package by answers "to which group does a sample belong?": it reads the values of keys from
-// samples: of fields of tracepoints, and of what all samples have, such as the command.
-package by
+// Package key reads the values of keys from samples: of fields of tracepoints, and of what all samples have, such as
+// the command.
+package key
 
 import (
 	"bytes"

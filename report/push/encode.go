@@ -21,9 +21,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/spool"
-	"gperf/report/clickhouse"
-	"gperf/report/rows"
-	"gperf/report/stacks"
+	"gperf/report/export"
 )
 
 // encoder encodes a recording.
@@ -58,7 +56,7 @@ func (e *encoder) attributes() [][2]string {
 }
 
 // count counts the stacks of the recording. If cgroups were recorded, samples have these keys of their containers, too.
-func (e *encoder) count(c *stacks.Set, containers ...string) error {
+func (e *encoder) count(c *export.StackSet, containers ...string) error {
 	o := &e.queue.opts
 	c.MaxStack, c.NoInline, c.By = o.MaxStack, o.NoInline, slices.Clone(o.By)
 	recorded := func(a format.Attr) bool { return a.SampleType&format.SampleCgroup != 0 }
@@ -102,7 +100,7 @@ func otlpProtocol() string {
 }
 
 func encodeOTLP(e *encoder) error {
-	set := &stacks.Set{Processes: true, Threads: true}
+	set := &export.StackSet{Processes: true, Threads: true}
 	if err := e.count(set, "cgroup"); err != nil {
 		return err
 	}
@@ -110,7 +108,7 @@ func encodeOTLP(e *encoder) error {
 	if err != nil {
 		return err
 	}
-	o := stacks.OTLPOptions{ID: id, Resource: e.attributes(), Version: e.queue.opts.Version, Limit: batchBytes}
+	o := export.OTLPOptions{ID: id, Resource: e.attributes(), Version: e.queue.opts.Version, Limit: batchBytes}
 	r := &request{Method: http.MethodPost, Path: profilesPath, Header: map[string]string{
 		"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", versionHeader: profilesVersion}}
 	err = set.OTLP(o, func(encoded []byte) error { return e.addPacked(r, encoded) })
@@ -133,15 +131,16 @@ func (e *encoder) addPacked(r *request, body []byte) error {
 // encodeClickHouse encodes INSERT statements. The keys of their rows are the recording and the number of the row in it.
 func encodeClickHouse(e *encoder) error {
 	q := &e.queue.opts
-	table, err := rows.New(e.in.Session, rows.Options{Samples: q.Samples, MaxStack: q.MaxStack, NoInline: q.NoInline})
+	table, err := export.NewRows(e.in.Session, export.RowOptions{Samples: q.Samples, MaxStack: q.MaxStack,
+		NoInline: q.NoInline})
 	if err != nil {
 		return err
 	}
-	o := clickhouse.Options{Recording: e.id, Service: q.Service, Labels: q.Labels}
+	o := export.ClickHouseOptions{Recording: e.id, Service: q.Service, Labels: q.Labels}
 	if q.Samples { // other rows than those of minutes
 		o.Recording += "-samples"
 	}
-	skipped, err := clickhouse.Encode(table, o, func(i *clickhouse.Insert) error {
+	skipped, err := export.EncodeClickHouse(table, o, func(i *export.ClickHouseInsert) error {
 		return e.addPacked(&request{Method: http.MethodPost, Query: url.Values{"query": {i.Query()}},
 			Header: map[string]string{"Content-Encoding": "gzip"}}, i.Body)
 	})
@@ -153,7 +152,7 @@ func encodeClickHouse(e *encoder) error {
 
 // exceptNone returns nil for a recording without samples: nothing is to be sent.
 func exceptNone(err error) error {
-	if errors.Is(err, stacks.ErrNoSamples) {
+	if errors.Is(err, export.ErrNoSamples) {
 		return nil
 	}
 	return err
@@ -161,7 +160,7 @@ func exceptNone(err error) error {
 
 // encodePyroscope encodes one profile. Pyroscope makes a series of each combination of labels: threads are left out.
 func encodePyroscope(e *encoder) error {
-	set := &stacks.Set{}
+	set := &export.StackSet{}
 	if err := e.count(set, "container", "pod"); err != nil {
 		return err
 	}

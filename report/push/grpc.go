@@ -54,8 +54,8 @@ func openGRPC(u *url.URL, o *Options) (sender, error) {
 
 func (s *grpcSender) close() { s.conn.Close() }
 
-// export is the method of the collector's service.
-const export = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
+// exportMethod is the method of the collector's service.
+const exportMethod = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
 
 func (s *grpcSender) send(ctx context.Context, r *openedRequest) error {
 	var request collector.ExportProfilesServiceRequest
@@ -69,7 +69,7 @@ func (s *grpcSender) send(ctx context.Context, r *openedRequest) error {
 		}
 	}
 	var answer collector.ExportProfilesServiceResponse
-	if err := s.conn.Invoke(ctx, export, &request, &answer, grpc.UseCompressor("gzip")); err != nil {
+	if err := s.conn.Invoke(ctx, exportMethod, &request, &answer, grpc.UseCompressor("gzip")); err != nil {
 		return grpcError(err)
 	}
 	return partlyOf(&answer)

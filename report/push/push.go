@@ -37,7 +37,7 @@ type Options struct {
 	Service string
 	Labels  [][2]string
 	Header  http.Header // of each request, such as Authorization
-	// By, MaxStack and NoInline are those of stacks.Set. Archives have all samples as they are.
+	// By, MaxStack and NoInline are those of export.StackSet. Archives have all samples as they are.
 	By       []string
 	MaxStack int
 	NoInline bool

@@ -441,7 +441,8 @@ func (f *grpcFake) export(ctx context.Context, r *collector.ExportProfilesServic
 	}
 	f.requests = append(f.requests, r)
 	return &collector.ExportProfilesServiceResponse{
-		PartialSuccess: &collector.ExportProfilesPartialSuccess{RejectedProfiles: f.partial, ErrorMessage: "too old"}}, nil
+			PartialSuccess: &collector.ExportProfilesPartialSuccess{RejectedProfiles: f.partial, ErrorMessage: "too old"}},
+		nil
 }
 
 // serve serves f and returns the address.
@@ -451,7 +452,7 @@ func (f *grpcFake) serve(t *testing.T) string {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer()
-	service, method, _ := strings.Cut(strings.TrimPrefix(export, "/"), "/")
+	service, method, _ := strings.Cut(strings.TrimPrefix(exportMethod, "/"), "/")
 	s.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: method,
 		Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {

@@ -12,18 +12,18 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // Histograms writes for each group of spans how many lasted how long, by powers of two. Groups are those of
 // the keys, and without keys the names of system calls and events; the largest total is first. The
-// error may be a *by.KeyError.
-func Histograms(w io.Writer, s *session.Session, keep Keep, opts by.Options) (format.Skipped, error) {
+// error may be a *key.KeyError.
+func Histograms(w io.Writer, s *session.Session, keep Keep, opts key.Options) (format.Skipped, error) {
 	d, err := newDecoder(s.File)
 	if err != nil {
 		return format.Skipped{}, err
 	}
-	keys, err := by.New(s.File, s.Symbols, opts)
+	keys, err := key.New(s.File, s.Symbols, opts)
 	if err != nil {
 		return format.Skipped{}, err
 	}
@@ -59,7 +59,7 @@ func Histograms(w io.Writer, s *session.Session, keep Keep, opts by.Options) (fo
 	return skipped, out.Flush()
 }
 
-func titleOf(g *by.Group) string {
+func titleOf(g *key.Group) string {
 	var words []string
 	for _, v := range g.Values {
 		words = append(words, v.Key+"="+v.Text)

@@ -13,7 +13,7 @@ import (
 	"gperf/format/fields"
 	"gperf/format/tracepoint"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // ErrNone: the recording has no spans.
@@ -30,7 +30,7 @@ func Summarizes(f *format.File) bool {
 		case strings.HasPrefix(f.EventName(i), "dummy"):
 		case t == nil || t.System != "span":
 			return false
-		case bucketFields(t) == nil && (t.Field("duration") == nil || !by.HasSyscalls(t)):
+		case bucketFields(t) == nil && (t.Field("duration") == nil || !key.HasSyscalls(t)):
 			return false
 		default:
 			found = true
@@ -106,7 +106,7 @@ func newDecoder(f *format.File) (*decoder, error) {
 		}
 		e := &spanEvent{name: t.Name, duration: t.Field("duration"), bucket: bucketFields(t), start: t.Field("start"),
 			ret: t.Field("ret")}
-		if by.HasSyscalls(t) {
+		if key.HasSyscalls(t) {
 			e.id = t.Field("id")
 		}
 		if e.duration != nil || e.bucket != nil {

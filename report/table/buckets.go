@@ -1,4 +1,4 @@
-package samples
+package table
 
 // Buckets sums the selected samples up by time: n buckets of equal length from time from to time to, both in ns.
 // Samples outside are left out.

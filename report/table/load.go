@@ -1,4 +1,4 @@
-package samples
+package table
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"gperf/internal/intern"
 	"gperf/internal/parallel"
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // Loader reads recordings into a Table. Its memory is about 33 bytes per sample, and that of the distinct stacks.
@@ -32,7 +32,7 @@ type Loader struct {
 	table      Table
 	events     map[string]uint16
 	threads    map[Thread]int32
-	groups     map[string]int32 // by by.Group.ID
+	groups     map[string]int32 // by key.Group.ID
 	dsos       map[string]int32
 	functions  map[Function]int32
 	frames     map[Frame]int32
@@ -77,15 +77,15 @@ func (l *Loader) Add(src Source) (format.Skipped, error) {
 	}
 	s, t := src.Session, &l.table
 	in := input{Loader: l, session: s, chains: map[session.StackKey]int32{}, threads: map[threadKey]int32{},
-		groups: map[*by.Group]int32{}, recording: int32(len(t.Recordings))}
+		groups: map[*key.Group]int32{}, recording: int32(len(t.Recordings))}
 	t.Recordings = append(t.Recordings, Recording{Path: src.Path, Baseline: src.Baseline, Cmdline: s.File.Cmdline(),
 		About: inspect.Facts(s.File), Start: t.Len(), First: math.MaxUint64})
 	var err error
-	opts := by.Options{Few: true, Origin: s.Origin}
+	opts := key.Options{Few: true, Origin: s.Origin}
 	if l.Origins {
 		opts.Words = session.OriginKeys
 	}
-	if in.fields, err = by.New(s.File, s.Symbols, opts); err != nil {
+	if in.fields, err = key.New(s.File, s.Symbols, opts); err != nil {
 		return format.Skipped{}, err
 	}
 	for i := range s.File.Attrs {
@@ -138,10 +138,10 @@ type input struct {
 	session   *session.Session
 	recording int32
 	events    []uint16 // index in Table.Events, by index in File.Attrs
-	fields    *by.Keys
+	fields    *key.Keys
 	chains    map[session.StackKey]int32 // indexes in Table.Stacks
 	threads   map[threadKey]int32
-	groups    map[*by.Group]int32
+	groups    map[*key.Group]int32
 }
 
 func (in *input) add(b *session.Batch) error {

@@ -1,4 +1,4 @@
-package samples
+package table
 
 import (
 	"cmp"
@@ -143,7 +143,8 @@ func recursion() *Table {
 			{Function: 1, File: "f.c", Line: 4}},
 		Nodes: []Node{{-1, -1}, {0, 0}, {1, 1}, {2, 2}, {3, 3}, {1, 2}}, Stacks: []int32{4, 2, 5},
 		Columns: Columns{Time: []uint64{1, 2, 3, 4, 5, 6, 7}, Event: make([]uint16, 7),
-			Thread: []int32{0, 0, 1, 0, 0, 1, 0}, CPU: []int16{0, 1, 0, 0, 0, 0, 0}, Stack: []int32{0, 0, 0, 1, 1, 2, 2},
+			Thread: []int32{0, 0, 1, 0, 0, 1, 0}, CPU: []int16{0, 1, 0, 0, 0, 0, 0}, Stack: []int32{0, 0, 0, 1, 1, 2,
+				2},
 			Weight: []uint64{1, 1, 1, 1, 1, 1, 1}, Group: make([]int32, 7), Flags: []Flags{6: Idle}}}
 	t.index()
 	return t

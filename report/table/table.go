@@ -1,14 +1,13 @@
-// Package samples answers "which samples of a recording are in memory, and how are they counted again and again?": a
-// Loader reads recordings once into a Table of columns, and a Table counts the samples that a Filter selects, by
-// function, by call tree and by time, in milliseconds.
+// Package table keeps the samples of recordings in columns: a Loader reads recordings once into a Table, and a Table
+// counts the samples that a Filter selects, by function, by call tree and by time, in milliseconds.
 //
 // A Table has an entry per sample in each column, and one per distinct stack in a tree of nodes. A count passes over
 // the columns once, and over the tree once: its cost grows with neither the depth of stacks nor the length of names.
-package samples
+package table
 
 import (
 	"gperf/internal/session"
-	"gperf/report/by"
+	"gperf/report/key"
 )
 
 // Table is the samples of one or more recordings. It is immutable, so that any goroutine may read it.
@@ -101,7 +100,7 @@ type Thread struct {
 }
 
 // Group is the values of fields that some samples have in common, such as the reason and location of drops.
-type Group struct{ Values []by.Value }
+type Group struct{ Values []key.Value }
 
 // DSO is a file of functions.
 type DSO struct {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"gperf/internal/intern"
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 // A block is a table in the form that the page reads: the bytes of magic, the length of the header in bytes (uint32),
@@ -77,11 +77,11 @@ type column struct {
 	Bytes  int    `json:"bytes"`
 }
 
-var kindNames = [...]string{samples.OnCPU: "cpu", samples.Mark: "mark", samples.Drop: "drop", samples.Span: "span",
-	samples.Wait: "wait", samples.Waking: "waking", samples.Bucket: "bucket"}
+var kindNames = [...]string{table.OnCPU: "cpu", table.Mark: "mark", table.Drop: "drop", table.Span: "span",
+	table.Wait: "wait", table.Waking: "waking", table.Bucket: "bucket"}
 
 // writeBlock writes a table.
-func writeBlock(w io.Writer, t *samples.Table, about About) error {
+func writeBlock(w io.Writer, t *table.Table, about About) error {
 	h := header{Title: about.Title, Version: about.Version, Live: about.Live}
 	h.addRecordings(t)
 	h.addNames(t)
@@ -106,7 +106,7 @@ func writeBlock(w io.Writer, t *samples.Table, about About) error {
 
 // addRecordings adds the recordings. Each begins at time 0, except one that was made at the same time as the first one:
 // they share the time axis.
-func (h *header) addRecordings(t *samples.Table) {
+func (h *header) addRecordings(t *table.Table) {
 	for i := range t.Recordings {
 		r := &t.Recordings[i]
 		one := recording{Path: r.Path, Baseline: r.Baseline, Cmdline: commandLine(r.Cmdline), About: r.About,
@@ -121,7 +121,7 @@ func (h *header) addRecordings(t *samples.Table) {
 	}
 }
 
-func (h *header) addNames(t *samples.Table) {
+func (h *header) addNames(t *table.Table) {
 	for _, e := range t.Events {
 		h.Events = append(h.Events, event{e.Name, e.Unit, kindNames[e.Kind]})
 	}
@@ -146,7 +146,7 @@ func (h *header) addNames(t *samples.Table) {
 	}
 }
 
-func (h *header) addGroups(t *samples.Table) {
+func (h *header) addGroups(t *table.Table) {
 	keys, values := map[string]int32{}, map[string]int32{}
 	for _, g := range t.Groups {
 		pairs := make([]int32, 0, 2*len(g.Values))
@@ -157,7 +157,7 @@ func (h *header) addGroups(t *samples.Table) {
 	}
 }
 
-func (h *header) addStacks(t *samples.Table) {
+func (h *header) addStacks(t *table.Table) {
 	n := len(t.Frames)
 	frames := [4][]int32{make([]int32, n), nil, make([]int32, n), make([]int32, n)}
 	h.Files, frames[1] = sourceFiles(t)
@@ -180,7 +180,7 @@ func (h *header) addStacks(t *samples.Table) {
 	h.addInts("nodeFrame", own)
 }
 
-func (h *header) addSamples(t *samples.Table) {
+func (h *header) addSamples(t *table.Table) {
 	n := t.Len()
 	times, weights, nodes := make([]byte, 0, 4*n), make([]byte, 0, 4*n), make([]int32, n)
 	for i := range t.Recordings {

@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"gperf/internal/testutil/chromium"
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 // tab is a page in a browser without a window.
@@ -345,7 +345,7 @@ func TestBrowserExport(t *testing.T) {
 
 // A page shows a new table, and messages of the server.
 func TestBrowserUpdates(t *testing.T) {
-	s, url := serve(t, &samples.Table{Nodes: []samples.Node{{Parent: -1, Frame: -1}}})
+	s, url := serve(t, &table.Table{Nodes: []table.Node{{Parent: -1, Frame: -1}}})
 	b := open(t, url, 1400, 900)
 	s.Notify("app.data was replaced")
 	b.until(`document.getElementById("notices").textContent.includes("app.data was replaced")`)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/report/by"
-	"gperf/report/samples"
+	"gperf/report/key"
+	"gperf/report/table"
 )
 
 // hostile is a name that would run a script if a page wrote it as markup.
@@ -23,32 +23,32 @@ const (
 
 // crafter builds a table.
 type crafter struct {
-	samples.Table
+	table.Table
 	functions map[string]int32
-	nodes     map[samples.Node]int32
+	nodes     map[table.Node]int32
 	source    string
 }
 
 // craft returns a table of one process with three threads, on two CPUs, for 10 seconds: "worker" computes in its first
 // half and reads in its second, "helper" computes Fibonacci numbers, and "net" drops packets. Half of the time of the
 // worker is in pushBack, at line 4 of a source file. With baseline, another recording has more of fib, before it.
-func craft(t *testing.T, baseline bool) *samples.Table {
+func craft(t *testing.T, baseline bool) *table.Table {
 	t.Helper()
-	c := &crafter{functions: map[string]int32{}, nodes: map[samples.Node]int32{}}
+	c := &crafter{functions: map[string]int32{}, nodes: map[table.Node]int32{}}
 	c.source = filepath.Join(t.TempDir(), "app.cpp")
 	text := "int compute() {\n  int sum = 0;\n  for (;;)\n    v.push_back(1); // <b>hot</b>\n  return sum;\n}\n"
 	if err := os.WriteFile(c.source, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c.Nodes = []samples.Node{{Parent: -1, Frame: -1}}
-	c.DSOs = []samples.DSO{{Name: "/usr/bin/app", Short: "app"},
+	c.Nodes = []table.Node{{Parent: -1, Frame: -1}}
+	c.DSOs = []table.DSO{{Name: "/usr/bin/app", Short: "app"},
 		{Name: "[kernel.kallsyms]", Short: "[kernel.kallsyms]"}}
-	c.Events = []samples.Event{{Name: "cpu-clock", Unit: "nanoseconds", Clock: true},
-		{Name: "skb:kfree_skb", Unit: "count", Kind: samples.Drop},
-		{Name: "offcpu-time", Unit: "nanoseconds", Kind: samples.Wait},
-		{Name: "span:syscalls", Unit: "nanoseconds", Kind: samples.Span}}
+	c.Events = []table.Event{{Name: "cpu-clock", Unit: "nanoseconds", Clock: true},
+		{Name: "skb:kfree_skb", Unit: "count", Kind: table.Drop},
+		{Name: "offcpu-time", Unit: "nanoseconds", Kind: table.Wait},
+		{Name: "span:syscalls", Unit: "nanoseconds", Kind: table.Span}}
 	for _, reason := range []string{"NO_SOCKET", "TCP_FLAGS"} {
-		c.Groups = append(c.Groups, samples.Group{Values: []by.Value{{Key: "reason", Text: reason},
+		c.Groups = append(c.Groups, table.Group{Values: []key.Value{{Key: "reason", Text: reason},
 			{Key: "location", Text: "udp_rcv+0x4b"}}})
 	}
 	if baseline {
@@ -60,11 +60,11 @@ func craft(t *testing.T, baseline bool) *samples.Table {
 
 // record adds the samples of a recording, a millisecond from one to the next.
 func (c *crafter) record(path string, baseline bool, fibs int) {
-	r := samples.Recording{Path: path, Baseline: baseline, Start: len(c.Time), First: 5_000_000_000,
+	r := table.Recording{Path: path, Baseline: baseline, Start: len(c.Time), First: 5_000_000_000,
 		Cmdline: []string{"gperf", "record", "--", hostile}}
 	number, first := int32(len(c.Recordings)), int32(len(c.Threads))
 	for i, comm := range []string{"worker", "helper", "net"} {
-		c.Threads = append(c.Threads, samples.Thread{Recording: number, PID: 100, TID: 100 + int32(i), Comm: comm,
+		c.Threads = append(c.Threads, table.Thread{Recording: number, PID: 100, TID: 100 + int32(i), Comm: comm,
 			Process: "app"})
 	}
 	read := []string{"main", "read", sysRead}
@@ -92,7 +92,7 @@ func (c *crafter) record(path string, baseline bool, fibs int) {
 func (c *crafter) add(time uint64, event uint16, thread int32, cpu int16, stack []string, weight uint64, group int32) {
 	node := int32(0)
 	for _, name := range stack {
-		node = c.node(samples.Node{Parent: node, Frame: c.frame(name)})
+		node = c.node(table.Node{Parent: node, Frame: c.frame(name)})
 	}
 	c.Time, c.Event, c.Thread = append(c.Time, time), append(c.Event, event), append(c.Thread, thread)
 	c.CPU, c.Stack, c.Weight = append(c.CPU, cpu), append(c.Stack, node), append(c.Weight, weight)
@@ -100,7 +100,7 @@ func (c *crafter) add(time uint64, event uint16, thread int32, cpu int16, stack 
 }
 
 // node returns the number of a node, which is also that of its stack.
-func (c *crafter) node(n samples.Node) int32 {
+func (c *crafter) node(n table.Node) int32 {
 	i, ok := c.nodes[n]
 	if !ok {
 		i = int32(len(c.Nodes))
@@ -119,8 +119,8 @@ func (c *crafter) frame(name string) int32 {
 	if !ok {
 		i = int32(len(c.Functions))
 		c.functions[name] = i
-		f := samples.Function{Name: name, Kernel: strings.HasPrefix(name, "ksys") || strings.HasPrefix(name, "net_")}
-		frame := samples.Frame{Function: i}
+		f := table.Function{Name: name, Kernel: strings.HasPrefix(name, "ksys") || strings.HasPrefix(name, "net_")}
+		frame := table.Frame{Function: i}
 		if f.Kernel {
 			f.DSO = 1
 		}

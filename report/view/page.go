@@ -16,7 +16,7 @@ import (
 	"io"
 	"strings"
 
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 // ErrNoSamples: the recordings have no samples.
@@ -80,7 +80,7 @@ func digest(s string) string {
 }
 
 // Export writes a page with the table in it, which needs neither a server nor a network.
-func Export(w io.Writer, t *samples.Table, about About) error {
+func Export(w io.Writer, t *table.Table, about About) error {
 	if t.Len() == 0 {
 		return ErrNoSamples
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/google/pprof/driver"
 	"github.com/google/pprof/profile"
 
-	"gperf/report/samples"
-	"gperf/report/stacks"
+	"gperf/report/export"
+	"gperf/report/table"
 )
 
 // pprofPolicy is the Content-Security-Policy of pprof's pages, which have their scripts and styles in the page.
@@ -52,7 +52,7 @@ func (s *Server) servePprof(w http.ResponseWriter, r *http.Request, name string)
 }
 
 // pprofHandler returns the pages of pprof for a table.
-func pprofHandler(t *samples.Table) (http.Handler, error) {
+func pprofHandler(t *table.Table) (http.Handler, error) {
 	p := profileOf(t)
 	var pages http.Handler
 	err := driver.PProf(&driver.Options{
@@ -75,12 +75,12 @@ func pprofHandler(t *samples.Table) (http.Handler, error) {
 }
 
 // profileOf converts a table to pprof's form: a sample per node, with the number of samples and a value for each event.
-func profileOf(t *samples.Table) *profile.Profile {
-	var measures []stacks.Measure
+func profileOf(t *table.Table) *profile.Profile {
+	var measures []export.Measure
 	for _, e := range t.Events {
-		measures = append(measures, stacks.Measure{Event: e.Name, Unit: e.Unit, Clock: e.Clock})
+		measures = append(measures, export.Measure{Event: e.Name, Unit: e.Unit, Clock: e.Clock})
 	}
-	p := &profile.Profile{TimeNanos: time.Now().UnixNano(), SampleType: stacks.SampleTypes(measures)}
+	p := &profile.Profile{TimeNanos: time.Now().UnixNano(), SampleType: export.SampleTypes(measures)}
 	if len(t.Events) == 0 {
 		return p
 	}
@@ -123,14 +123,14 @@ func programFirst(mappings []*profile.Mapping) []*profile.Mapping {
 
 // pprofSamples returns a sample for each node and side with samples. Those of a baseline are negative, as in
 // pprof -base.
-func pprofSamples(t *samples.Table, locations []*profile.Location) (list []*profile.Sample) {
+func pprofSamples(t *table.Table, locations []*profile.Location) (list []*profile.Sample) {
 	for event := range t.Events {
 		for _, baseline := range []bool{false, true} {
 			sides := make([]bool, len(t.Recordings))
 			for i := range sides {
 				sides[i] = t.Recordings[i].Baseline == baseline
 			}
-			for node, sum := range t.Count(samples.Filter{Event: event, Recordings: sides}).Self {
+			for node, sum := range t.Count(table.Filter{Event: event, Recordings: sides}).Self {
 				if sum.Samples == 0 {
 					continue
 				}

@@ -18,7 +18,7 @@ import (
 	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/report/annotate"
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 // Server serves the page of a table, which Show replaces while a recording is made.
@@ -37,7 +37,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	about   About
-	table   *samples.Table
+	table   *table.Table
 	block   []byte
 	files   []string
 	notices []string
@@ -48,7 +48,7 @@ type Server struct {
 }
 
 // Show makes the server serve this table.
-func (s *Server) Show(t *samples.Table, about About) error {
+func (s *Server) Show(t *table.Table, about About) error {
 	var b bytes.Buffer
 	if err := writeBlock(&b, t, about); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s *Server) source(w http.ResponseWriter, r *http.Request) {
 }
 
 // sourceFiles returns the source files of a table, and their indexes by frame.
-func sourceFiles(t *samples.Table) (list []string, byFrame []int32) {
+func sourceFiles(t *table.Table) (list []string, byFrame []int32) {
 	list, byFrame = []string{""}, make([]int32, len(t.Frames))
 	index := map[string]int32{"": 0}
 	for i := range t.Frames {
@@ -243,7 +243,7 @@ func (s *Server) annotate(w http.ResponseWriter, r *http.Request) {
 }
 
 // codeOf annotates a function. It reads the recording again, one request after the other.
-func (s *Server) codeOf(f *samples.Function) ([]byte, error) {
+func (s *Server) codeOf(f *table.Function) ([]byte, error) {
 	place, err := annotate.ParsePlace(f.Name)
 	if err != nil {
 		return nil, err

@@ -14,16 +14,16 @@ import (
 	"github.com/google/pprof/profile"
 
 	"gperf/report/annotate"
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 const token = "SECRET"
 
 // serve returns a server of a table, and its address.
-func serve(t *testing.T, table *samples.Table) (*Server, string) {
+func serve(t *testing.T, tbl *table.Table) (*Server, string) {
 	t.Helper()
 	s := &Server{Token: token, Hosts: []string{"127.0.0.1", "localhost"}, Sources: annotate.Sources{All: true}}
-	if err := s.Show(table, About{Title: hostile, Version: 1}); err != nil {
+	if err := s.Show(tbl, About{Title: hostile, Version: 1}); err != nil {
 		t.Fatal(err)
 	}
 	at := httptest.NewServer(s)
@@ -142,7 +142,7 @@ func TestPageIsSafe(t *testing.T) {
 }
 
 func TestExportWithoutSamples(t *testing.T) {
-	if err := Export(io.Discard, &samples.Table{}, About{}); err != ErrNoSamples {
+	if err := Export(io.Discard, &table.Table{}, About{}); err != ErrNoSamples {
 		t.Errorf("%v", err)
 	}
 }

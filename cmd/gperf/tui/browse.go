@@ -10,23 +10,23 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"gperf/report/annotate"
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 // Options are what a Browser shows at first, and what it needs of the recording.
 type Options struct {
 	Path     string // of the recording
-	Table    *samples.Table
+	Table    *table.Table
 	Keys     []string // of the entries; nil: by the event
 	Children bool     // callers include the samples of what they called, if there are callchains
 	Limit    float64  // entries and branches below this percentage are omitted
-	Filter   samples.Filter
+	Filter   table.Filter
 	Search   string // entries whose functions have this text
 	Color    bool
 	Function string // shows the code of this function first; "" shows the entries
 
 	// Code returns the lines of a function; Export writes the selected samples.
-	Code   func(function int32, at map[samples.Spot]samples.Sum) ([]annotate.Line, error)
+	Code   func(function int32, at map[table.Spot]table.Sum) ([]annotate.Line, error)
 	Export Exports
 }
 
@@ -106,7 +106,7 @@ func (b *Browser) Run() {
 }
 
 // prepare computes what other sort keys need, so that they are shown at once.
-func prepare(counter *samples.Counter) {
+func prepare(counter *table.Counter) {
 	for _, keys := range usualChoices {
 		counter.Prepare(keys)
 	}

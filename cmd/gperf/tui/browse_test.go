@@ -16,7 +16,7 @@ import (
 	"gperf/internal/session"
 	"gperf/report"
 	"gperf/report/annotate"
-	"gperf/report/samples"
+	"gperf/report/table"
 	"gperf/symbolize"
 )
 
@@ -293,8 +293,8 @@ func TestMouse(t *testing.T) {
 // TestCode shows the code of a function, with the hottest instruction selected.
 func TestCode(t *testing.T) {
 	v := show(t, "two.data", 100, 30, Options{})
-	var asked map[samples.Spot]samples.Sum
-	v.opts.Code = func(_ int32, at map[samples.Spot]samples.Sum) ([]annotate.Line, error) {
+	var asked map[table.Spot]table.Sum
+	v.opts.Code = func(_ int32, at map[table.Spot]table.Sum) ([]annotate.Line, error) {
 		asked = at
 		return []annotate.Line{{Source: true, Text: "1 cold();"}, {Text: "10:  nop", Place: "a.c:1"},
 			{Source: true, Text: "2 hot();"},
@@ -313,7 +313,7 @@ func TestCode(t *testing.T) {
 		t.Errorf("n selects line %d, not the second hottest", c.at)
 	}
 	v.press("s").lacks("hot();").press("q").wants("Overhead")
-	v.opts.Code = func(int32, map[samples.Spot]samples.Sum) ([]annotate.Line, error) { return nil, os.ErrNotExist }
+	v.opts.Code = func(int32, map[table.Spot]table.Sum) ([]annotate.Line, error) { return nil, os.ErrNotExist }
 	v.press("a").wants(os.ErrNotExist.Error())
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"gperf/internal/text"
 	"gperf/report/annotate"
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 // code is the page with the instructions of a function and their share of its samples.
@@ -57,14 +57,14 @@ func annotateNamed(l *list, name string) {
 func showCode(l *list, fn int32) {
 	f := &l.table.Functions[fn]
 	if f.Inlined { // its code is in the function of the symbol
-		if at := slices.IndexFunc(l.table.Functions, func(o samples.Function) bool {
+		if at := slices.IndexFunc(l.table.Functions, func(o table.Function) bool {
 			return !o.Inlined && !o.Unnamed && o.Start == f.Start && o.DSO == f.DSO
 		}); at >= 0 {
 			fn, f = int32(at), &l.table.Functions[at]
 		}
 	}
 	at := l.table.Count(l.filter()).BySpot(fn)
-	var sum samples.Sum
+	var sum table.Sum
 	for _, s := range at {
 		sum.Add(s)
 	}
@@ -74,7 +74,7 @@ func showCode(l *list, fn int32) {
 		return
 	}
 	c := &code{Browser: l.Browser, lines: lines, source: true, title: fmt.Sprintf(" %s  %s  %s, %s", f.Name,
-		l.table.DSOs[f.DSO].Short, plural(int(sum.Samples), "sample"), samples.FormatPercent(sum.Percent(l.base)))}
+		l.table.DSOs[f.DSO].Short, plural(int(sum.Samples), "sample"), table.FormatPercent(sum.Percent(l.base)))}
 	for i, line := range lines {
 		if line.Samples > 0 {
 			c.hot = append(c.hot, i)
@@ -169,7 +169,7 @@ func heat(percent float64, sampled bool) string {
 	if !sampled {
 		return strings.Repeat(" ", 9)
 	}
-	return fmt.Sprintf("%9s", samples.FormatPercent(percent))
+	return fmt.Sprintf("%9s", table.FormatPercent(percent))
 }
 
 func (c *code) footer() string {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gperf/internal/text"
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 // list is the page with the entries and their callchains.
@@ -27,8 +27,8 @@ type list struct {
 // counts is what is counted, and the result.
 type counts struct {
 	given   *Options
-	table   *samples.Table
-	counter samples.Counter
+	table   *table.Table
+	counter table.Counter
 
 	event    int
 	keys     []string // nil: those of the event
@@ -37,32 +37,32 @@ type counts struct {
 	relative bool // percentages are of the samples that the zooms select
 	zooms    []zoom
 
-	counted *samples.Entries
-	base    samples.Sum         // 100 %
-	bases   map[int]samples.Sum // by event, of all samples
-	chains  bool                // stacks have callers
-	trees   map[int32]*samples.Tree
-	spare   []*samples.Tree
+	counted *table.Entries
+	base    table.Sum         // 100 %
+	bases   map[int]table.Sum // by event, of all samples
+	chains  bool              // stacks have callers
+	trees   map[int32]*table.Tree
+	spare   []*table.Tree
 }
 
 // zoom is a part of the recording that is shown alone.
 type zoom struct {
 	label    string
-	narrow   func(samples.Filter) samples.Filter // nil: the samples stay
-	dso      int32                               // entries of this DSO, -1 for all
-	from, to uint64                              // in ns; 0: the whole time
-	threads  []bool                              // nil: all
-	function string                              // on the stack
-	before   *samples.Entries                    // what was counted without it
+	narrow   func(table.Filter) table.Filter // nil: the samples stay
+	dso      int32                           // entries of this DSO, -1 for all
+	from, to uint64                          // in ns; 0: the whole time
+	threads  []bool                          // nil: all
+	function string                          // on the stack
+	before   *table.Entries                  // what was counted without it
 }
 
 func newEntries(b *Browser) *list {
 	l := &list{Browser: b, text: b.opts.Search}
 	l.given, l.table, l.counter.Table = &b.opts, b.opts.Table, b.opts.Table
 	l.children, l.keys = b.opts.Children, b.opts.Keys
-	l.event, l.trees = l.firstEvent(), map[int32]*samples.Tree{}
-	l.bases = map[int]samples.Sum{}
-	l.chains = slices.ContainsFunc(l.table.Nodes, func(n samples.Node) bool { return n.Parent > 0 })
+	l.event, l.trees = l.firstEvent(), map[int32]*table.Tree{}
+	l.bases = map[int]table.Sum{}
+	l.chains = slices.ContainsFunc(l.table.Nodes, func(n table.Node) bool { return n.Parent > 0 })
 	l.count()
 	return l
 }
@@ -91,11 +91,11 @@ func (l *counts) usual() []string {
 	if keys != nil {
 		return keys
 	}
-	return []string{samples.KeyComm, samples.KeyDSO, samples.KeySymbol}
+	return []string{table.KeyComm, table.KeyDSO, table.KeySymbol}
 }
 
 // filter returns the filter of the samples that are shown.
-func (l *counts) filter() samples.Filter {
+func (l *counts) filter() table.Filter {
 	f := l.given.Filter
 	f.Event = l.event
 	for _, z := range l.zooms {
@@ -177,7 +177,7 @@ func contains(name, text string) bool {
 }
 
 // name returns the text that / looks for: the function, or all keys.
-func (l *counts) name(e *samples.Entry) string {
+func (l *counts) name(e *table.Entry) string {
 	if e.Function >= 0 {
 		return l.table.Functions[e.Function].Name
 	}
@@ -185,7 +185,7 @@ func (l *counts) name(e *samples.Entry) string {
 }
 
 // keyText returns the values of an entry's keys.
-func (l *counts) keyText(e *samples.Entry) string {
+func (l *counts) keyText(e *table.Entry) string {
 	var texts []string
 	for i := range l.counted.Keys {
 		texts = append(texts, strings.TrimSpace(l.counted.Text(e, i)))
@@ -248,7 +248,7 @@ func (l *list) selectedRow() *row {
 }
 
 // selected returns the selected entry, to find it again; nil for the first one, which may be another then.
-func (l *list) selected() *samples.Entry {
+func (l *list) selected() *table.Entry {
 	if l.counted == nil || l.selectedRow() == nil || l.at == 0 {
 		return nil
 	}
@@ -256,7 +256,7 @@ func (l *list) selected() *samples.Entry {
 }
 
 // seek selects the entry with the keys of one that was counted before, by the same keys.
-func (l *list) seek(old *samples.Entry, keys []string) {
+func (l *list) seek(old *table.Entry, keys []string) {
 	if old == nil || !slices.Equal(keys, l.counted.Keys) {
 		return
 	}
@@ -349,7 +349,7 @@ func zoomDSO(l *list) {
 
 // zoomKernel shows the entries of the kernel.
 func zoomKernel(l *list) {
-	d := slices.IndexFunc(l.table.DSOs, func(d samples.DSO) bool { return strings.HasPrefix(d.Name, "[kernel") })
+	d := slices.IndexFunc(l.table.DSOs, func(d table.DSO) bool { return strings.HasPrefix(d.Name, "[kernel") })
 	if d < 0 {
 		l.say("no sample is in the kernel")
 		return
@@ -376,9 +376,9 @@ func zoomThread(l *list) {
 		}
 	}
 	t := l.table.Threads[most]
-	only := l.table.ThreadsWhere(func(o *samples.Thread) bool { return o.PID == t.PID && o.TID == t.TID })
+	only := l.table.ThreadsWhere(func(o *table.Thread) bool { return o.PID == t.PID && o.TID == t.TID })
 	l.zoomTo(zoom{label: fmt.Sprintf("thread %s:%d", t.Comm, t.TID), dso: -1, threads: only,
-		narrow: func(f samples.Filter) samples.Filter {
+		narrow: func(f table.Filter) table.Filter {
 			f.Threads = both(f.Threads, only)
 			return f
 		}})
@@ -404,9 +404,9 @@ func zoomFunction(l *list) {
 		return
 	}
 	name := l.table.Functions[fn].Name
-	only := l.table.FunctionsWhere(func(f *samples.Function) bool { return f.Name == name })
+	only := l.table.FunctionsWhere(func(f *table.Function) bool { return f.Name == name })
 	l.zoomTo(zoom{label: "function " + text.Function(name, 40), dso: -1, function: name,
-		narrow: func(f samples.Filter) samples.Filter {
+		narrow: func(f table.Filter) table.Filter {
 			f.Focus = both(f.Focus, only)
 			return f
 		}})
@@ -414,7 +414,7 @@ func zoomFunction(l *list) {
 
 // zoomTime shows the samples of a time range.
 func zoomTime(l *list, from, to uint64, label string) {
-	l.zoomTo(zoom{label: label, dso: -1, from: from, to: to, narrow: func(f samples.Filter) samples.Filter {
+	l.zoomTo(zoom{label: label, dso: -1, from: from, to: to, narrow: func(f table.Filter) table.Filter {
 		f.From = max(f.From, from)
 		if f.To == 0 || to < f.To {
 			f.To = to
@@ -427,7 +427,7 @@ func zoomTime(l *list, from, to uint64, label string) {
 func nextEvent(l *list, step int) {
 	n := len(l.table.Events)
 	for at := (l.event + n + step) % n; at != l.event; at = (at + n + step) % n {
-		if l.table.Sum(samples.Filter{Event: at}).Samples > 0 {
+		if l.table.Sum(table.Filter{Event: at}).Samples > 0 {
 			l.setEvent(at)
 			return
 		}
@@ -463,7 +463,7 @@ func (l *list) rowText(r *row) string {
 	return l.keyText(&l.counted.List[r.entry])
 }
 
-func (l *counts) branchName(b *samples.Branch) string {
+func (l *counts) branchName(b *table.Branch) string {
 	f := &l.table.Functions[b.Function]
 	if f.Inlined {
 		return f.Name + " (inlined)"
@@ -473,9 +473,9 @@ func (l *counts) branchName(b *samples.Branch) string {
 
 // head returns the title of a key's column.
 func head(key string) string {
-	return cmp.Or(map[string]string{samples.KeyComm: "Command", samples.KeyPID: "Pid:Command",
-		samples.KeyTID: "Tid:Command", samples.KeyCPU: "CPU", samples.KeyDSO: "Shared Object",
-		samples.KeySymbol: "Symbol"}[key], key)
+	return cmp.Or(map[string]string{table.KeyComm: "Command", table.KeyPID: "Pid:Command",
+		table.KeyTID: "Tid:Command", table.KeyCPU: "CPU", table.KeyDSO: "Shared Object",
+		table.KeySymbol: "Symbol"}[key], key)
 }
 
 // selection returns the samples that are shown, for exports.

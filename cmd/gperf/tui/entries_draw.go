@@ -7,7 +7,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"gperf/internal/text"
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 // drawing is a list while it is drawn.
@@ -28,7 +28,7 @@ func newDrawing(l *list, c *canvas) *drawing {
 	room := c.width - d.figures() - 2*len(d.keys)
 	for i, key := range l.counted.Keys {
 		minimums[i] = min(d.keys[i], 7)
-		if key == samples.KeySymbol {
+		if key == table.KeySymbol {
 			minimums[i] = min(d.keys[i], room*3/5)
 		}
 	}
@@ -155,13 +155,13 @@ func (d *drawing) drawRow(y int, r *row, selected bool) {
 	x := c.put(0, y, style, mark)
 	total, self := e.Total.Percent(l.base), e.Self.Percent(l.base)
 	x = c.put(x, y, c.percent(total, selected), bar(total, d.bar))
-	x = c.put(x, y, c.percent(total, selected), fmt.Sprintf("%9s", samples.FormatPercent(total)))
+	x = c.put(x, y, c.percent(total, selected), fmt.Sprintf("%9s", table.FormatPercent(total)))
 	if l.children {
-		x = c.put(x, y, c.percent(self, selected), fmt.Sprintf("%9s", samples.FormatPercent(self)))
+		x = c.put(x, y, c.percent(self, selected), fmt.Sprintf("%9s", table.FormatPercent(self)))
 	}
 	for i, key := range l.counted.Keys {
 		shown := strings.TrimSpace(l.counted.Text(e, i))
-		if key == samples.KeySymbol {
+		if key == table.KeySymbol {
 			shown = text.Function(shown, d.keys[i])
 		} else {
 			shown = text.Middle(shown, d.keys[i])
@@ -179,7 +179,7 @@ func (d *drawing) drawBranch(y int, r *row, style tcell.Style, selected bool, ma
 	if p := r.parent; p.branch != nil && len(p.below) == 1 && p.branch.Total == r.branch.Total {
 		x = c.put(x, y, style, "        ") // the same callchain goes on
 	} else {
-		x = c.put(x, y, c.percent(percent, selected), fmt.Sprintf("%6s", samples.FormatPercent(percent)))
+		x = c.put(x, y, c.percent(percent, selected), fmt.Sprintf("%6s", table.FormatPercent(percent)))
 		x = c.put(x, y, style, "--")
 	}
 	c.put(x, y, style, text.Function(l.branchName(r.branch), c.width-x))

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 // command is what keys do with the list.
@@ -185,7 +185,7 @@ func openMenu(l *list) {
 func chooseEvent(l *list) {
 	m := newMenu(l.Browser, "Event")
 	for i, e := range l.table.Events {
-		if sum := l.table.Sum(samples.Filter{Event: i}); sum.Samples > 0 {
+		if sum := l.table.Sum(table.Filter{Event: i}); sum.Samples > 0 {
 			m.add(fmt.Sprintf("%s  (%s)", e.Name, plural(int(sum.Samples), "sample")), func() { l.setEvent(i) })
 		}
 	}
@@ -277,13 +277,13 @@ func (l *list) writeText(w io.Writer) error {
 	for _, r := range l.rows {
 		if r.branch != nil {
 			fmt.Fprintf(w, "%s%6s--%s\n", strings.Repeat(" ", 10+2*r.forks()),
-				samples.FormatPercent(r.branch.Total.Percent(l.base)), l.branchName(r.branch))
+				table.FormatPercent(r.branch.Total.Percent(l.base)), l.branchName(r.branch))
 			continue
 		}
 		e := &l.counted.List[r.entry]
-		line := fmt.Sprintf("%9s", samples.FormatPercent(e.Total.Percent(l.base)))
+		line := fmt.Sprintf("%9s", table.FormatPercent(e.Total.Percent(l.base)))
 		if l.children {
-			line += fmt.Sprintf("%9s", samples.FormatPercent(e.Self.Percent(l.base)))
+			line += fmt.Sprintf("%9s", table.FormatPercent(e.Self.Percent(l.base)))
 		}
 		for i := range l.counted.Keys {
 			line += fmt.Sprintf("  %-*s", min(l.widths[i], 40), strings.TrimSpace(l.counted.Text(e, i)))

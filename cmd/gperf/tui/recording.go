@@ -11,8 +11,8 @@ import (
 	"gperf/format"
 	"gperf/internal/session"
 	"gperf/report/annotate"
-	"gperf/report/samples"
-	"gperf/report/stacks"
+	"gperf/report/export"
+	"gperf/report/table"
 )
 
 // Recording is an open recording to show.
@@ -27,8 +27,8 @@ type Recording struct {
 
 // Load reads the samples into the options. The session keeps exited threads (session.Options.KeepExited).
 func (o *Options) Load(r Recording) (format.Skipped, error) {
-	l := samples.Loader{MaxStack: r.MaxStack, NoInline: r.NoInline, Exact: true}
-	skipped, err := l.Add(samples.Source{Path: o.Path, Session: r.Session})
+	l := table.Loader{MaxStack: r.MaxStack, NoInline: r.NoInline, Exact: true}
+	skipped, err := l.Add(table.Source{Path: o.Path, Session: r.Session})
 	if err != nil {
 		return skipped, err
 	}
@@ -37,7 +37,7 @@ func (o *Options) Load(r Recording) (format.Skipped, error) {
 		slices.ContainsFunc(r.Session.File.Attrs, func(a format.Attr) bool {
 			return a.SampleType&format.SampleCallchain != 0
 		})
-	o.Code = func(function int32, at map[samples.Spot]samples.Sum) ([]annotate.Line, error) {
+	o.Code = func(function int32, at map[table.Spot]table.Sum) ([]annotate.Line, error) {
 		counts := map[annotate.Spot]annotate.Stat{}
 		for spot, s := range at {
 			counts[annotate.Spot(spot)] = annotate.Stat{Samples: s.Samples, Period: s.Weight}
@@ -52,14 +52,14 @@ func (o *Options) Load(r Recording) (format.Skipped, error) {
 
 // exports returns functions that read the recording again.
 func (r Recording) exports() Exports {
-	export := func(write func(*stacks.Set, io.Writer) error, labels bool) func(io.Writer, Selection) error {
+	exported := func(write func(*export.StackSet, io.Writer) error, labels bool) func(io.Writer, Selection) error {
 		return func(w io.Writer, keep Selection) error {
 			s, closing, err := r.Reopen()
 			if err != nil {
 				return err
 			}
 			defer closing()
-			set := &stacks.Set{MaxStack: r.MaxStack, NoInline: r.NoInline, Processes: labels, Threads: labels,
+			set := &export.StackSet{MaxStack: r.MaxStack, NoInline: r.NoInline, Processes: labels, Threads: labels,
 				CPUs: labels, Fields: labels}
 			set.Keep = func(sample *session.Sample) bool { return keep.matches(s.File, sample) }
 			if _, err := set.Add(s); err != nil {
@@ -69,11 +69,11 @@ func (r Recording) exports() Exports {
 		}
 	}
 	return Exports{
-		Folded: export(func(s *stacks.Set, w io.Writer) error {
-			return s.Folded(w, stacks.FoldedOptions{Event: true, Inline: true})
+		Folded: exported(func(s *export.StackSet, w io.Writer) error {
+			return s.Folded(w, export.FoldedOptions{Event: true, Inline: true})
 		}, false),
-		Pprof:      export(func(s *stacks.Set, w io.Writer) error { return s.Pprof(w) }, true),
-		FlameGraph: export(func(s *stacks.Set, w io.Writer) error { return s.FlameGraph(w) }, false),
+		Pprof:      exported(func(s *export.StackSet, w io.Writer) error { return s.Pprof(w) }, true),
+		FlameGraph: exported(func(s *export.StackSet, w io.Writer) error { return s.FlameGraph(w) }, false),
 	}
 }
 
@@ -100,26 +100,26 @@ func hasFunction(f *session.Frame, name string) bool {
 	return slices.ContainsFunc(f.Functions(true), func(fn session.Function) bool { return fn.Name == name })
 }
 
-// Threads returns a list for samples.Filter of threads with one of these names and numbers; nil lists match all.
-func Threads(t *samples.Table, comms []string, pids, tids []int32) []bool {
+// Threads returns a list for table.Filter of threads with one of these names and numbers; nil lists match all.
+func Threads(t *table.Table, comms []string, pids, tids []int32) []bool {
 	if comms == nil && pids == nil && tids == nil {
 		return nil
 	}
-	return t.ThreadsWhere(func(t *samples.Thread) bool {
+	return t.ThreadsWhere(func(t *table.Thread) bool {
 		return (comms == nil || slices.Contains(comms, t.Comm)) && (pids == nil || slices.Contains(pids, t.PID)) &&
 			(tids == nil || slices.Contains(tids, t.TID))
 	})
 }
 
 // sortKeys lists the keys of gperf report --sort that a Browser has.
-var sortKeys = []string{samples.KeyComm, samples.KeyPID, samples.KeyTID, samples.KeyCPU, samples.KeyDSO,
-	samples.KeySymbol, "location", "reason", "syscall"}
+var sortKeys = []string{table.KeyComm, table.KeyPID, table.KeyTID, table.KeyCPU, table.KeyDSO,
+	table.KeySymbol, "location", "reason", "syscall"}
 
 // SortKeys returns the keys of a list of gperf report --sort, and whether a Browser has all of them.
 func SortKeys(list string) (keys []string, ok bool) {
 	for key := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ' ' }) {
 		if key == "sym" {
-			key = samples.KeySymbol
+			key = table.KeySymbol
 		}
 		if !slices.Contains(sortKeys, key) {
 			return nil, false

@@ -1,11 +1,11 @@
 package tui
 
-import "gperf/report/samples"
+import "gperf/report/table"
 
 // row is a line of the list: an entry, or a branch of its callchains.
 type row struct {
-	entry  int             // index in samples.Entries.List
-	branch *samples.Branch // nil: the entry itself
+	entry  int           // index in table.Entries.List
+	branch *table.Branch // nil: the entry itself
 	parent *row
 	depth  int
 	open   bool
@@ -36,7 +36,7 @@ func (l *counts) dropTrees() {
 }
 
 // tree returns the samples of an entry by their stacks.
-func (l *counts) tree(e *samples.Entry) *samples.Tree {
+func (l *counts) tree(e *table.Entry) *table.Tree {
 	f := l.counted.Narrow(l.filter(), e)
 	k := l.counted.Class(e)
 	if t := l.trees[k]; t != nil {
@@ -45,7 +45,7 @@ func (l *counts) tree(e *samples.Entry) *samples.Tree {
 	if len(l.trees) >= maxTrees {
 		clear(l.trees)
 	}
-	t := new(samples.Tree)
+	t := new(table.Tree)
 	if n := len(l.spare); n > 0 {
 		t, l.spare = l.spare[n-1], l.spare[:n-1]
 	}
@@ -54,7 +54,7 @@ func (l *counts) tree(e *samples.Entry) *samples.Tree {
 }
 
 // root returns the branch that an entry's callchains begin with.
-func (l *counts) root(e *samples.Entry) []*samples.Branch {
+func (l *counts) root(e *table.Entry) []*table.Branch {
 	t := l.tree(e)
 	switch {
 	case e.Function >= 0 && l.callers && l.children:
@@ -62,7 +62,7 @@ func (l *counts) root(e *samples.Entry) []*samples.Branch {
 	case e.Function >= 0 && l.children:
 		return t.CalleesOf(e.Function).Next()
 	case e.Function >= 0: // the first level is the function itself
-		var list []*samples.Branch
+		var list []*table.Branch
 		for _, b := range t.CallersOfSampled(e.Function).Next() {
 			list = append(list, b.Next()...)
 		}
@@ -88,7 +88,7 @@ func (l *counts) load(r *row) {
 		return
 	}
 	r.loaded = true
-	branches := []*samples.Branch(nil)
+	branches := []*table.Branch(nil)
 	if r.branch == nil {
 		branches = l.root(&l.counted.List[r.entry])
 	} else {

@@ -6,14 +6,14 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
-	"gperf/report/samples"
+	"gperf/report/table"
 )
 
 // timeline is the page where a range of time is chosen: the samples over time, in as many intervals as columns.
 type timeline struct {
 	*list
 	from, to uint64 // of the whole page, in ns
-	sums     []samples.Sum
+	sums     []table.Sum
 	cursor   int
 	mark     int // where the range begins, -1 before that
 }
@@ -148,12 +148,12 @@ func (t *timeline) draw(c *canvas) {
 	}
 	c.put(0, c.height-3, normal, strings.Repeat("─", c.width))
 	from, to := t.span(first, last)
-	var sum samples.Sum
+	var sum table.Sum
 	for _, s := range t.sums[first : last+1] {
 		sum.Add(s)
 	}
 	c.put(1, c.height-2, normal, fmt.Sprintf("%s to %s: %s, %s", t.clock(from), t.clock(to),
-		plural(int(sum.Samples), "sample"), samples.FormatPercent(sum.Percent(t.base))))
+		plural(int(sum.Samples), "sample"), table.FormatPercent(sum.Percent(t.base))))
 	what := "begin"
 	if t.mark >= 0 {
 		what = "end"
