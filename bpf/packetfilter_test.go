@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/internal/pcapfilter"
-	"gperf/internal/testutil/packets"
+	"gperf/internal/testutil/inputs"
 )
 
 // filterProgram is a loaded program that calls packet_filter with the packet in a map.
@@ -66,7 +66,7 @@ func loadFilter(t *testing.T, prog []classic.Instruction) filterProgram {
 }
 
 // selects reports whether the program selects a packet, of which it sees the first bytes.
-func (f filterProgram) selects(t *testing.T, p packets.Packet) bool {
+func (f filterProgram) selects(t *testing.T, p inputs.Packet) bool {
 	t.Helper()
 	value := make([]byte, 16+packetFilterBytes)
 	for i := range value {
@@ -86,7 +86,7 @@ func (f filterProgram) selects(t *testing.T, p packets.Packet) bool {
 }
 
 // vmSelects is the same with the virtual machine of x/net. It knows only the length of the data.
-func vmSelects(t *testing.T, prog []classic.Instruction, p packets.Packet) bool {
+func vmSelects(t *testing.T, prog []classic.Instruction, p inputs.Packet) bool {
 	t.Helper()
 	prog = slices.Clone(prog)
 	for i, ins := range prog {
@@ -106,7 +106,7 @@ func vmSelects(t *testing.T, prog []classic.Instruction, p packets.Packet) bool 
 }
 
 // compareFilter compares the results for packets, and returns how many are selected.
-func compareFilter(t *testing.T, prog []classic.Instruction, l []packets.Packet) (selected int) {
+func compareFilter(t *testing.T, prog []classic.Instruction, l []inputs.Packet) (selected int) {
 	t.Helper()
 	f := loadFilter(t, prog)
 	for i, p := range l {
@@ -128,8 +128,9 @@ func TestPacketFilter(t *testing.T) {
 	for _, link := range []struct {
 		name    string
 		typ     pcapfilter.LinkType
-		packets []packets.Packet
-	}{{"ethernet", pcapfilter.Ethernet, packets.Ethernet(300, 3)}, {"raw", pcapfilter.Raw, packets.Raw(300, 4)}} {
+		packets []inputs.Packet
+	}{{"ethernet", pcapfilter.Ethernet, inputs.EthernetPackets(300, 3)}, {"raw", pcapfilter.Raw, inputs.RawPackets(300,
+		4)}} {
 		for _, expr := range []string{
 			"", "ip", "ip6", "not tcp", "host 10.0.0.1", "src and dst host 10.0.0.1", "net 10.0.0.0/8", "net 2001:db8::/48",
 			"port 80 or 443", "udp portrange 53-443", "tcp port 80 and host 10.0.0.1 or icmp", "ip proto 47 or ip6 proto 58", "ip multicast",
@@ -167,7 +168,7 @@ func TestPacketFilterLong(t *testing.T) {
 				}
 				prog = p
 			}
-			if n := compareFilter(t, prog, packets.Ethernet(50, 5)); n == 0 {
+			if n := compareFilter(t, prog, inputs.EthernetPackets(50, 5)); n == 0 {
 				t.Error("no packet is selected")
 			}
 			t.Log(len(prog), "classic instructions")
@@ -180,7 +181,7 @@ func TestPacketFilterLong(t *testing.T) {
 func TestPacketFilterRandom(t *testing.T) {
 	rnd := rand.New(rand.NewSource(6))
 	for range 200 {
-		compareFilter(t, randomProgram(rnd), packets.Ethernet(20, rnd.Int63()))
+		compareFilter(t, randomProgram(rnd), inputs.EthernetPackets(20, rnd.Int63()))
 	}
 }
 
@@ -195,7 +196,8 @@ func randomProgram(rnd *rand.Rand) []classic.Instruction {
 	reg := func() classic.Register { return classic.Register(rnd.Intn(2)) }
 	op := func() classic.ALUOp {
 		return []classic.ALUOp{classic.ALUOpAdd, classic.ALUOpSub, classic.ALUOpMul, classic.ALUOpDiv,
-			classic.ALUOpMod, classic.ALUOpAnd, classic.ALUOpOr, classic.ALUOpXor, classic.ALUOpShiftLeft, classic.ALUOpShiftRight}[rnd.Intn(10)]
+			classic.ALUOpMod, classic.ALUOpAnd, classic.ALUOpOr, classic.ALUOpXor, classic.ALUOpShiftLeft,
+			classic.ALUOpShiftRight}[rnd.Intn(10)]
 	}
 	n := 5 + rnd.Intn(60)
 	var prog []classic.Instruction
@@ -247,11 +249,11 @@ func randomProgram(rnd *rand.Rand) []classic.Instruction {
 // loads at the limit.
 func TestPacketFilterBounds(t *testing.T) {
 	yes, no := classic.RetConstant{Val: 1}, classic.RetConstant{Val: 0}
-	full := packets.Packet{Data: slices.Repeat([]byte{1}, packetFilterBytes), Len: 1500}
+	full := inputs.Packet{Data: slices.Repeat([]byte{1}, packetFilterBytes), Len: 1500}
 	for _, c := range []struct {
 		name string
 		prog []classic.Instruction
-		p    packets.Packet
+		p    inputs.Packet
 		want bool
 	}{
 		{"negation", []classic.Instruction{classic.LoadConstant{Val: 5}, classic.NegateA{}, classic.JumpIf{Cond: classic.JumpEqual, Val: 1<<32 - 5, SkipFalse: 1}, yes, no}, full, true},
@@ -262,7 +264,7 @@ func TestPacketFilterBounds(t *testing.T) {
 		{"last byte by X", []classic.Instruction{classic.LoadConstant{Dst: classic.RegX, Val: 200}, classic.LoadIndirect{Off: 55, Size: 1}, yes}, full, true},
 		{"byte after the end by X", []classic.Instruction{classic.LoadConstant{Dst: classic.RegX, Val: 201}, classic.LoadIndirect{Off: 55, Size: 1}, yes}, full, false},
 		{"X without overflow", []classic.Instruction{classic.LoadConstant{Dst: classic.RegX, Val: 1<<32 - 1}, classic.LoadIndirect{Off: 1, Size: 1}, yes}, full, false},
-		{"empty packet", []classic.Instruction{classic.LoadAbsolute{Off: 0, Size: 1}, yes}, packets.Packet{}, false},
+		{"empty packet", []classic.Instruction{classic.LoadAbsolute{Off: 0, Size: 1}, yes}, inputs.Packet{}, false},
 		{"length of the wire", []classic.Instruction{classic.LoadExtension{Num: classic.ExtLen}, classic.JumpIf{Cond: classic.JumpEqual, Val: 1500, SkipFalse: 1}, yes, no}, full, true},
 		{"unreachable code", []classic.Instruction{classic.Jump{Skip: 1}, classic.TAX{}, yes, no, classic.TXA{}}, full, true},
 	} {

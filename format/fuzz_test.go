@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"gperf/format/tracepoint"
-	"gperf/internal/testutil/swap"
+	"gperf/internal/testutil/inputs"
 )
 
 // small is a recording of a few hundred bytes. Mutations of small inputs reach deeper code
@@ -126,7 +126,7 @@ func addSmall(f *testing.F) {
 	f.Helper()
 	s := newSmall()
 	for _, data := range [][]byte{s.file(), s.pipe()} {
-		twin, err := swap.Twin(data)
+		twin, err := inputs.SwapBytes(data)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func addSmall(f *testing.F) {
 func TestSmall(t *testing.T) {
 	s := newSmall()
 	twin := func(b []byte) []byte {
-		b, err := swap.Twin(b)
+		b, err := inputs.SwapBytes(b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,8 @@ func FuzzReader(f *testing.F) {
 func FuzzTracingData(f *testing.F) {
 	t := TracingData{LongSize: 8, PageSize: 4096, HeaderPage: []byte("page"), HeaderEvent: []byte("event"),
 		Ftrace: [][]byte{[]byte("name: function\nID: 1\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\nprint fmt: \"%x\", REC->common_type\n")},
-		Events: []TracepointText{{"sched", []byte("name: wake\nID: 2\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\tfield:__data_loc char[] s;\toffset:2;\tsize:4;\tsigned:0;\n\nprint fmt: \"%s\", __get_str(s)\n")}},
+		Events: []TracepointText{{"sched",
+			[]byte("name: wake\nID: 2\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\tfield:__data_loc char[] s;\toffset:2;\tsize:4;\tsigned:0;\n\nprint fmt: \"%s\", __get_str(s)\n")}},
 		Printk: []byte("0x1 : \"text\"\n"), Cmdlines: []byte("1 init\n")}
 	section := t.Section().Data
 	f.Add(section, []byte("\x02\x00\x06\x00\x03\x00ab\x00"))
@@ -312,7 +313,7 @@ func bigEndianTracing(section []byte) []byte {
 	body := appendRaw(nil, TypeHeaderTracing, 0, uint32(len(section)), uint32(0))
 	file = append(append(file, body...), section...)
 	file = append(file, make([]byte, -len(section)&7)...)
-	twin, err := swap.Twin(file)
+	twin, err := inputs.SwapBytes(file)
 	if err != nil {
 		panic(err)
 	}

@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"gperf/internal/dso"
-	"gperf/internal/testutil/bomb"
+	"gperf/internal/testutil/inputs"
 )
 
 // TestHostileBombs reads call frame information that is much larger without compression.
 func TestHostileBombs(t *testing.T) {
-	for name, b := range bomb.Files("debug_frame") {
+	for name, b := range inputs.BombFiles("debug_frame") {
 		im, err := dso.NewImage(bytes.NewReader(b), int64(len(b)), "bomb")
 		if err != nil {
 			t.Fatal(err)

@@ -20,8 +20,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gperf/internal/testutil/cost"
-	"gperf/internal/testutil/swap"
+	"gperf/internal/testutil/inputs"
 )
 
 var (
@@ -273,7 +272,7 @@ func hostileSpecimens(t *testing.T) (l []*specimen) {
 	paths := ownFiles(t)
 	for _, path := range paths {
 		s := readSpecimen(t, path)
-		if twin, err := swap.Twin(s.data); err == nil { // what is compressed has none
+		if twin, err := inputs.SwapBytes(s.data); err == nil { // what is compressed has none
 			l = append(l, newSpecimen("twin of "+s.name, twin))
 		}
 	}
@@ -603,7 +602,7 @@ type used struct {
 }
 
 func spent() used {
-	return used{cost.CPU(), peakMemory()}
+	return used{inputs.CPU(), peakMemory()}
 }
 
 // peakMemory is VmHWM. The rusage has what the process that started this one

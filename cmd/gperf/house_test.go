@@ -172,22 +172,22 @@ var house = []struct{ question, packages string }{
 // testFloor is packages that only tests and scripts use. They import none of gperf's.
 const testFloor = `
 	internal/testutil/bench
-	internal/testutil/bomb
-	internal/testutil/cost
+	internal/testutil/inputs
+	internal/testutil/inputs
 	internal/testutil/chromium
 	internal/testutil/dropper
 	internal/testutil/drops
-	internal/testutil/fleet
+	internal/testutil/recording
 	internal/testutil/frames
-	internal/testutil/kernels
-	internal/testutil/packets
+	internal/testutil/runtests
+	internal/testutil/inputs
 	internal/testutil/recording
 	internal/testutil/programs
-	internal/testutil/results
 	internal/testutil/runtests
-	internal/testutil/stackcollapse
+	internal/testutil/runtests
+	internal/testutil/recording
 	internal/testutil/stream
-	internal/testutil/swap
+	internal/testutil/inputs
 `
 
 // floorOf returns the floor of a package, 0 for the top, and whether it has one. That of testFloor is -1.

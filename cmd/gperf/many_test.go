@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	machines "gperf/internal/testutil/fleet"
+	machines "gperf/internal/testutil/recording"
 )
 
 var fleetSize = flag.Int("recordings", 30, "how many recordings TestManySum reads")
@@ -33,7 +33,7 @@ func fleetOf(t *testing.T, n int, bases ...string) (dir string, paths []string) 
 		bases[i] = filepath.Join(root, "testdata", bases[i])
 	}
 	dir = t.TempDir()
-	paths, err := machines.Make(dir, bases, n)
+	paths, err := machines.MakeFleet(dir, bases, n)
 	if err != nil {
 		t.Fatal(err)
 	}

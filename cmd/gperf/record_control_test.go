@@ -21,15 +21,15 @@ import (
 	"gperf/format"
 )
 
-// recording is a gperf record that runs.
-type recording struct {
+// runningRecord is a gperf record that runs.
+type runningRecord struct {
 	*exec.Cmd
 	errs *strings.Builder
 }
 
-func startRecord(t *testing.T, dir string, extra []*os.File, args ...string) *recording {
+func startRecord(t *testing.T, dir string, extra []*os.File, args ...string) *runningRecord {
 	t.Helper()
-	r := &recording{exec.Command(binary(t, "./cmd/gperf"), append([]string{"record"}, args...)...),
+	r := &runningRecord{exec.Command(binary(t, "./cmd/gperf"), append([]string{"record"}, args...)...),
 		new(strings.Builder)}
 	r.Dir, r.Stderr, r.ExtraFiles = dir, r.errs, extra
 	if err := r.Start(); err != nil {

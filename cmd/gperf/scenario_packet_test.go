@@ -17,13 +17,13 @@ import (
 	"github.com/gopacket/gopacket/layers"
 	"github.com/gopacket/gopacket/pcapgo"
 
-	"gperf/internal/testutil/packets"
+	"gperf/internal/testutil/inputs"
 	"gperf/internal/testutil/programs"
 )
 
 // The packets of samples: which flow, device and namespace.
 
-var framesProgram = programs.Go("gperf/internal/testutil/frames")
+var framesProgram = programs.Go("testdata/frames.go")
 
 var (
 	macA = net.HardwareAddr{2, 0, 0, 0, 0, 1}
@@ -319,7 +319,7 @@ func TestScenarioPacketFilter(t *testing.T) {
 	}
 	var frames strings.Builder
 	sent := 0
-	for _, p := range packets.Ethernet(1000, 1) {
+	for _, p := range inputs.EthernetPackets(1000, 1) {
 		if len(p.Data) > 20 && sent < 500 { // the kernel sends no shorter ones
 			frames.WriteString(hex.EncodeToString(p.Data) + "\n")
 			sent++

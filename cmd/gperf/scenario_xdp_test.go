@@ -22,7 +22,7 @@ import (
 
 // The packets that BPF programs drop: at a device (XDP) and at traffic control.
 
-var dropperProgram = programs.Go("gperf/internal/testutil/dropper")
+var dropperProgram = programs.Go("testdata/dropper.go")
 
 // dropperFunction is the program's function: longer than the names that the kernel keeps of programs.
 const dropperFunction = "drop_some_packets_of_a_test"

@@ -16,7 +16,7 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/internal/testutil/programs"
-	"gperf/internal/testutil/stackcollapse"
+	"gperf/internal/testutil/recording"
 )
 
 // oracle is stock perf: $PERF, which may be a command with arguments, or perf.
@@ -383,14 +383,14 @@ var withPIDs = []string{"script", "--no-inline", "-F", "sw:comm,pid,tid,time,per
 // foldedFlags are gperf's flags, after --tidy, and the options of stackcollapse-perf.pl.
 var foldedFlags = []struct {
 	flags   string
-	options stackcollapse.Options
+	options recording.FoldOptions
 }{
-	{"", stackcollapse.Options{}},
-	{"--pid", stackcollapse.Options{Pid: true}},
-	{"--tid", stackcollapse.Options{Tid: true}},
-	{"--kernel", stackcollapse.Options{Kernel: true}},
-	{"--jit --addrs", stackcollapse.Options{JIT: true, Addrs: true}},
-	{"--tid --all --addrs", stackcollapse.Options{Tid: true, Kernel: true, JIT: true, Addrs: true}},
+	{"", recording.FoldOptions{}},
+	{"--pid", recording.FoldOptions{Pid: true}},
+	{"--tid", recording.FoldOptions{Tid: true}},
+	{"--kernel", recording.FoldOptions{Kernel: true}},
+	{"--jit --addrs", recording.FoldOptions{JIT: true, Addrs: true}},
+	{"--tid --all --addrs", recording.FoldOptions{Tid: true, Kernel: true, JIT: true, Addrs: true}},
 }
 
 // TestFoldedFlags is the same for the recordings that are there.
@@ -411,9 +411,9 @@ func TestFoldedFlags(t *testing.T) {
 }
 
 // stackcollapsed is what stackcollapse-perf.pl prints of a script's text.
-func stackcollapsed(t *testing.T, text string, o stackcollapse.Options) string {
+func stackcollapsed(t *testing.T, text string, o recording.FoldOptions) string {
 	t.Helper()
-	stacks, err := stackcollapse.Fold(strings.NewReader(text), o)
+	stacks, err := recording.Fold(strings.NewReader(text), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"gperf/internal/testutil/swap"
+	"gperf/internal/testutil/inputs"
 )
 
 // foreignDir holds recordings by others, next to the checkout.
@@ -149,7 +149,7 @@ func writeTwin(t *testing.T, file string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := swap.Twin(data)
+	out, err := inputs.SwapBytes(data)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"gperf/internal/testutil/bomb"
-	"gperf/internal/testutil/cost"
+	"gperf/internal/testutil/inputs"
 )
 
 // TestHostileHeaders reads files whose headers lie: whatever else is in them, they cost little.
@@ -77,7 +76,7 @@ func TestHostileHeaders(t *testing.T) {
 // cheap fails if a function takes a second, or allocates 64 MB.
 func cheap(t *testing.T, name string, read func()) {
 	t.Helper()
-	cost.AtMost(t, name, time.Second, 64<<20, read)
+	inputs.AtMost(t, name, time.Second, 64<<20, read)
 }
 
 // TestHostileLinks looks for the debug information of a file that names itself, a FIFO, a device or a directory as its
@@ -121,7 +120,7 @@ func TestHostileOpenELF(t *testing.T) {
 	if _, err := OpenELF(dir + "/fifo"); err == nil {
 		t.Error("a FIFO is open")
 	}
-	for name, b := range bomb.Files("debug_info") {
+	for name, b := range inputs.BombFiles("debug_info") {
 		if _, err := OpenELF(writeFile(t, dir+"/x", b)); !errors.Is(err, ErrUnpacked) {
 			t.Errorf("%s: %v", name, err)
 		}

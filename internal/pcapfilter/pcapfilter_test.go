@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/net/bpf"
 
-	"gperf/internal/testutil/packets"
+	"gperf/internal/testutil/inputs"
 )
 
 func TestErrors(t *testing.T) {
@@ -139,7 +139,7 @@ func TestLongJumps(t *testing.T) {
 			for ttl := range 256 {
 				p := make([]byte, 20)
 				p[0], p[8] = 0x45, byte(ttl)
-				if got := run(t, prog, packets.Packet{Data: p, Len: 20}); got != c.want(byte(ttl)) {
+				if got := run(t, prog, inputs.Packet{Data: p, Len: 20}); got != c.want(byte(ttl)) {
 					t.Errorf("TTL %d: selected %v", ttl, got)
 				}
 			}
@@ -149,11 +149,11 @@ func TestLongJumps(t *testing.T) {
 
 // TestDifferences checks where programs intentionally differ from libpcap's.
 func TestDifferences(t *testing.T) {
-	arp := packets.Packet{Data: append(append(make([]byte, 12), 8, 6), make([]byte, 28)...), Len: 42}
-	ip := packets.Packet{Data: append(append(make([]byte, 12), 8, 0, 0x45), make([]byte, 27)...), Len: 42}
+	arp := inputs.Packet{Data: append(append(make([]byte, 12), 8, 6), make([]byte, 28)...), Len: 42}
+	ip := inputs.Packet{Data: append(append(make([]byte, 12), 8, 0, 0x45), make([]byte, 27)...), Len: 42}
 	for _, c := range []struct {
 		name, expr string
-		p          packets.Packet
+		p          inputs.Packet
 		want       bool
 	}{
 		{"right operands need their protocol", "4 + ip[1] = 4", arp, false},
@@ -182,7 +182,8 @@ func TestNames(t *testing.T) {
 	for _, c := range []struct {
 		name, proto string
 		want        uint32
-	}{{"ssh", "tcp", 22}, {"www", "tcp", 80}, {"domain", "udp", 53}, {"ICMP", "", 1}, {"bad", "", 0}, {"worse", "tcp", 0}} {
+	}{{"ssh", "tcp", 22}, {"www", "tcp", 80}, {"domain", "udp", 53}, {"ICMP", "", 1}, {"bad", "", 0}, {"worse", "tcp",
+		0}} {
 		if got := names[c.name][c.proto]; got != c.want {
 			t.Errorf("%s/%s: %d, want %d", c.name, c.proto, got, c.want)
 		}
@@ -221,7 +222,7 @@ func FuzzCompile(f *testing.F) {
 			if _, err := bpf.Assemble(prog); err != nil {
 				t.Fatal(err)
 			}
-			run(t, prog, packets.Packet{Data: packet, Len: len(packet)})
+			run(t, prog, inputs.Packet{Data: packet, Len: len(packet)})
 		}
 	})
 }

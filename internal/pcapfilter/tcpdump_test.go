@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/net/bpf"
 
-	"gperf/internal/testutil/packets"
+	"gperf/internal/testutil/inputs"
 )
 
 // common is expressions for packets with and without an Ethernet header.
@@ -97,14 +97,14 @@ func TestTcpdump(t *testing.T) {
 		name     string
 		typ      LinkType
 		dlt      uint32
-		packets  []packets.Packet
+		packets  []inputs.Packet
 		programs []string
 	}{
-		{"ethernet", Ethernet, 1, packets.Ethernet(1000, 1), slices.Concat(common, onEthernet)},
-		{"raw", Raw, 12, packets.Raw(1000, 2), slices.Concat(common, onRaw)},
+		{"ethernet", Ethernet, 1, inputs.EthernetPackets(1000, 1), slices.Concat(common, onEthernet)},
+		{"raw", Raw, 12, inputs.RawPackets(1000, 2), slices.Concat(common, onRaw)},
 	} {
 		file := filepath.Join(t.TempDir(), link.name)
-		if err := os.WriteFile(file, packets.Pcap(link.packets, link.dlt), 0o600); err != nil {
+		if err := os.WriteFile(file, inputs.Pcap(link.packets, link.dlt), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		for _, expr := range link.programs {
@@ -148,7 +148,7 @@ func dumped(t *testing.T, option, file, expr string) map[int]bool {
 }
 
 // run reports whether a program selects a packet. The VM knows only the length of the data.
-func run(t *testing.T, prog []bpf.Instruction, p packets.Packet) bool {
+func run(t *testing.T, prog []bpf.Instruction, p inputs.Packet) bool {
 	prog = slices.Clone(prog)
 	for i, ins := range prog {
 		if ins == (bpf.LoadExtension{Num: bpf.ExtLen}) {

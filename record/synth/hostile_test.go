@@ -8,7 +8,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/procfs"
-	"gperf/internal/testutil/cost"
+	"gperf/internal/testutil/inputs"
 )
 
 // TestHostileMappings: all that a process may map, as code that may be a copy of a file far away.
@@ -26,7 +26,7 @@ func TestHostileMappings(t *testing.T) {
 		}
 		maps = append(maps, m)
 	}
-	cost.AtMost(t, "the search for copies", 2*time.Second, 256<<20, func() {
+	inputs.AtMost(t, "the search for copies", 2*time.Second, 256<<20, func() {
 		if found := copiesIn(os.Getpid(), maps); len(found) > 0 {
 			t.Errorf("%d copies are found", len(found))
 		}

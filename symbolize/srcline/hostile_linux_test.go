@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"gperf/internal/dso"
-	"gperf/internal/testutil/bomb"
-	"gperf/internal/testutil/cost"
+	"gperf/internal/testutil/inputs"
 )
 
 // Limits for reading a small file of any contents.
@@ -22,7 +21,7 @@ const (
 // bounded fails if a function costs more than a small file may.
 func bounded(t *testing.T, read func()) {
 	t.Helper()
-	cost.AtMost(t, "reading", hostileTime, hostileMemory, read)
+	inputs.AtMost(t, "reading", hostileTime, hostileMemory, read)
 }
 
 func uleb(n uint64) []byte { return binary.AppendUvarint(nil, n) }
@@ -105,7 +104,7 @@ func TestHostileDWARF(t *testing.T) {
 
 // TestHostileBombs reads sections that are much larger without compression: the file is refused, and named.
 func TestHostileBombs(t *testing.T) {
-	for name, b := range bomb.Files("debug_info") {
+	for name, b := range inputs.BombFiles("debug_info") {
 		t.Run(name, func(t *testing.T) {
 			bounded(t, func() {
 				im, err := dso.NewImage(bytes.NewReader(b), int64(len(b)), "bomb")

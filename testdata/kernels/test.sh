@@ -33,7 +33,7 @@ while [ $# -gt 0 ]; do
 	-run) which_tests() { echo "-test.run=$only"; }; only=$2 results=$cache/results/parts; shift ;;
 	-j) jobs=$2; shift ;;
 	-o) out=$2; shift ;;
-	-matrix) exec go run ./internal/testutil/kernels -matrix docs/kernels.md "$cache/results" ;;
+	-matrix) exec go run ./internal/testutil/runtests kernels -matrix docs/kernels.md "$cache/results" ;;
 	all) kernels="5.10 6.1 6.12 6.18 7.2 7.3 arm64-6.1 arm64-6.12" ;;
 	-*) sed -n '2,5p' "$0" >&2; exit 2 ;;
 	*) kernels="$kernels $1" ;;
@@ -95,13 +95,12 @@ test_kernel() {
 	trap "kill $!" TERM # which a background shell's child would not be sent
 	wait $! || echo "=== GUEST $?" >>"$work/$1.out"
 	cat "$work/$1.err" >&2
-	"$work/results" -kernel "$1" -o "$results/${1//\//-}.tsv" <"$work/$1.out" >"$work/$1.summary" || code=$?
+	"$work/runtests" kernels -kernel "$1" -o "$results/${1//\//-}.tsv" <"$work/$1.out" >"$work/$1.summary" || code=$?
 	cat "$work/$1.summary"
 	echo "kernel $1: $((SECONDS - start)) s"
 	return $code
 }
 
-go build -o "$work/results" ./internal/testutil/kernels
 go build -o "$work/runtests" ./internal/testutil/runtests
 packages=$(printf './%s ' $tested)
 build "$here"

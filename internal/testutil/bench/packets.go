@@ -60,7 +60,8 @@ func (b packetPart) tools() []packetTool {
 // and how many of a million drops they keep.
 func (b packetPart) packets() error {
 	load := filepath.Join(b.dir, "stream")
-	if out, err := exec.Command("go", "build", "-o", load, "./internal/testutil/stream").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", load,
+		"./internal/testutil/bench/testdata/stream.go").CombinedOutput(); err != nil {
 		return fmt.Errorf("build the load: %w\n%s", err, out)
 	}
 	for _, kind := range []struct {

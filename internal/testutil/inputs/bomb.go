@@ -1,5 +1,6 @@
-// Package bomb makes ELF files with sections that are very large without compression.
-package bomb
+// This file makes ELF files with sections that are very large without compression.
+
+package inputs
 
 import (
 	"bytes"
@@ -8,9 +9,9 @@ import (
 	"encoding/binary"
 )
 
-// Files returns files of at most 9 MB by what they are. Each has one section with a name without its prefix, such as
-// debug_info, which claims to have 1 GB or more.
-func Files(section string) map[string][]byte {
+// BombFiles returns files of at most 9 MB by what they are. Each has one section with a name without its prefix, such
+// as debug_info, which claims to have 1 GB or more.
+func BombFiles(section string) map[string][]byte {
 	const size = 1 << 30
 	var z bytes.Buffer
 	w := zlib.NewWriter(&z)

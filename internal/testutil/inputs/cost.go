@@ -1,5 +1,6 @@
-// Package cost limits what a piece of a test may take.
-package cost
+// This file limits what a piece of a test may take.
+
+package inputs
 
 import (
 	"runtime"

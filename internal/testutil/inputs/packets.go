@@ -1,6 +1,7 @@
-// Package packets makes network packets for tests of filters: those of common protocols, with
-// few different addresses and ports, and damaged ones.
-package packets
+// This file makes network packets for tests of filters: those of common protocols, with few different addresses and
+// ports, and damaged ones.
+
+package inputs
 
 import (
 	"encoding/binary"
@@ -14,14 +15,14 @@ type Packet struct {
 	Len  int
 }
 
-// Ethernet returns n packets that begin with an Ethernet header, always the same for a seed.
-func Ethernet(n int, seed int64) []Packet {
+// EthernetPackets returns n packets that begin with an EthernetPackets header, always the same for a seed.
+func EthernetPackets(n int, seed int64) []Packet {
 	g := generator{rand.New(rand.NewSource(seed))}
 	return g.packets(n, g.frame)
 }
 
-// Raw returns n packets that begin with an IPv4 or IPv6 header.
-func Raw(n int, seed int64) []Packet {
+// RawPackets returns n packets that begin with an IPv4 or IPv6 header.
+func RawPackets(n int, seed int64) []Packet {
 	g := generator{rand.New(rand.NewSource(seed))}
 	return g.packets(n, func() []byte {
 		_, b := g.network()

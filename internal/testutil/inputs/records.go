@@ -1,4 +1,4 @@
-package swap
+package inputs
 
 import "math/bits"
 

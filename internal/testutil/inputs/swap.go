@@ -1,11 +1,6 @@
-// Package swap makes byte-swapped twins of recordings, for tests.
-//
-// There is no recording of a big-endian machine. Twin makes one: the file
-// that a big-endian machine would have written instead of a little-endian
-// one. A reader must print the same text for both. To test package format
-// independently, this package shares no code with it: the layouts below come
-// from include/uapi/linux/perf_event.h and tools/perf.
-package swap
+// Package inputs makes inputs for tests: network packets, ELF files with sections that are very large without
+// compression, and byte-swapped twins of recordings. It limits what reading them may cost.
+package inputs
 
 import (
 	"encoding/binary"
@@ -14,10 +9,10 @@ import (
 	"slices"
 )
 
-// Twin returns the big-endian twin of a little-endian perf.data file, of file
+// SwapBytes returns the big-endian twin of a little-endian perf.data file, of file
 // mode version 2 or pipe mode. It refuses a file with any unknown byte, since
 // a partly swapped twin tests nothing.
-func Twin(b []byte) ([]byte, error) {
+func SwapBytes(b []byte) ([]byte, error) {
 	t := &twin{in: b, out: slices.Clone(b), byID: map[uint64]int{}, formats: map[uint16][]field{}}
 	p := t.part("file header", 0, len(b))
 	if string(p.bytes(8)) != "PERFILE2" {

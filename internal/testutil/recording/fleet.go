@@ -1,5 +1,6 @@
-// Package fleet makes recordings of many machines from those of one, for tests and measurements.
-package fleet
+// This file makes recordings of many machines from those of one, for tests and measurements.
+
+package recording
 
 import (
 	"bytes"
@@ -13,9 +14,9 @@ import (
 	"gperf/format"
 )
 
-// Make writes n recordings to dir, below a directory per host, from the files of bases in turn. It returns their paths
-// in order. Each is of another host, and of another boot if its base has CLOCK_DATA.
-func Make(dir string, bases []string, n int) (paths []string, err error) {
+// MakeFleet writes n recordings to dir, below a directory per host, from the files of bases in turn. It returns their
+// paths in order. Each is of another host, and of another boot if its base has CLOCK_DATA.
+func MakeFleet(dir string, bases []string, n int) (paths []string, err error) {
 	var files [][]byte
 	for _, base := range bases {
 		b, err := os.ReadFile(base)
@@ -26,7 +27,7 @@ func Make(dir string, bases []string, n int) (paths []string, err error) {
 	}
 	for i := range n {
 		host := fmt.Sprintf("host%04d", i)
-		b, err := Of(files[i%len(files)], host, time.Duration(i)*time.Hour)
+		b, err := OfHost(files[i%len(files)], host, time.Duration(i)*time.Hour)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", bases[i%len(files)], err)
 		}
@@ -42,9 +43,9 @@ func Make(dir string, bases []string, n int) (paths []string, err error) {
 	return paths, nil
 }
 
-// Of returns a little-endian recording in file mode with another host, whose name has at most 63 bytes, and its time of
-// day later.
-func Of(recording []byte, host string, later time.Duration) ([]byte, error) {
+// OfHost returns a little-endian recording in file mode with another host, whose name has at most 63 bytes, and its
+// time of day later.
+func OfHost(recording []byte, host string, later time.Duration) ([]byte, error) {
 	b := bytes.Clone(recording)
 	f, err := format.Open(bytes.NewReader(b), int64(len(b)))
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package recording answers "how does a test read one of the project's recordings?"
+// Package recording helps tests with recordings: it opens one of the project's, makes recordings of many machines
+// from one, and folds the text of perf script as FlameGraph's stackcollapse-perf.pl does.
 package recording
 
 import (

@@ -1,5 +1,5 @@
-// Package stackcollapse folds the text of perf script as FlameGraph's stackcollapse-perf.pl does. It is the
-// oracle for gperf's own folded output, so it reads text, not perf.data, and only tests import it.
+// This file folds the text of perf script as FlameGraph's stackcollapse-perf.pl does. It is the oracle for gperf's
+// own folded output, so it reads text, not perf.data, and only tests import it.
 //
 // Fold copies the oddities of stackcollapse-perf.pl:
 //
@@ -11,7 +11,8 @@
 //   - The event is known only if it ends the line. Fold uses the first known event. Tracepoints print
 //     their fields after the name; Fold uses all of them and counts each sample as 1.
 //   - "->" splits a frame into inlined functions, even in operator->.
-package stackcollapse
+
+package recording
 
 import (
 	"bufio"
@@ -21,9 +22,9 @@ import (
 	"strings"
 )
 
-// Options are those of stackcollapse-perf.pl; the zero value is its default, and its --all means Kernel
+// FoldOptions are those of stackcollapse-perf.pl; the zero value is its default, and its --all means Kernel
 // and JIT.
-type Options struct {
+type FoldOptions struct {
 	Pid    bool   // --pid: the command is comm-pid, or comm-? where the text has only tids
 	Tid    bool   // --tid: the command is comm-pid/tid
 	Kernel bool   // --kernel: mark frames of the kernel and its modules with _[k]
@@ -37,11 +38,11 @@ type Options struct {
 
 // Fold reads the text of perf script and returns for each stack the sum of periods, 1 for a sample
 // without one: the command, then functions from the outermost to the innermost, joined by ";".
-func Fold(r io.Reader, o Options) (map[string]uint64, error) {
+func Fold(r io.Reader, o FoldOptions) (map[string]uint64, error) {
 	if o.tidy == nil {
 		o.tidy = tidy
 	}
-	f := folder{Options: o, folded: map[string]uint64{}}
+	f := folder{FoldOptions: o, folded: map[string]uint64{}}
 	lines := bufio.NewReaderSize(r, 1<<16)
 	for {
 		line, err := lines.ReadString('\n')
@@ -58,7 +59,7 @@ func Fold(r io.Reader, o Options) (map[string]uint64, error) {
 }
 
 type folder struct {
-	Options
+	FoldOptions
 	folded map[string]uint64
 
 	comm   string   // of the sample being read; empty between samples and in one that is filtered out

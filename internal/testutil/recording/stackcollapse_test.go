@@ -1,4 +1,4 @@
-package stackcollapse
+package recording
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 const fixtures = "../../../../shared/fixtures"
 
 func TestFlameGraphPairs(t *testing.T) {
-	options := map[string]Options{
+	options := map[string]FoldOptions{
 		"pid": {Pid: true}, "tid": {Tid: true}, "kernel": {Kernel: true}, "jit": {JIT: true},
 		"all": {Kernel: true, JIT: true}, "addrs": {Addrs: true},
 	}
@@ -44,7 +44,7 @@ func TestInfernoPairs(t *testing.T) {
 		input := strings.TrimSuffix(filepath.Base(want), "-collapsed.txt")
 		t.Run(input, func(t *testing.T) {
 			text := read(t, filepath.Join(fixtures, "perf-script/inferno", input+".txt"))
-			compare(t, fold(t, breakLines(text)+"\n\n", Options{tidy: infernoTidy}), read(t, want))
+			compare(t, fold(t, breakLines(text)+"\n\n", FoldOptions{tidy: infernoTidy}), read(t, want))
 		})
 	}
 }
@@ -106,7 +106,7 @@ func TestOddities(t *testing.T) {
 		{"deleted file", "true 12 1.0: 1 c:\n\t10 f+0x1 (/memfd:x (deleted))\n\n", "true;f+0x1  1"},
 		{"no name", "true 12 1.0: 1 c:\n\t10  (/x)\n\n", "true;  1"},
 	} {
-		t.Run(c.name, func(t *testing.T) { compare(t, fold(t, c.text, Options{}), c.want) })
+		t.Run(c.name, func(t *testing.T) { compare(t, fold(t, c.text, FoldOptions{}), c.want) })
 	}
 }
 
@@ -114,7 +114,7 @@ func FuzzFold(f *testing.F) {
 	f.Add("java 1/2 [000] 1.0: 7 cycles:\n\t10 La/b;.c->La/d;.e+0x1 (/tmp/perf-1.map)\n\n")
 	f.Add("a  1 1.0: s:e: x: y:\n\t10 (x)\n (\n)\n\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for stack, n := range fold(t, text, Options{Tid: true, Kernel: true, JIT: true, Addrs: true}) {
+		for stack, n := range fold(t, text, FoldOptions{Tid: true, Kernel: true, JIT: true, Addrs: true}) {
 			if stack == "" || n == 0 {
 				t.Errorf("stack %q folded %d times", stack, n)
 			}
@@ -122,7 +122,7 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-func fold(t *testing.T, text string, o Options) map[string]uint64 {
+func fold(t *testing.T, text string, o FoldOptions) map[string]uint64 {
 	t.Helper()
 	got, err := Fold(strings.NewReader(text), o)
 	if err != nil {

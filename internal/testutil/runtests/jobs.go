@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"gperf/internal/testutil/results"
 )
 
 // job is a process: tests of one package.
@@ -83,7 +81,7 @@ func (o *options) command(b binary, args ...string) *exec.Cmd {
 }
 
 // start runs the jobs, n at a time, prints the tests that fail or skip, and adds the results to all.
-func (o *options) start(jobs []job, n int, all *results.Run) {
+func (o *options) start(jobs []job, n int, all *testRun) {
 	var mu sync.Mutex
 	o.parallel(len(jobs), n, func(i int) {
 		l := o.runJob(jobs[i])
@@ -115,7 +113,7 @@ func (o *options) parallel(count, n int, f func(i int)) {
 }
 
 // runJob runs a process. A test without a result has failed: the process ended before it, or did not know it.
-func (o *options) runJob(j job) []results.Result {
+func (o *options) runJob(j job) []testResult {
 	args := []string{"-test.run=^(" + strings.Join(j.tests, "|") + ")$", "-test.v=test2json",
 		"-test.timeout=" + o.timeout}
 	if o.short {
@@ -123,12 +121,12 @@ func (o *options) runJob(j job) []results.Result {
 	}
 	out, err := o.command(j.binary, args...).CombinedOutput()
 	text := fmt.Sprintf("=== PACKAGE %s\n%s\n=== EXIT %s\n", j.dir, out, exit(err))
-	run, err := results.Parse(strings.NewReader(text), o.kernel)
+	run, err := parseResults(strings.NewReader(text), o.kernel)
 	if err != nil {
-		return []results.Result{failure(j.dir, strings.Join(j.tests, "|"), err.Error())}
+		return []testResult{failure(j.dir, strings.Join(j.tests, "|"), err.Error())}
 	}
 	for _, t := range j.tests {
-		ran := func(r results.Result) bool { return r.Test == t || r.Outcome == "FAIL" }
+		ran := func(r testResult) bool { return r.Test == t || r.Outcome == "FAIL" }
 		if !slices.ContainsFunc(run.Results, ran) {
 			run.Results = append(run.Results, failure(j.dir, t, "it did not run"))
 		}
@@ -136,8 +134,8 @@ func (o *options) runJob(j job) []results.Result {
 	return run.Results
 }
 
-func failure(pkg, test, why string) results.Result {
-	return results.Result{Package: pkg, Test: test, Outcome: "FAIL", Seconds: "0", Reason: why,
+func failure(pkg, test, why string) testResult {
+	return testResult{Package: pkg, Test: test, Outcome: "FAIL", Seconds: "0", Reason: why,
 		Output: []string{why}}
 }
 

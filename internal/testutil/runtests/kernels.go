@@ -1,5 +1,6 @@
 // Kernels makes tables of the recording tests on other kernels: from one run's output, the results of each test;
 // from the results of several runs, the matrix in docs/kernels.md. test.sh runs it.
+
 package main
 
 import (
@@ -8,15 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"gperf/internal/testutil/results"
 )
 
-func main() {
+func kernels() {
 	kernel := flag.String("kernel", "", "`kernel` of the test output on standard input, as for test.sh")
 	out := flag.String("o", "", "write the results to this `file`")
 	into := flag.String("matrix", "", "write the matrix of the results in the argument's directory to this `file`")
-	flag.Parse()
+	flag.CommandLine.Parse(os.Args[2:])
 	var err error
 	if *into != "" {
 		err = insertMatrix(*into, flag.Arg(0))
@@ -33,7 +32,7 @@ var errFailed = errors.New("tests failed")
 
 // convert reads the output of tests in a guest, writes their results, and prints failed and skipped tests.
 func convert(r io.Reader, kernel, path string) error {
-	run, err := results.Parse(r, kernel)
+	run, err := parseResults(r, kernel)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"gperf/internal/testutil/results"
 )
 
 // groups lists the matrix's rows, named by features. A test belongs to the first group that matches its
@@ -48,14 +46,14 @@ const begin, end = "<!-- matrix: made by testdata/kernels/test.sh -matrix -->\n"
 
 // insertMatrix replaces the matrix between its marks in a file by the matrix of the results in dir.
 func insertMatrix(file, dir string) error {
-	runs, err := results.ReadDir(dir)
+	runs, err := readAllResults(dir)
 	if err != nil {
 		return err
 	}
 	if len(runs) == 0 {
 		return fmt.Errorf("%s has no results: testdata/kernels/test.sh KERNEL makes them", dir)
 	}
-	slices.SortFunc(runs, func(a, b *results.Run) int { return slices.Compare(order(a.Kernel), order(b.Kernel)) })
+	slices.SortFunc(runs, func(a, b *testRun) int { return slices.Compare(order(a.Kernel), order(b.Kernel)) })
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -83,7 +81,7 @@ func order(kernel string) (key []int) {
 }
 
 // matrix returns a table of groups and kernels, followed by the reasons of skipped tests.
-func matrix(runs []*results.Run) string {
+func matrix(runs []*testRun) string {
 	var b strings.Builder
 	notes := notes{}
 	head, line := "|", "|---|"
@@ -117,7 +115,7 @@ func matrix(runs []*results.Run) string {
 }
 
 // cell returns the numbers of a group's tests on a kernel by outcome.
-func cell(u *results.Run, group int, notes *notes) string {
+func cell(u *testRun, group int, notes *notes) string {
 	counts := map[string]int{}
 	var letters []string
 	for _, r := range u.Results {

@@ -16,8 +16,6 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
-
-	"gperf/internal/testutil/results"
 )
 
 // options are the flags.
@@ -33,6 +31,10 @@ type options struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "kernels" {
+		kernels()
+		return
+	}
 	if program, args, ok := keeping(); ok {
 		exitIf(keep(program, args))
 		return
@@ -99,7 +101,7 @@ func (o *options) runAll() (failed bool, err error) {
 	if err != nil || o.only {
 		return false, err
 	}
-	all := &results.Run{Kernel: o.kernel, Release: release()}
+	all := &testRun{Kernel: o.kernel, Release: release()}
 	o.start(beside, o.jobs, all)
 	o.start(alone, 1, all)
 	if o.out != "" {
@@ -116,14 +118,14 @@ func release() string {
 }
 
 func printSlowest(w io.Writer, files []string, n int) error {
-	var runs []*results.Run
+	var runs []*testRun
 	for _, f := range files {
-		u, err := results.Read(f)
+		u, err := readResults(f)
 		if err != nil {
 			return err
 		}
 		runs = append(runs, u)
 	}
-	results.PrintSlowest(w, runs, n)
+	printSlowestTests(w, runs, n)
 	return nil
 }

@@ -1,5 +1,6 @@
-// Package results reads the output of test binaries, and keeps the results of their tests in files.
-package results
+// This file reads the output of test binaries, and keeps the results of their tests in files.
+
+package main
 
 import (
 	"bufio"
@@ -14,15 +15,15 @@ import (
 	"strings"
 )
 
-// Run holds the results of tests that ran on one machine.
-type Run struct {
+// testRun holds the results of tests that ran on one machine.
+type testRun struct {
 	Kernel  string // as in the arguments of testdata/kernels/test.sh: 5.10, arm64-6.1; host or race: this machine
 	Release string // of uname -r
-	Results []Result
+	Results []testResult
 }
 
-// Result is the result of a test or subtest.
-type Result struct {
+// testResult is the result of a test or subtest.
+type testResult struct {
 	Package string // relative to the module
 	Test    string
 	Outcome string // PASS, FAIL or SKIP
@@ -33,10 +34,11 @@ type Result struct {
 
 var ended = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) \((\S+)s\)$`)
 
-// Parse reads the output of test binaries that run with -test.v=test2json. A line before the output of each names the
-// package ("=== PACKAGE cmd/gperf"), one after it has the exit code ("=== EXIT 0"); "=== KERNEL 6.1" names the release.
-func Parse(r io.Reader, kernel string) (*Run, error) {
-	u := &Run{Kernel: kernel}
+// parseResults reads the output of test binaries that run with -test.v=test2json. A line before the output of each
+// names the package ("=== PACKAGE cmd/gperf"), one after it has the exit code ("=== EXIT 0"); "=== KERNEL 6.1" names
+// the release.
+func parseResults(r io.Reader, kernel string) (*testRun, error) {
+	u := &testRun{Kernel: kernel}
 	output := map[string][]string{} // of the tests that have not ended
 	pkg, test := "", ""
 	lines := bufio.NewScanner(r)
@@ -47,7 +49,7 @@ func Parse(r io.Reader, kernel string) (*Run, error) {
 		rest = strings.TrimSpace(rest)
 		switch m := ended.FindStringSubmatch(line); {
 		case m != nil:
-			u.end(Result{Package: pkg, Test: m[2], Outcome: m[1], Seconds: m[3], Output: output[m[2]]})
+			u.end(testResult{Package: pkg, Test: m[2], Outcome: m[1], Seconds: m[3], Output: output[m[2]]})
 			delete(output, m[2])
 		case !strings.HasPrefix(line, "=== "):
 			output[test] = append(output[test], line)
@@ -58,7 +60,7 @@ func Parse(r io.Reader, kernel string) (*Run, error) {
 		case word == "EXIT" && rest != "0" || word == "GUEST":
 			// A failure outside of tests, such as a panic, counts as failure of the running test, if any.
 			if !u.failedIn(pkg) {
-				u.end(Result{Package: pkg, Test: test, Outcome: "FAIL", Seconds: "0",
+				u.end(testResult{Package: pkg, Test: test, Outcome: "FAIL", Seconds: "0",
 					Output: append(output[test], strings.ToLower(word)+" "+rest)})
 			}
 		case word == "RUN" || word == "NAME" || word == "CONT":
@@ -68,7 +70,7 @@ func Parse(r io.Reader, kernel string) (*Run, error) {
 	return u, lines.Err()
 }
 
-func (u *Run) failedIn(pkg string) bool {
+func (u *testRun) failedIn(pkg string) bool {
 	for _, r := range u.Results {
 		if r.Package == pkg && r.Outcome == "FAIL" {
 			return true
@@ -79,7 +81,7 @@ func (u *Run) failedIn(pkg string) bool {
 
 var position = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)
 
-func (u *Run) end(r Result) {
+func (u *testRun) end(r testResult) {
 	if r.Outcome == "PASS" {
 		r.Output = nil
 	}
@@ -93,7 +95,7 @@ func (u *Run) end(r Result) {
 }
 
 // Write writes a line for each test: kernel, release, package, test, outcome, seconds, reason.
-func (u *Run) Write(path string) error {
+func (u *testRun) Write(path string) error {
 	var b strings.Builder
 	for _, r := range u.Results {
 		fmt.Fprintln(&b, strings.Join([]string{u.Kernel, u.Release, r.Package, r.Test, r.Outcome, r.Seconds, r.Reason},
@@ -103,7 +105,7 @@ func (u *Run) Write(path string) error {
 }
 
 // Print prints the result of a test that did not pass.
-func (r *Result) Print(w io.Writer) {
+func (r *testResult) Print(w io.Writer) {
 	switch r.Outcome {
 	case "FAIL":
 		fmt.Fprintf(w, "FAIL %s %s (%s s)\n\t%s\n", r.Package, r.Test, r.Seconds, strings.Join(r.Output, "\n\t"))
@@ -113,7 +115,7 @@ func (r *Result) Print(w io.Writer) {
 }
 
 // Count prints the numbers of tests by outcome, and reports whether a test failed or none passed.
-func (u *Run) Count(w io.Writer) (failed bool) {
+func (u *testRun) Count(w io.Writer) (failed bool) {
 	counts := map[string]int{}
 	for _, r := range u.Results {
 		counts[r.Outcome]++
@@ -123,8 +125,8 @@ func (u *Run) Count(w io.Writer) (failed bool) {
 	return counts["FAIL"] > 0 || counts["PASS"] == 0
 }
 
-// PrintSlowest prints the n tests of all runs that took longest, without subtests.
-func PrintSlowest(w io.Writer, runs []*Run, n int) {
+// printSlowestTests prints the n tests of all runs that took longest, without subtests.
+func printSlowestTests(w io.Writer, runs []*testRun, n int) {
 	type timed struct {
 		seconds    float64
 		what, test string
@@ -143,14 +145,14 @@ func PrintSlowest(w io.Writer, runs []*Run, n int) {
 	}
 }
 
-// ReadDir reads the files of a directory that Write wrote, and leaves out empty ones.
-func ReadDir(dir string) (l []*Run, err error) {
+// readAllResults reads the files of a directory that Write wrote, and leaves out empty ones.
+func readAllResults(dir string) (l []*testRun, err error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.tsv"))
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range paths {
-		u, err := Read(path)
+		u, err := readResults(path)
 		if err != nil {
 			return nil, err
 		}
@@ -161,20 +163,20 @@ func ReadDir(dir string) (l []*Run, err error) {
 	return l, nil
 }
 
-// Read reads a file that Write wrote.
-func Read(path string) (*Run, error) {
+// readResults reads a file that Write wrote.
+func readResults(path string) (*testRun, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	u := &Run{}
+	u := &testRun{}
 	for line := range strings.Lines(string(text)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(f) != 7 {
 			return nil, fmt.Errorf("%s: %d fields instead of 7 in %q", path, len(f), line)
 		}
 		u.Kernel, u.Release = f[0], f[1]
-		u.Results = append(u.Results, Result{Package: f[2], Test: f[3], Outcome: f[4], Seconds: f[5], Reason: f[6]})
+		u.Results = append(u.Results, testResult{Package: f[2], Test: f[3], Outcome: f[4], Seconds: f[5], Reason: f[6]})
 	}
 	return u, nil
 }
