@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"strings"
-	"unicode/utf8"
 )
 
 // Function is a function that a runtime runs.
@@ -49,42 +47,6 @@ const (
 	maxName = 1 << 12 // bytes of a name
 	maxCode = 1 << 24 // bytes of a function's code
 )
-
-// shown returns a name without control characters, which could be commands for a terminal, and of limited length.
-func shown(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError {
-			return '?'
-		}
-		return r
-	}, name)
-	if len(name) <= maxName {
-		return name
-	}
-	end := maxName
-	for end > 0 && !utf8.RuneStart(name[end]) {
-		end--
-	}
-	return name[:end]
-}
-
-// textHash adds a text of n bytes to a hash, as BPF does: add_text in bpf/runtime.h.
-func textHash(mem io.ReaderAt, h, at, n uint64) (uint64, error) {
-	const checked = 192
-	n = min(n, checked)
-	b := make([]byte, (n+8)&^7)
-	if _, err := mem.ReadAt(b[:n], int64(at)); err != nil && n > 0 {
-		return 0, err
-	}
-	h = mix(h, n)
-	for i := uint64(0); i < n; i += 8 {
-		h = mix(h, binary.LittleEndian.Uint64(b[i:]))
-	}
-	return h, nil
-}
-
-// checkOf returns the check of a function: keep_check in bpf/runtime.h.
-func checkOf(h, texts uint64) uint32 { return uint32(mix(h, texts)) | 1 }
 
 // readAt reads n bytes at an address of a process.
 func readAt(mem io.ReaderAt, addr uint64, n int) ([]byte, error) {

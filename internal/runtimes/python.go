@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"slices"
 	"strings"
 
 	"gperf/internal/dso"
@@ -24,20 +23,6 @@ type python struct {
 	enter Range
 
 	objects pythonObjects
-}
-
-// Range is a range of addresses.
-type Range struct{ Start, End uint64 }
-
-// Contains reports whether an address is in the range.
-func (r Range) Contains(addr uint64) bool { return addr >= r.Start && addr < r.End }
-
-// ranges are ranges of addresses.
-type ranges []Range
-
-// contain reports whether an address is in one of the ranges.
-func (l ranges) contain(addr uint64) bool {
-	return slices.ContainsFunc(l, func(r Range) bool { return r.Contains(addr) })
 }
 
 // pythonWalk is where an interpreter keeps the frames of Python functions: offsets in its objects, in bytes. BPF's
@@ -64,9 +49,6 @@ const (
 	entryShim
 )
 
-// maxObject is the size of the part of an object that BPF reads, in bytes.
-const maxObject = 256
-
 // pythonObjects are offsets that are only needed to read names.
 type pythonObjects struct {
 	qualname   uint64 // in a code object; 0: none
@@ -81,9 +63,6 @@ type pythonObjects struct {
 	compact    uint64 // to those of another one
 	lines      lineFormat
 }
-
-// ErrVersion means that the version of an interpreter is not known.
-var ErrVersion = errors.New("unknown version")
 
 // String implements Runtime.
 func (p *python) String() string { return fmt.Sprintf("CPython %d.%d", p.version[0], p.version[1]) }
@@ -131,8 +110,8 @@ func findPython(im *dso.Image) (Runtime, error) {
 // mayHavePython reports whether a file, by its name, may have an interpreter: libpython3.11.so.1.0, python3.
 func mayHavePython(name string) bool { return strings.Contains(path.Base(name), "python") }
 
-// pythonPlaces are the addresses of symbols.
-type pythonPlaces struct {
+// pythonAddrs are the addresses of symbols.
+type pythonAddrs struct {
 	runtime, versionAt   uint64
 	has38, has39, has310 bool
 	eval                 []Range
@@ -147,7 +126,7 @@ const enterSize = 256
 
 // pythonSymbols finds the symbols of an interpreter. Extension modules need them, so that stripped programs have them,
 // too: except the one of the part of the function that is rarely executed.
-func pythonSymbols(im *dso.Image) (p pythonPlaces, err error) {
+func pythonSymbols(im *dso.Image) (p pythonAddrs, err error) {
 	for _, section := range []string{".dynsym", ".symtab"} {
 		symbols, e := im.Symbols(section)
 		if e != nil {
@@ -183,7 +162,7 @@ func pythonSymbols(im *dso.Image) (p pythonPlaces, err error) {
 	return p, err
 }
 
-func (p *pythonPlaces) addEval(r Range) {
+func (p *pythonAddrs) addEval(r Range) {
 	for _, have := range p.eval {
 		if have == r {
 			return
@@ -193,7 +172,7 @@ func (p *pythonPlaces) addEval(r Range) {
 }
 
 // version returns the version: of 3.11 and later, the file has it; before, it has new functions with each version.
-func (p *pythonPlaces) version(im *dso.Image) ([2]int, error) {
+func (p *pythonAddrs) version(im *dso.Image) ([2]int, error) {
 	old := fmt.Errorf("%w before 3.8", ErrVersion)
 	if p.runtime == 0 { // before 3.7
 		return [2]int{}, old

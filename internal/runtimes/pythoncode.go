@@ -2,11 +2,8 @@ package runtimes
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
-	"unicode/utf16"
-	"unicode/utf8"
 )
 
 // Function reads the function of a code object from a process's memory.
@@ -63,11 +60,6 @@ func (p *python) check(mem io.ReaderAt, code []byte) (uint32, error) {
 	return checkOf(mix(h, name), texts), nil
 }
 
-func mix(h, v uint64) uint64 {
-	h = (h ^ v) * 0x9e3779b97f4a7c15
-	return h ^ h>>32
-}
-
 // name returns the qualified name of a code object, or its name before 3.11.
 func (o *pythonObjects) name(mem io.ReaderAt, code, name uint64) (string, error) {
 	if o.qualname != 0 {
@@ -114,8 +106,6 @@ func (o *pythonObjects) bytes(mem io.ReaderAt, addr uint64, limit uint64) ([]byt
 	return readAt(mem, addr+o.bytesData, int(n))
 }
 
-var errString = errors.New("not a string")
-
 // str reads a string, the first maxName characters of it.
 func (o *pythonObjects) str(mem io.ReaderAt, addr uint64) (string, error) {
 	head, err := readAt(mem, addr, int(max(o.length, o.state)+8))
@@ -140,24 +130,4 @@ func (o *pythonObjects) str(mem io.ReaderAt, addr uint64) (string, error) {
 		return "", err
 	}
 	return shown(decode(b, width)), nil
-}
-
-// decode returns the text of characters of 1, 2 or 4 bytes.
-func decode(b []byte, width int) string {
-	le := binary.LittleEndian
-	text := make([]byte, 0, len(b))
-	for ; len(b) >= width; b = b[width:] {
-		r := rune(b[0])
-		switch width {
-		case 2:
-			r = rune(le.Uint16(b))
-		case 4:
-			r = rune(le.Uint32(b))
-		}
-		if utf16.IsSurrogate(r) || r < 0 {
-			r = utf8.RuneError
-		}
-		text = utf8.AppendRune(text, r)
-	}
-	return string(text)
 }

@@ -92,11 +92,11 @@ func findRuby(im *dso.Image) (Runtime, error) {
 	return r, nil
 }
 
-// rubyPlaces are the vaddrs of symbols that all files have.
-type rubyPlaces struct{ version, threadCurrent uint64 }
+// rubyAddrs are the vaddrs of symbols that all files have.
+type rubyAddrs struct{ version, threadCurrent uint64 }
 
 // symbols finds the functions that run Ruby functions, which stripped files do not have from 3.2 on.
-func (r *ruby) symbols(im *dso.Image) (p rubyPlaces) {
+func (r *ruby) symbols(im *dso.Image) (p rubyAddrs) {
 	for _, section := range []string{".dynsym", ".symtab"} {
 		symbols, err := im.Symbols(section)
 		if err != nil {

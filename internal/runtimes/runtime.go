@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -170,3 +171,9 @@ func readOnly(im *dso.Image) []byte {
 	}
 	return b
 }
+
+// maxObject is the size of the part of an object that BPF reads, in bytes.
+const maxObject = 256
+
+// ErrVersion means that the version of an interpreter is not known.
+var ErrVersion = errors.New("unknown version")

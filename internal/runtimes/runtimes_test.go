@@ -205,14 +205,14 @@ func withTexts(h uint64, texts ...string) uint64 {
 func TestPythonVersion(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		places pythonPlaces
+		places pythonAddrs
 		want   string
 	}{
-		{"3.6", pythonPlaces{}, "[0 0] unknown version before 3.8"},
-		{"3.7", pythonPlaces{runtime: 1}, "[0 0] unknown version before 3.8"},
-		{"3.8", pythonPlaces{runtime: 1, has38: true}, "[3 8] <nil>"},
-		{"3.9", pythonPlaces{runtime: 1, has38: true, has39: true}, "[3 9] <nil>"},
-		{"3.10", pythonPlaces{runtime: 1, has38: true, has39: true, has310: true}, "[3 10] <nil>"},
+		{"3.6", pythonAddrs{}, "[0 0] unknown version before 3.8"},
+		{"3.7", pythonAddrs{runtime: 1}, "[0 0] unknown version before 3.8"},
+		{"3.8", pythonAddrs{runtime: 1, has38: true}, "[3 8] <nil>"},
+		{"3.9", pythonAddrs{runtime: 1, has38: true, has39: true}, "[3 9] <nil>"},
+		{"3.10", pythonAddrs{runtime: 1, has38: true, has39: true, has310: true}, "[3 10] <nil>"},
 	} {
 		v, err := c.places.version(nil)
 		if got := fmt.Sprint(v, " ", err); got != c.want {

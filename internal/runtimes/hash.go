@@ -1,0 +1,29 @@
+package runtimes
+
+import (
+	"encoding/binary"
+	"io"
+)
+
+func mix(h, v uint64) uint64 {
+	h = (h ^ v) * 0x9e3779b97f4a7c15
+	return h ^ h>>32
+}
+
+// textHash adds a text of n bytes to a hash, as BPF does: add_text in bpf/runtime.h.
+func textHash(mem io.ReaderAt, h, at, n uint64) (uint64, error) {
+	const checked = 192
+	n = min(n, checked)
+	b := make([]byte, (n+8)&^7)
+	if _, err := mem.ReadAt(b[:n], int64(at)); err != nil && n > 0 {
+		return 0, err
+	}
+	h = mix(h, n)
+	for i := uint64(0); i < n; i += 8 {
+		h = mix(h, binary.LittleEndian.Uint64(b[i:]))
+	}
+	return h, nil
+}
+
+// checkOf returns the check of a function: keep_check in bpf/runtime.h.
+func checkOf(h, texts uint64) uint32 { return uint32(mix(h, texts)) | 1 }
