@@ -131,7 +131,7 @@ type drawing struct {
 	counts  bool   // show the figures of branches
 	byName  bool   // omit the first frame of a single graph: the entry shows it
 	sep     string // between folded frames
-	look    text.Look
+	look    text.Style
 }
 
 const graphMargin = "            "

@@ -67,7 +67,7 @@ type Options struct {
 	Groups        Groups
 	Parent        *regexp.Regexp // functions for the key parent; nil: DefaultParent
 	Weight        string         // the field that session.Weight made the periods from
-	Look          text.Look
+	Look          text.Style
 
 	chains  bool // an event has callchains
 	history bool // branches are added to callchains

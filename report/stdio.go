@@ -269,7 +269,7 @@ func (w *blockWriter) appendName(b []byte, e *Entry, i int) []byte {
 
 // columns returns the width of a text: in bytes, as perf does, unless its look is that of a terminal.
 func (w *blockWriter) columns(b []byte) int {
-	if w.opts.Look == (text.Look{}) {
+	if w.opts.Look == (text.Style{}) {
 		return len(b)
 	}
 	return w.opts.Look.Columns(b)

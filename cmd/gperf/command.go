@@ -171,7 +171,7 @@ func addColor(s *pflag.FlagSet, mode *string) {
 }
 
 // lookOf returns how to print with --stdio-color.
-func lookOf(stdout io.Writer, mode string) (text.Look, error) {
+func lookOf(stdout io.Writer, mode string) (text.Style, error) {
 	l, err := cli.LookOf(stdout, mode)
 	if err != nil {
 		return l, cli.WrongUse("--stdio-color: %v", err)

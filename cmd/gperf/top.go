@@ -258,7 +258,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdou
 		defer context.AfterFunc(ctx, view.Close)()
 		defer view.Close()
 		print = view.Show
-		f.table.Look = text.Look{} // the screen has its own
+		f.table.Look = text.Style{} // the screen has its own
 	} else if !f.stacks.g && f.stacks.callGraph == "" {
 		f.table.Graph.Mode = report.GraphNone
 	}

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Look is how text is written. The zero value is plain text with lines of any length.
-type Look struct {
+// Style is how text is written. The zero value is plain text with lines of any length.
+type Style struct {
 	Color bool
 	Width int // of the window in columns, to which names are cropped; 0: they are whole
 }
@@ -39,12 +39,12 @@ func ofPercent(percent float64) string {
 }
 
 // Percent colours b from start on as the text of a percentage.
-func (l Look) Percent(b []byte, start int, percent float64) []byte {
+func (l Style) Percent(b []byte, start int, percent float64) []byte {
 	return l.Paint(b, start, ofPercent(percent))
 }
 
 // Paint colours b from start on.
-func (l Look) Paint(b []byte, start int, color string) []byte {
+func (l Style) Paint(b []byte, start int, color string) []byte {
 	if !l.Color || color == "" {
 		return b
 	}
@@ -52,7 +52,7 @@ func (l Look) Paint(b []byte, start int, color string) []byte {
 }
 
 // Columns returns the number of columns of a text, without its colours. Each character has one.
-func (l Look) Columns(b []byte) int {
+func (l Style) Columns(b []byte) int {
 	n := utf8.RuneCount(b)
 	if l.Color {
 		for _, color := range Colors {
@@ -63,7 +63,7 @@ func (l Look) Columns(b []byte) int {
 }
 
 // Crop crops b from start on, in the middle, if the line that b ends with is wider than the window.
-func (l Look) Crop(b []byte, start int) []byte {
+func (l Style) Crop(b []byte, start int) []byte {
 	if l.Width == 0 || len(b)-start < minName {
 		return b
 	}

@@ -54,25 +54,25 @@ func TestPercent(t *testing.T) {
 		percent float64
 		want    string
 	}{{5, "a" + Red + "x" + Reset}, {-7, "a" + Red + "x" + Reset}, {4.99, "a" + Green + "x" + Reset}, {0.5, "ax"}} {
-		l := Look{Color: true}
+		l := Style{Color: true}
 		got := l.Percent([]byte("ax"), 1, c.percent)
 		if string(got) != c.want || l.Columns(got) != 2 {
 			t.Errorf("%g %%: %q with %d columns, want %q with 2", c.percent, got, l.Columns(got), c.want)
 		}
-		if got := (Look{}).Percent([]byte("ax"), 1, c.percent); string(got) != "ax" {
+		if got := (Style{}).Percent([]byte("ax"), 1, c.percent); string(got) != "ax" {
 			t.Errorf("%g %% without colours: %q", c.percent, got)
 		}
 	}
 }
 
 func TestCrop(t *testing.T) {
-	l := Look{Width: 30}
+	l := Style{Width: 30}
 	line := "first line\n        |--"
 	got := string(l.Crop([]byte(line+"a::function::of::a::long::name"), len(line)))
 	if want := line + Middle("a::function::of::a::long::name", 19); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := string(Look{}.Crop([]byte(line+"name"), len(line))); got != line+"name" {
+	if got := string(Style{}.Crop([]byte(line+"name"), len(line))); got != line+"name" {
 		t.Errorf("without a window: %q", got)
 	}
 }

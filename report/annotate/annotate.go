@@ -39,7 +39,7 @@ type Options struct {
 	Percent      PercentType
 	Context      int // number of instructions before and after Place, if that is one address
 	Sources      Sources
-	Look         text.Look // only its colours matter
+	Look         text.Style // only its colours matter
 }
 
 // Column is what is printed before an instruction.

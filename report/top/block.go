@@ -45,7 +45,7 @@ const (
 )
 
 // append appends a row's text as it looks.
-func (r *Row) append(b []byte, l text.Look) []byte {
+func (r *Row) append(b []byte, l text.Style) []byte {
 	start := len(b)
 	b = l.Crop(append(b, r.Text...), start+shareEnd)
 	rest := string(b[start+shareEnd:])
@@ -167,7 +167,7 @@ func rate(n uint64, in time.Duration, unit string) string {
 
 // Append appends the block as text: the tables with at most entries rows each, and the
 // callchains of each row, if recorded.
-func (b *Block) Append(shown []byte, entries int, l text.Look) []byte {
+func (b *Block) Append(shown []byte, entries int, l text.Style) []byte {
 	shown = fmt.Appendf(shown, "# %s\n", b.Summary())
 	for _, t := range b.Tables(entries, nil) {
 		shown = fmt.Appendf(shown, "# %s\n# %s\n", t.Title, t.Head[2:])

@@ -169,9 +169,9 @@ func IsDumb() bool { return os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == 
 
 // LookOf returns how to write text to an output, with colours as mode says: always, never or auto. auto is a terminal
 // that has colours, unless NO_COLOR is set (https://no-color.org).
-func LookOf(out io.Writer, mode string) (text.Look, error) {
+func LookOf(out io.Writer, mode string) (text.Style, error) {
 	t, ok := out.(*Terminal)
-	l := text.Look{Color: ok && !IsDumb() && os.Getenv("NO_COLOR") == ""}
+	l := text.Style{Color: ok && !IsDumb() && os.Getenv("NO_COLOR") == ""}
 	if ok {
 		l.Width, _ = t.Size()
 	}
