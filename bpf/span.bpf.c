@@ -16,7 +16,7 @@ char _license[] SEC("license") = "GPL";
 const volatile __u64 min_duration = 0; /* ns: shorter spans are not sampled */
 const volatile __s64 no_return[4] = {-1, -1, -1, -1}; /* system calls that never return */
 
-#define COMPAT (1LL << 32) /* of numbers: package syscalls' Compat */
+#define COMPAT (1LL << 32) /* of numbers: package fields: CompatSyscall */
 
 struct syscall {
 	struct span span;

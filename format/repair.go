@@ -1,5 +1,3 @@
-// A Repair undoes it.
-
 package format
 
 import "bytes"

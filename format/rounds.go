@@ -1,5 +1,3 @@
-// This file sorts them by time while the caller reads them.
-
 package format
 
 // RoundSorter sorts the records of several rings by time.

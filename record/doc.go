@@ -1,6 +1,6 @@
-// Package record answers "how is a recording conducted?": Run records a target into a file.
+// Package record conducts a recording: Run records a target into a file.
 //
-// Options become attrs (attr.go). Package perfevent opens their counters and rings, package
+// Options become attrs (options.go). Package perfevent opens their counters and rings, package
 // synth describes what runs already, and package output writes the file. The recorder
 // (record.go) then drains the rings until its context ends, the command exits or the threads
 // exit. The samples come from one of several sources (source.go): the rings as they are; rings

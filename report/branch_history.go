@@ -1,4 +1,4 @@
-// This file leaves out the iterations of loops, and sums up what the CPU recorded of the branches at one place of
+// This file leaves out the iterations of loops, and sums up the branches that the CPU recorded at one place of
 // callchains, as perf report --branch-history does.
 
 package report

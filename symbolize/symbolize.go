@@ -1,6 +1,6 @@
-// Package symbolize answers "which function and source line is at this address of a DSO?": it builds the symbol tables
-// of ELF files and of the kernel and looks addresses up in them. It chooses the same symbol and prints the same name as
-// perf. Package internal/session finds the DSO of an ip, package internal/dso the file of a DSO.
+// Package symbolize names addresses: it builds the symbol tables of ELF files and of the kernel and looks addresses
+// up in them. It chooses the same symbol and prints the same name as perf. Package internal/session finds the DSO of
+// an ip, package internal/dso the file of a DSO.
 package symbolize
 
 import (

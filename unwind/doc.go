@@ -1,6 +1,6 @@
-// Package unwind answers "how do I find the caller?": it converts the call frame information of an ELF file (.eh_frame,
-// .debug_frame) to tables small enough for the kernel, and walks stacks in Go, from registers and a copy of the stack.
-// Package bpf walks with the same tables in the kernel; package symbolize names the addresses.
+// Package unwind finds callers: it converts the call frame information of an ELF file (.eh_frame, .debug_frame) to
+// tables small enough for the kernel, and walks stacks in Go, from registers and a copy of the stack. Package bpf
+// walks with the same tables in the kernel; package symbolize names the addresses.
 //
 // Terms of DWARF 5 section 6.4 and the psABIs:
 //

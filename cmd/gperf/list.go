@@ -1,5 +1,3 @@
-// This file has gperf list and gperf probe.
-
 package main
 
 import (

@@ -1,5 +1,3 @@
-// This file reads the command line, waits for recordings that are still made, and reports what happened.
-
 package main
 
 import (

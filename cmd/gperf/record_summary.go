@@ -1,5 +1,5 @@
-// This file describes a recording's user stacks in a few lines, each cause of incomplete ones with its file and its
-// remedy.
+// This file describes the user stacks of a recording in a few lines: each cause of incomplete stacks, with its file
+// and a remedy.
 
 package main
 

@@ -1,5 +1,3 @@
-// This file has gperf version and gperf cache.
-
 package main
 
 import (

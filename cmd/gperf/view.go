@@ -1,6 +1,3 @@
-// This file reads recordings, whether complete, growing or still made, and shows them in the browser, or writes the
-// page.
-
 package main
 
 import (

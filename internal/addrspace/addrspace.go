@@ -1,5 +1,4 @@
-// Package addrspace answers "what is at this address?": it keeps values by ranges of addresses, such as
-// the mappings of a process.
+// Package addrspace keeps values by ranges of addresses, such as the mappings of a process.
 package addrspace
 
 import (

@@ -1,7 +1,6 @@
-// Package archive answers "which files belong to a recording, and how do they travel in
-// one file?": it opens recordings, whether files, directories, pipes or archives; packs
-// a recording with the files that name its addresses; and opens the result as a tree of
-// files, in which package dso finds the same as on the recorded machine.
+// Package archive packs a recording with the files that name its addresses, opens recordings, whether files,
+// directories, pipes, archives or any of these on an HTTP server, and opens an archive as a tree of files, in which
+// package dso finds the same files as on the recorded machine.
 //
 // An archive is a zip file, which other tools unpack to a directory for --symfs and
 // perf's --buildid-dir. Its members follow the layout of perf and distributions:

@@ -1,5 +1,5 @@
-// Package container answers "which container and pod does a cgroup belong to?": it finds their IDs in the paths that
-// container runtimes and Kubernetes give to cgroups.
+// Package container finds the IDs of containers and pods in the paths that container runtimes and Kubernetes give to
+// cgroups.
 package container
 
 import "strings"

@@ -1,6 +1,6 @@
-// Package dso answers "which ELF file is it, and where in it?": it reads build IDs, finds the files of a recorded DSO,
-// and converts between the three kinds of address in a profile. It knows neither samples nor symbols: package symbolize
-// names addresses, package unwind finds callers.
+// Package dso reads build IDs, finds the ELF files of a recorded DSO, and converts between the three kinds of address
+// in a profile. It knows neither samples nor symbols: package symbolize names addresses, package unwind finds
+// callers.
 //
 // gperf uses three words for addresses:
 //

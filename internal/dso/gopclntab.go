@@ -1,5 +1,5 @@
-// This file reads .gopclntab, the table that also stripped programs contain for stack traces, of Go 1.18 and later.
-// Go's runtime/symtab.go and cmd/link/internal/ld/pcln.go define its format.
+// This file reads .gopclntab, the table of functions and lines that also stripped Go programs contain, of Go 1.18 and
+// later.
 
 package dso
 

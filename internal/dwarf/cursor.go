@@ -1,6 +1,5 @@
-// Package dwarf answers: what do these bytes of an ELF section mean? It decodes numbers, with
-// LEB128 (DWARF 5, section 7.6), strings, and lists of address ranges and of locations, and
-// names the operations of expressions. The users interpret them.
+// Package dwarf decodes bytes of ELF sections: numbers, with LEB128 (DWARF 5, section 7.6), strings, and lists of
+// address ranges and of locations. It names the operations of expressions; its users interpret them.
 package dwarf
 
 import (

@@ -1,4 +1,4 @@
-// Package intern answers "which number has this value in a list without equal ones?"
+// Package intern assigns dense numbers to distinct values.
 package intern
 
 // Index returns the index of v in list, and adds it if missing. index has those of the list's values.

@@ -1,5 +1,5 @@
-// Package packet answers "which packet is it?": it has the fields that the BPF programs read of a
-// packet (bpf/packet.h), their places in the raw data of samples, and the text of a flow.
+// Package packet names the fields that the BPF programs read of a packet (bpf/packet.h), finds them in the raw data
+// of samples, and formats flows.
 package packet
 
 import (

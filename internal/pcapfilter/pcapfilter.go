@@ -1,6 +1,5 @@
-// Package pcapfilter answers "which packets does a filter expression select?": it compiles
-// the expressions of pcap-filter(7), such as "tcp port 443 and not host 10.0.0.1", to classic
-// BPF.
+// Package pcapfilter compiles the expressions of pcap-filter(7), such as "tcp port 443 and not host 10.0.0.1", to
+// classic BPF.
 //
 // A compiled program selects the packets that libpcap 1.10 selects, with these differences:
 //

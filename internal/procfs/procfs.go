@@ -1,5 +1,5 @@
-// Package procfs answers "what does /proc say about processes and kernel symbols?": it has the one
-// parser of each file, see proc_pid_maps(5), proc_pid_status(5), proc_modules(5) and proc_kallsyms(5).
+// Package procfs parses files of /proc that describe processes and kernel symbols, each in one place: see
+// proc_pid_maps(5), proc_pid_status(5), proc_modules(5) and proc_kallsyms(5).
 package procfs
 
 import (

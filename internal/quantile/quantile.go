@@ -1,5 +1,4 @@
-// Package quantile answers "how long do most take?": it counts durations by length, in little memory, and
-// returns percentiles.
+// Package quantile counts durations by length, in little memory, and returns percentiles.
 package quantile
 
 import (

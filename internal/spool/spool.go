@@ -1,5 +1,5 @@
-// Package spool answers "what is still to be sent?": it keeps entries on disk, in the order in which they were added,
-// until they are sent, and remembers which were. It survives the end of its process at any moment, and of the machine.
+// Package spool keeps entries on disk, in the order in which they were added, until they are sent, and remembers
+// which were. It survives the end of its process at any moment, and of the machine.
 //
 // Entries come in groups, such as the batches of one recording. A group appears as a whole or not at all, so that a
 // caller who was killed adds it again without doubling anything:

@@ -1,5 +1,5 @@
-// Package x86 answers: how long is an instruction of x86-64, and which parts does it have? It
-// follows Intel's manual, volume 2, chapter 2 and appendix A, and knows no mnemonics.
+// Package x86 returns the length and the parts of x86-64 instructions. It follows Intel's manual, volume 2, chapter 2
+// and appendix A, and knows no mnemonics.
 package x86
 
 // Operands after an opcode, as bits.

@@ -1,5 +1,4 @@
-// Package output answers "where do the records of a recording go?": into a file, a series of
-// files or a pipe, compressed or not.
+// Package output writes the records of a recording into a file, a series of files or a pipe, compressed or not.
 package output
 
 import (

@@ -1,4 +1,4 @@
-// This file encodes samples whose values come from BPF maps, and reads the recording's clock for their time.
+// This file encodes samples whose values come from BPF maps.
 
 package programs
 

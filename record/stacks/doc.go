@@ -1,6 +1,5 @@
-// Package stacks answers "what were the callers in user space?": its BPF programs walk the user
-// stacks of samples. A ring then has two records for each sample, which are merged into one
-// (merge.go, merged.go).
+// Package stacks adds the callers in user space to samples: its BPF programs walk the user stacks. A ring then has
+// two records for each sample, which are merged into one (merge.go, merged.go).
 //
 // The recorder reads the side band as it drains the rings (sideband.go), follows processes and
 // their mappings (processes.go), and passes those that are sampled to the BPF programs

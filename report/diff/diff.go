@@ -1,5 +1,5 @@
-// Package diff answers "what changed between recordings?": it joins the histograms of two or
-// more recordings by the names of functions, and the names or build IDs of DSOs, and prints them as `perf diff` does.
+// Package diff joins the histograms of two or more recordings by the names of functions, and the names or build IDs
+// of DSOs, and prints them as `perf diff` does.
 package diff
 
 import (

@@ -1,4 +1,4 @@
-// This file has the tables, and encodes the rows of recordings as bodies of INSERT statements.
+// This file encodes rows as bodies of INSERT statements for ClickHouse. schema.sql defines the tables.
 //
 // Samples refer to stacks, and stacks to frames, by hashes of what these contain: all hosts give the same stack the
 // same number, and it is stored once. Inserting a body twice has no effect after the next merge of the table.

@@ -1,5 +1,5 @@
-// This file writes a row for each sample, or for the equal samples of a minute, with its stack as a list of frames.
-// Databases and data frames read the file as it is.
+// This file writes Parquet files: a row for each sample, or for the equal samples of a minute, with its stack as a
+// list of frames. Databases and data frames read the file as it is.
 //
 // Strings are in dictionaries, and pages are compressed. The memory is bounded by the distinct stacks and one row
 // group.

@@ -1,5 +1,5 @@
-// This file makes a row of each sample, or of the samples of a minute that are equal in all that the row says, and
-// lists the stacks and frames of the rows once.
+// This file makes rows for databases: one for each sample, or for the equal samples of a minute. It lists the
+// distinct stacks and frames of the rows once.
 //
 // Its memory is bounded by the distinct stacks: rows pass through it.
 

@@ -1,9 +1,8 @@
-// This file writes the samples of recordings in the order of time, for other tools: JSON for jq and pandas,
-// Speedscope's and Firefox Profiler's profiles, Perfetto's traces.
+// This file writes the samples of recordings in the order of time, for other tools.
 //
 // JSON lists samples as they are read. The other formats list them by thread: a set collects the samples first.
 //
-// Package report/export adds up samples instead, and forgets their times.
+// A StackSet adds up samples instead, and forgets their times.
 
 package export
 

@@ -1,5 +1,5 @@
-// Package push answers "how do recordings reach a server?": it encodes recordings for the server that a URL names,
-// keeps what is to be sent in a spool on disk, and sends it, again and again until the server has it.
+// Package push encodes recordings for the server that a URL names, keeps the batches in a spool on disk, and sends
+// them again and again until the server has them.
 //
 // Each recording is encoded once, in batches with IDs that depend on nothing but the recording and the settings. A
 // batch leaves the spool after the server has confirmed it. A server that stored a batch and could not confirm it gets

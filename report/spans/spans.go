@@ -1,5 +1,5 @@
-// Package spans answers "how long do calls last, and which calls do they make?": it summarizes the
-// durations of spans by thread and system call, draws their histograms, and nests them by time.
+// Package spans summarizes the durations of spans by thread and system call, draws their histograms, and nests them
+// by time.
 //
 // A span is a sample of a tracepoint with the field duration, in ns; the tree also needs the field
 // start, in ns. A sample with the fields of a bucket has the spans of a histogram that last about as long.

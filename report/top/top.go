@@ -1,6 +1,5 @@
-// Package top answers "what happens right now?": it divides a recording, which may still be
-// made, into intervals of equal length, and makes a table of each: how many events per second
-// each entry has.
+// Package top divides a recording, which may still be made, into intervals of equal length, and makes a table of
+// each: how many events per second each entry has.
 //
 // An interval is one of the samples' own time: figures do not depend on how fast records
 // arrive, and a recording from another machine has its clock. The reader's clock only decides

@@ -1,5 +1,4 @@
-// This file listens on this machine, opens the address where there is a display, and watches files that the page
-// shows.
+// This file serves the page on this machine, and opens it in the browser where there is a display.
 
 package view
 

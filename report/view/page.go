@@ -1,6 +1,6 @@
-// Package view answers "what does a recording look like in a browser?": it assembles a page that has the samples in one
-// block and counts them itself, writes it as a file that needs no network, or serves it with source lines, annotated
-// code and pprof's pages.
+// Package view shows recordings in the browser: it assembles a page that has the samples in one block and counts them
+// itself, writes it as a file that needs no network, or serves it with source lines, annotated code and pprof's
+// pages.
 //
 // Names of recordings, functions and files are data of the block. The page writes them as text, never as markup, and
 // its Content-Security-Policy allows no scripts but its own.

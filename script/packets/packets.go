@@ -1,6 +1,5 @@
-// Package packets answers "which packets are in the samples, and what happened to them?": it decodes the
-// packets of samples, joins the samples of each packet to a block of text with a line per hop, and writes
-// the packets' bytes as pcapng.
+// Package packets decodes the packets of samples, joins the samples of each packet to a block of text with a line per
+// hop, and writes the packets' bytes as pcapng.
 //
 // A sample has a packet if its tracepoint has the text field flow. All other fields are optional.
 package packets

@@ -1,5 +1,5 @@
-// Package demangle answers "what does the source call the function of this symbol?": it decodes the names that
-// compilers of C++, Rust and OCaml and profilers of Java write into symbol tables. It prints them as perf does.
+// Package demangle decodes the names that compilers of C++, Rust and OCaml and profilers of Java write into symbol
+// tables. It prints them as perf does.
 package demangle
 
 import (

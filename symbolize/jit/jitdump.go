@@ -1,5 +1,5 @@
-// Package jit answers "which function did a process generate at this address?": it reads perf maps
-// (/tmp/perf-PID.map) and jitdump files, which runtimes with a just-in-time compiler write.
+// Package jit finds the functions that a process generated: it reads perf maps (/tmp/perf-PID.map) and jitdump files,
+// which runtimes with a just-in-time compiler write.
 package jit
 
 import (

@@ -1,5 +1,5 @@
-// Package srcline answers "which function, inlined functions, file, line and column is at this vaddr?". It reads DWARF
-// 2 to 5, or the table of Go programs (.gopclntab) if there is no DWARF. Its name is perf's (util/srcline.c).
+// Package srcline finds the function, the inlined functions, the file, the line and the column at a vaddr. It reads
+// DWARF 2 to 5, or the table of Go programs (.gopclntab) if there is no DWARF. Its name is perf's (util/srcline.c).
 //
 // Open lists a DSO's compilation units. The first Lookup in a unit reads it: it walks the DIEs once, skipping unneeded
 // attributes, and merges them with the line program into a compact table. Close caches the tables on disk, so that

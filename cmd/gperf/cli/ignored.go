@@ -1,4 +1,4 @@
-// This file lists those of perf record, top, report and the other commands that gperf ignores or refuses, with the
+// This file lists the flags of perf record, top, report and other commands that gperf ignores or refuses, with the
 // reasons.
 
 package cli

@@ -1,4 +1,4 @@
-// Rarely, while there is little memory in use.
+// This file sets how often garbage is collected: rarely, while little memory is in use.
 
 package input
 

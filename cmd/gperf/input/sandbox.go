@@ -1,5 +1,5 @@
-// This file gives up the others before root reads a recording of another user, who chooses the bytes that gperf
-// decodes, and the files that it opens.
+// This file gives up rights before root reads a recording of another user, who chooses the bytes that gperf decodes,
+// and the files that it opens.
 
 package input
 

@@ -1,5 +1,4 @@
-// This file draws the blocks of package top, and lets keys select a row, show its callchains, filter, freeze and
-// quit.
+// This file draws the blocks of package top. Keys select a row, show its callchains, filter, freeze and quit.
 
 package tui
 

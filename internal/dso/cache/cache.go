@@ -1,5 +1,5 @@
-// Package cache answers "what did gperf compute for this DSO before?": it stores files below the user's cache
-// directory, by build ID, or by a digest in the form of one.
+// Package cache stores what gperf computed for a DSO below the user's cache directory, by build ID, or by a digest in
+// the form of one.
 package cache
 
 import (

@@ -1,6 +1,5 @@
-// Package debuginfod answers "what do servers have for a build ID?": it asks
-// debuginfod servers for programs and their debug information, and keeps what
-// they send where elfutils keeps it, so that both use each other's files.
+// Package debuginfod asks debuginfod servers for programs and their debug information by build ID, and keeps the
+// files where elfutils keeps them, so that both use each other's files.
 //
 // It speaks the protocol of debuginfod(8), and heeds the environment and the
 // cache of debuginfod-find(1).

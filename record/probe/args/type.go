@@ -1,7 +1,6 @@
-// Package args answers: what does a probe read? It resolves probe arguments, in the syntax of
-// perf-probe(1), to the kernel's fetchargs (Documentation/trace/kprobetrace.rst): parameters of
-// kernel functions by BTF, variables of programs by DWARF, arguments of USDT probes by their
-// notes.
+// Package args resolves probe arguments, in the syntax of perf-probe(1), to the kernel's fetchargs
+// (Documentation/trace/kprobetrace.rst): parameters of kernel functions by BTF, variables of programs by DWARF,
+// arguments of USDT probes by their notes.
 package args
 
 import (

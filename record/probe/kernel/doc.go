@@ -1,4 +1,3 @@
-// Package kernel answers: where in the kernel can a probe be? It finds functions in
-// /proc/kallsyms, with the reasons for which the kernel rejects probes in some of them, and
-// describes raw tracepoints by BTF.
+// Package kernel finds the places of probes in the kernel: functions in /proc/kallsyms, with the reasons for which
+// the kernel rejects probes in some of them, and raw tracepoints, which BTF describes.
 package kernel
