@@ -20,7 +20,12 @@ func doctorCommand() *cobra.Command {
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) { s.BoolVarP(&asJSON, "json", "j", false, "print JSON") })
 	c.Args = cli.NoOperands
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		checks := doctor.This().All()
+		ctx, _, stop := interrupts()
+		defer stop()
+		checks := doctor.This().All(ctx)
+		if ctx.Err() != nil {
+			return errReported
+		}
 		err := cli.Buffered(c.OutOrStdout(), func(w io.Writer) error {
 			if !asJSON {
 				printChecks(w, checks)

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gperf/record/event"
 	"gperf/record/perfevent"
@@ -39,6 +41,29 @@ func TestDoctor(t *testing.T) {
 	}
 	if code := run([]string{"doctor", "everything"}, &out, &errs); code != exitUsage {
 		t.Errorf("exit code %d for an argument", code)
+	}
+}
+
+// TestDoctorInterrupted: Ctrl-C leaves no probe that a check has defined.
+func TestDoctorInterrupted(t *testing.T) {
+	const events = "/sys/kernel/tracing/uprobe_events"
+	if _, err := os.ReadFile(events); err != nil {
+		t.Skipf("no uprobes: %v", err)
+	} else if os.Geteuid() != 0 {
+		t.Skip("not root: no check defines a probe")
+	}
+	for i := range 30 {
+		cmd := exec.Command(binary(t, "./cmd/gperf"), "doctor")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(patience(time.Duration(i) * 3 * time.Millisecond))
+		cmd.Process.Signal(os.Interrupt)
+		cmd.Wait()
+		left, err := os.ReadFile(events)
+		if own := fmt.Sprintf(":gperf_%d_", cmd.Process.Pid); err != nil || strings.Contains(string(left), own) {
+			t.Fatalf("after Ctrl-C at moment %d: %v\n%s", i, err, left)
+		}
 	}
 }
 

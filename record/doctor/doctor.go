@@ -6,6 +6,7 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -126,10 +127,14 @@ var checks = []struct {
 	{"perf", checkPerf},
 }
 
-// All runs all checks. If several have the same remedy, the later ones refer to the first.
-func (m *Machine) All() (l []Check) {
+// All runs all checks, until ctx is cancelled: a check that has begun removes what it made. If several have the same
+// remedy, the later ones refer to the first.
+func (m *Machine) All(ctx context.Context) (l []Check) {
 	firstWith := map[string]string{} // names of checks by remedy
 	for _, check := range checks {
+		if ctx.Err() != nil {
+			break
+		}
 		c := check.run(m)
 		c.Name = check.name
 		if name, ok := firstWith[c.Remedy]; ok {

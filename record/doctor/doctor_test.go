@@ -216,7 +216,7 @@ func byName(l []Check) map[string]Check {
 // TestAll runs the checks on a machine made of files.
 func TestAll(t *testing.T) {
 	m := fake(t, healthy(), first)
-	l := m.All()
+	l := m.All(t.Context())
 	got := byName(l)
 	for _, name := range []string{"kernel", "user", "container", "lockdown", "paranoid", "cpu-clock", "all processes",
 		"PMU", "tracefs", "tracepoints",
@@ -356,7 +356,7 @@ func TestProblems(t *testing.T) {
 				c.broken(m)
 			}
 			c.want.Name = c.check
-			got := byName(m.All())[c.check]
+			got := byName(m.All(t.Context()))[c.check]
 			got.Detail = strings.ReplaceAll(got.Detail, m.Root, "")
 			if got != c.want {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
@@ -370,8 +370,8 @@ func TestProblems(t *testing.T) {
 func TestEmptyMachine(t *testing.T) {
 	m := fake(t, nil, nil)
 	m.open = refusing(unix.ENOSYS)
-	l := m.All()
-	if n := len(fake(t, healthy(), first).All()); len(l) != n {
+	l := m.All(t.Context())
+	if n := len(fake(t, healthy(), first).All(t.Context())); len(l) != n {
 		t.Errorf("%d checks instead of %d", len(l), n)
 	}
 	if CanRecord(l) {
@@ -383,7 +383,7 @@ func TestEmptyMachine(t *testing.T) {
 // right.
 func TestThis(t *testing.T) {
 	m := This()
-	got := byName(m.All())
+	got := byName(m.All(t.Context()))
 	a := sampling(format.TypeSoftware, format.SWCPUClock)
 	a.Flags |= format.FlagExcludeKernel | format.FlagExcludeHV
 	if err := m.open(a, false); (err == nil) != (got["cpu-clock"].Verdict != No) {
