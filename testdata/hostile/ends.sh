@@ -51,7 +51,7 @@ ended() {
 	[ $t -le $worst ] || worst=$t
 	[ $t -le 1000 ] || wrong "$t ms after $moment ms"
 	if grep -q '^goroutine ' err; then wrong "a trace of Go: $(grep -m 1 '^panic\|^fatal' err)"; fi
-	if [ "$signal" != KILL ] && pgrep -g $pid >/dev/null; then wrong "a process stays"; pkill -9 -g $pid; fi
+	if [ "$signal" != KILL ] && pgrep -g $pid -r R,S,D,T >/dev/null; then wrong "a process stays"; pkill -9 -g $pid; fi
 }
 # leftovers: temporary files and probes of ended commands.
 leftovers() {
@@ -66,6 +66,7 @@ busy & loads+=(-$!)
 
 interrupts() {
 	local i
+	printf '#!/bin/sh\nwhile :; do :; done\n' >loop && chmod +x loop
 	while read -r command; do
 		for ((i = 0; i < moments; i++)); do
 			rm -f perf.data
@@ -80,7 +81,7 @@ interrupts() {
 		record -e span:syscalls -a
 		record -a --off-cpu
 		record -e uprobe:libc:malloc -a
-		record -g -- sh -c 'while :; do :; done'
+		record -g -- ./loop
 		record --continuous -o files
 		script -i large
 		report -i large --stdio
