@@ -50,13 +50,17 @@ type netfilterPart struct {
 	vars         func(*layouts) (map[string]any, error) // constants of its programs
 }
 
-// hookFunction runs the functions of a hook, ChainFunction the rules of a chain of nf_tables; copyFunction copies
-// packets that a queue's reader makes larger.
+// hookFunction runs the functions of a hook, ChainFunction the rules of a chain of nf_tables.
 const (
 	hookFunction  = "nf_hook_slow"
-	copyFunction  = "skb_copy_expand"
 	ChainFunction = "nft_do_chain"
 )
+
+// hookPart is what all firewalls have.
+var hookPart = netfilterPart{"hooks", "", []netfilterProbe{
+	{hookFunction, "hook_begins", ""},
+	{"skb_copy_expand", "copy_begins", ""}, // of packets that a queue's reader makes larger
+}, nil}
 
 var netfilterParts = []netfilterPart{
 	{"nf_tables", "nf_tables", []netfilterProbe{
@@ -138,7 +142,7 @@ func IsNetfilterFunction(name string) bool {
 		}
 	}
 	isOf := func(p netfilterPart) bool { return p.has(name) }
-	return name == perCPUOffset || name == copyFunction || slices.ContainsFunc(netfilterParts, isOf)
+	return name == perCPUOffset || hookPart.has(name) || slices.ContainsFunc(netfilterParts, isOf)
 }
 
 func (p *netfilterPart) has(function string) bool {
@@ -184,10 +188,7 @@ func (e *Sampler) AttachVerdict(v *Verdict) error {
 	if v.Functions[hookFunction] == nil {
 		return fmt.Errorf("this kernel has no function %s: it has no netfilter", hookFunction)
 	}
-	probes := []netfilterProbe{{hookFunction, "hook_begins", ""}}
-	if v.Functions[copyFunction] != nil {
-		probes = append(probes, netfilterProbe{copyFunction, "copy_begins", ""})
-	}
+	probes := v.known(hookPart.probes)
 	firewalls := 0
 	types := &layouts{types: e.types, cpus: e.o.CPUs, functions: v.Functions}
 	for i := range netfilterParts {
@@ -206,8 +207,8 @@ func (e *Sampler) AttachVerdict(v *Verdict) error {
 			maps.Copy(vars, own)
 			firewalls++
 		}
-		for _, n := range p.probes {
-			if v.Functions[n.function] != nil && !slices.Contains(probes, n) {
+		for _, n := range v.known(p.probes) {
+			if !slices.Contains(probes, n) {
 				probes = append(probes, n)
 			}
 		}
@@ -216,6 +217,16 @@ func (e *Sampler) AttachVerdict(v *Verdict) error {
 		return ErrNoFirewall
 	}
 	return v.attach(e, vars, probes)
+}
+
+// known returns the probes at functions that the kernel has.
+func (v *Verdict) known(all []netfilterProbe) (l []netfilterProbe) {
+	for _, n := range all {
+		if v.Functions[n.function] != nil {
+			l = append(l, n)
+		}
+	}
+	return l
 }
 
 func (v *Verdict) left(part string, err error) {
