@@ -28,13 +28,17 @@ const (
 	OnProbe      Program = "on_probe"      // kprobes and uprobes
 )
 
-// MaxRows is the number of rows of all unwind tables together, unless Options.Rows says otherwise: 32 MiB.
-const MaxRows = 8 << 20
+// MaxRows is the number of rows of all unwind tables together, unless Options.Rows says otherwise; each takes RowSize
+// bytes.
+const (
+	MaxRows = 8 << 20
+	RowSize = 4
+)
 
 // Options define the sizes of the maps; each field has a default.
 type Options struct {
 	Programs  []Program // to load
-	Rows      uint32    // of all tables together, 4 bytes each
+	Rows      uint32    // of all tables together, RowSize bytes each
 	Tables    uint32
 	Mappings  uint32 // of all processes together, 32 bytes each
 	Processes uint32

@@ -107,21 +107,6 @@ func instead(err error) *UnwindError {
 	return &UnwindError{err, DefaultStackDump}
 }
 
-// leastMemory is how many bytes of memory the recorder must have for unwind tables. Building that of a compiler takes
-// half of it.
-const leastMemory = 96 << 20
-
-// SmallMemoryError says that the kernel would end the recorder for want of memory while it builds unwind tables.
-type SmallMemoryError struct{ Limit uint64 } // in bytes
-
-func (e *SmallMemoryError) Error() string {
-	return fmt.Sprintf("gperf's cgroup allows %d MB of memory, unwind tables need %d MB", e.Limit>>20, leastMemory>>20)
-}
-
-func (e *SmallMemoryError) Hint() string {
-	return "Allow more (memory.max), or --call-graph fp asks for this."
-}
-
 // MapsHiddenError is a notice: the user may not read the mappings of other users' processes.
 type MapsHiddenError struct{ Processes int }
 

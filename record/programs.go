@@ -29,12 +29,14 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 	if err := o.ringsForBPF(); err != nil {
 		return err
 	}
-	if limit := procfs.MemoryLimit(); limit < leastMemory {
+	limit := procfs.MemoryLimit()
+	if limit < leastMemory {
 		return &SmallMemoryError{limit}
 	}
 	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
-		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, NoRuntimes: o.NoRuntimes,
-		NoCache: o.NoBuildIDCache, Pipe: o.pipe()}, set.Events, set.Attrs)
+		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, Lean: o.affords != nil || limit < smallMemory,
+		Rows: rowsWithin(limit), NoRuntimes: o.NoRuntimes, NoCache: o.NoBuildIDCache,
+		Pipe: o.pipe()}, set.Events, set.Attrs)
 	if err == nil && !o.Count {
 		set.Opened = p.walker.Opened
 	}

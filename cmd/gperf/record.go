@@ -195,7 +195,7 @@ func notice(command string, what error) string {
 	if errors.As(what, &unwinding) { // one line: many users see it at each recording
 		why := cmp.Or(doctor.This().WhyNoBPF(what), "-v prints what the kernel says.")
 		if own := hinter(nil); errors.As(what, &own) {
-			why = own.Hint()
+			why = strings.TrimSuffix(own.Hint(), "\n")
 		} else if errors.Is(what, syscall.EMFILE) {
 			why = moreFilesHint
 		}

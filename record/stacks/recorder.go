@@ -7,7 +7,6 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
-	"gperf/internal/procfs"
 	"gperf/record/event"
 	"gperf/record/names"
 	"gperf/record/perfevent"
@@ -33,6 +32,10 @@ type Options struct {
 	// Affords, if set, saves CPU time: only samples request unwind tables, and no sample wakes the recorder. It reports
 	// whether there is CPU time to build a table. Otherwise walks follow frame pointers meanwhile.
 	Affords func() bool
+	// Lean saves memory: tables are built one by one, and nothing else of their files is kept.
+	Lean bool
+	// Rows is the number of rows of all unwind tables together; 0: bpf.MaxRows.
+	Rows uint32
 }
 
 // Recorder walks the user stacks of a recording's samples. As a source, it writes samples that
@@ -76,20 +79,13 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Recorder, error
 		}
 	}
 	u, err := bpf.Load(bpf.Options{Programs: programs, CPUs: cpus, PerTask: o.PerTask,
-		Rows: rowsWithin(procfs.MemoryLimit())})
+		Rows: o.Rows})
 	if err != nil {
 		return nil, err
 	}
 	r.init(u)
 	return r, nil
 }
-
-// smallMemory is the size in bytes of a limit of memory below which the builder of unwind tables is lean.
-const smallMemory = 256 << 20
-
-// rowsWithin returns the number of rows of unwind tables for a process that may use this many bytes of memory: these
-// rows take an eighth of it.
-func rowsWithin(limit uint64) uint32 { return uint32(min(limit/8/4, bpf.MaxRows)) }
 
 // init connects the parts of the recorder.
 func (r *Recorder) init(u *bpf.Unwinder) {
@@ -181,7 +177,7 @@ func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool,
 	if !r.opts.NoCache {
 		keeper = newKeeper()
 	}
-	r.tables.builder = newBuilder(wake, r.opts.Affords != nil || procfs.MemoryLimit() < smallMemory, keeper)
+	r.tables.builder = newBuilder(wake, r.opts.Lean, keeper)
 	if r.names != nil && r.opts.Affords == nil {
 		r.names.wake = wake
 	}
