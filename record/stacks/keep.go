@@ -23,8 +23,6 @@ const (
 type keeper struct {
 	mu   sync.Mutex
 	held []heldFile
-	// others is how many of them belong to other users.
-	others int
 	// generated are the perf maps and jitdumps of processes in other namespaces, which may be gone when these exit.
 	generated []dso.Generated
 	seen      map[dso.BuildID]bool
@@ -68,15 +66,22 @@ func (k *keeper) hold(name string, im *dso.Image, file fileID) {
 	}
 	k.seen[id] = true
 	others := isOthers(opened)
-	if len(k.held) >= maxHeld || others && k.others >= maxHeldOthers {
+	if len(k.held) >= maxHeld || others && k.ofOthers() >= maxHeldOthers {
 		opened.Close()
 		k.kept.TooMany++
 		return
 	}
-	if others {
-		k.others++
-	}
 	k.held = append(k.held, heldFile{name, id, opened, others})
+}
+
+// ofOthers returns how many of the held files belong to other users.
+func (k *keeper) ofOthers() (n int) {
+	for _, f := range k.held {
+		if f.others {
+			n++
+		}
+	}
+	return n
 }
 
 func isOthers(file *os.File) bool {
@@ -121,9 +126,6 @@ func (k *keeper) drop(id dso.BuildID) {
 	k.held = slices.DeleteFunc(k.held, func(f heldFile) bool {
 		if f.id == id {
 			f.Close()
-			if f.others {
-				k.others--
-			}
 		}
 		return f.id == id
 	})
@@ -142,6 +144,6 @@ func (k *keeper) store() (kept dso.Kept, err error) {
 		}
 		f.Close()
 	}
-	k.held, k.others = nil, 0
+	k.held = nil
 	return k.kept, err
 }

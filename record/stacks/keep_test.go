@@ -3,6 +3,7 @@ package stacks
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"gperf/internal/dso"
@@ -46,15 +47,15 @@ func TestKeepTooMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	k = newKeeper()
-	if k.hold(path, im, fileID{}); k.others != 1 {
-		t.Errorf("%d files of other users are held", k.others)
+	if k.hold(path, im, fileID{}); k.ofOthers() != 1 {
+		t.Errorf("%d files of other users are held", k.ofOthers())
 	}
-	if k.drop(im.BuildID()); k.others != 0 || len(k.held) != 0 {
-		t.Errorf("%d files are held, %d of other users, after all were dropped", len(k.held), k.others)
+	if k.drop(im.BuildID()); k.ofOthers() != 0 || len(k.held) != 0 {
+		t.Errorf("%d files are held, %d of other users, after all were dropped", len(k.held), k.ofOthers())
 	}
 	k = newKeeper()
-	k.others = maxHeldOthers
-	if k.hold(path, im, fileID{}); len(k.held) != 0 || k.kept.TooMany != 1 {
+	k.held = slices.Repeat([]heldFile{{others: true}}, maxHeldOthers)
+	if k.hold(path, im, fileID{}); len(k.held) != maxHeldOthers || k.kept.TooMany != 1 {
 		t.Errorf("%d files are held, %d are too many: other users had all files that they may have", len(k.held),
 			k.kept.TooMany)
 	}
