@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -14,6 +13,7 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/input"
 	"gperf/internal/archive"
+	"gperf/internal/text"
 )
 
 // archiveFlags holds the flags of `gperf archive`.
@@ -120,7 +120,7 @@ func (o *archiveFlags) pack(out io.Writer, in *openInput, hits *archive.Hits, st
 	}
 	if len(noDebug) > 0 {
 		fmt.Fprintf(stderr, "gperf archive: no debug information for %s: no source lines and inline frames\n",
-			joinFirst(noDebug, 5))
+			text.JoinFirst(noDebug, 5))
 	}
 	return p.Close()
 }
@@ -128,12 +128,4 @@ func (o *archiveFlags) pack(out io.Writer, in *openInput, hits *archive.Hits, st
 // warnNotPacked returns a function that reports a file missing from the archive.
 func warnNotPacked(stderr io.Writer) func(error) {
 	return func(err error) { fmt.Fprintf(stderr, "gperf archive: not packed: %v\n", err) }
-}
-
-// joinFirst joins the first n elements of a list and counts the rest.
-func joinFirst(l []string, n int) string {
-	if len(l) <= n {
-		return strings.Join(l, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(l[:n], ", "), len(l)-n)
 }

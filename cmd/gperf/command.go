@@ -172,7 +172,7 @@ func addColor(s *pflag.FlagSet, mode *string) {
 
 // lookOf returns how to print with --stdio-color.
 func lookOf(stdout io.Writer, mode string) (text.Style, error) {
-	l, err := cli.LookOf(stdout, mode)
+	l, err := cli.StyleOf(stdout, mode)
 	if err != nil {
 		return l, cli.WrongUse("--stdio-color: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gperf/bpf"
+	"gperf/internal/text"
 	"gperf/record/stacks"
 	"gperf/record/synth"
 )
@@ -55,7 +56,7 @@ func stackLines(u *stacks.Summary) []string {
 	}
 	if len(u.Contested) > 0 {
 		lines = append(lines, "  files have one build ID, but different unwind information, and each its own walks: "+
-			stackJoinFirst(slices.Compact(slices.Sorted(slices.Values(u.Contested)))))
+			text.JoinFirst(slices.Compact(slices.Sorted(slices.Values(u.Contested))), maxNames))
 	}
 	if len(u.Nameless) > 0 {
 		lines = append(lines, "  "+namelessText(u.Nameless))
@@ -84,14 +85,6 @@ func functionLines(c *stacks.InterpretedCounts) (lines []string) {
 		lines = append(lines, fmt.Sprintf("  functions have no names: %d more", more))
 	}
 	return lines
-}
-
-// stackJoinFirst joins the first names of a list and counts the rest.
-func stackJoinFirst(l []string) string {
-	if len(l) <= maxNames {
-		return strings.Join(l, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(l[:maxNames], ", "), len(l)-maxNames)
 }
 
 // percent returns a part with two decimals, or more if it would look like 100 %.

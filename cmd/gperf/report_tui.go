@@ -60,7 +60,7 @@ func (in *openInput) browse(flags *inputFlags, o tui.Options, r tui.Recording, f
 	skipped, err := o.Load(r)
 	if err == nil && o.Table.Len() > 0 {
 		o.Filter.Threads, o.Filter.NoGuests = tui.Threads(o.Table, f.Comms, f.PIDs, f.TIDs), f.NoGuests
-		look, _ := cli.LookOf(stdout, "auto")
+		look, _ := cli.StyleOf(stdout, "auto")
 		o.Color = look.Color
 		ctx, _, stop := interrupts()
 		defer stop()

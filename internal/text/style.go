@@ -1,9 +1,10 @@
-// Package text lays text out on a terminal: it has perf's colours of percentages, crops names and columns to the
+// Package text lays text out on a terminal: it has perf's colours of percentages, crops names, lists and columns to the
 // width of a window, and appends numbers and blanks to columns.
 package text
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -176,4 +177,12 @@ func Fit(widths, minimums []int, room int) {
 		}
 		widths[widest]--
 	}
+}
+
+// JoinFirst joins the first n elements of a list and counts the rest.
+func JoinFirst(l []string, n int) string {
+	if len(l) <= n {
+		return strings.Join(l, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(l[:n], ", "), len(l)-n)
 }

@@ -6,13 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"gperf/internal/dso"
 	"gperf/internal/procfs"
 	"gperf/internal/runtimes"
+	"gperf/internal/text"
 )
 
 // checkRuntimes reports which interpreters here run functions that can be named.
@@ -34,7 +34,7 @@ func checkRuntimes(m *Machine) Check {
 	}
 	detail := "functions of " + runtimes.Known + "; there is none here"
 	if len(named) > 0 {
-		detail = "functions of " + joinFirst(named, 6)
+		detail = "functions of " + text.JoinFirst(named, 6)
 	}
 	if err := m.loadWalker(); err != nil {
 		return no("no names of functions of interpreters: user stacks are not walked in the kernel",
@@ -46,19 +46,11 @@ func checkRuntimes(m *Machine) Check {
 	}
 	switch {
 	case len(unknown) > 0:
-		return part(detail+"; not of "+joinFirst(unknown, 3), remedy)
+		return part(detail+"; not of "+text.JoinFirst(unknown, 3), remedy)
 	case remedy != "":
 		return part(detail, remedy)
 	}
 	return ok(detail)
-}
-
-// joinFirst joins the first n elements of a list and counts the rest.
-func joinFirst(l []string, n int) string {
-	if len(l) <= n {
-		return strings.Join(l, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(l[:n], ", "), len(l)-n)
 }
 
 // interpreterLibraries are where libraries with interpreters may be that no process uses now.

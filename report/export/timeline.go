@@ -18,7 +18,7 @@ import (
 type TimelineWriter interface {
 	// Add reads a recording. The result counts the skipped parts of its file.
 	Add(s *session.Session) (format.Skipped, error)
-	// Finish completes the file. Without samples its error may be ErrNoTimes.
+	// Finish completes the file. Without samples its error may be ErrNoSamples.
 	Finish() error
 }
 

@@ -2,7 +2,6 @@ package export
 
 import (
 	"cmp"
-	"errors"
 	"io"
 	"maps"
 	"math"
@@ -12,9 +11,6 @@ import (
 	"gperf/internal/intern"
 	"gperf/internal/session"
 )
-
-// ErrNoTimes: the recordings have no samples.
-var ErrNoTimes = errors.New("no samples")
 
 // fileFormat is a format that lists samples by thread.
 type fileFormat struct {
@@ -125,10 +121,10 @@ func newSet(f *fileFormat, w io.Writer, o TimelineOptions) *set {
 		stackIDs: map[session.StackKey]int32{}}
 }
 
-// Finish writes the file. Without samples it returns ErrNoTimes.
+// Finish writes the file. Without samples it returns ErrNoSamples.
 func (p *set) Finish() error {
 	if len(p.samples) == 0 {
-		return ErrNoTimes
+		return ErrNoSamples
 	}
 	return p.format.write(p, p.out)
 }

@@ -167,9 +167,9 @@ func (t *Terminal) Size() (width, height int) {
 // IsDumb reports whether the user's terminal has no control sequences (TERM is "dumb" or empty).
 func IsDumb() bool { return os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" }
 
-// LookOf returns how to write text to an output, with colours as mode says: always, never or auto. auto is a terminal
+// StyleOf returns how to write text to an output, with colours as mode says: always, never or auto. auto is a terminal
 // that has colours, unless NO_COLOR is set (https://no-color.org).
-func LookOf(out io.Writer, mode string) (text.Style, error) {
+func StyleOf(out io.Writer, mode string) (text.Style, error) {
 	t, ok := out.(*Terminal)
 	l := text.Style{Color: ok && !IsDumb() && os.Getenv("NO_COLOR") == ""}
 	if ok {

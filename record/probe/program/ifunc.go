@@ -12,6 +12,7 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/procfs"
+	"gperf/internal/text"
 )
 
 // ifuncs are the IFUNCs of a file: the vaddrs of the functions that their resolvers choose, by the
@@ -79,13 +80,7 @@ func (l *Locator) resolve(file *File, found []*Function) (direct []*Function, un
 }
 
 // few joins names, but only the first of many.
-func few(names []string) string {
-	const some = 4
-	if len(names) <= some {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:some], ", "), len(names)-some)
-}
+func few(names []string) string { return text.JoinFirst(names, 4) }
 
 // implementations fills in the functions that the resolvers choose. by names the source of
 // the choice.
