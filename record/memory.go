@@ -26,5 +26,5 @@ func (e *SmallMemoryError) Error() string {
 
 // Hint says what to do about it.
 func (e *SmallMemoryError) Hint() string {
-	return "Allow more (memory.max), or --call-graph fp asks for this.\n"
+	return "Allow more (memory.max); --call-graph fp records the same without this message.\n"
 }
