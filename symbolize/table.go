@@ -148,11 +148,14 @@ func sortEntries(entries []entry) {
 		return
 	}
 	slices.SortFunc(keys, compare)
-	sorted := make([]entry, len(entries))
-	for i, k := range keys {
-		sorted[i] = entries[k.at]
+	for i := range keys { // move the entries of a cycle, so that no second list is needed
+		first, to := entries[i], int32(i)
+		for from := keys[to].at; from != int32(i); from = keys[to].at {
+			entries[to], keys[to].at = entries[from], to
+			to = from
+		}
+		entries[to], keys[to].at = first, to
 	}
-	copy(entries, sorted)
 }
 
 // fixupEnds extends symbols without a size to the next symbol, and the last one to the end of the page after its own
