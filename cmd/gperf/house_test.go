@@ -97,6 +97,7 @@ var house = []floor{
 		internal/packet
 		internal/parallel
 		internal/procfs
+		internal/procmem
 		internal/quantile
 		internal/spool
 		internal/suggest

@@ -3,9 +3,9 @@ package dso
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"gperf/internal/procfs"
+	"gperf/internal/procmem"
 )
 
 // OpenMemory opens the 64-bit ELF file that process pid has mapped at ip, as the process's memory shows it: the file
@@ -13,8 +13,7 @@ import (
 // no sections. OpenMemory requires the right to read the memory. The error wraps ErrNoFile if the mapped file has
 // another inode; inode 0 stands for any.
 func OpenMemory(pid int32, ip, inode uint64) (*Image, error) {
-	path := fmt.Sprintf("%s/%d/mem", proc, pid)
-	mem, err := os.Open(path) // refers to this memory even if the process executes another program
+	mem, err := procmem.Open(int(pid))
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"gperf/internal/procfs"
+	"gperf/internal/procmem"
 )
 
 // maxVDSO limits the vdso, in bytes; real ones have one or two pages.
@@ -20,7 +21,7 @@ func readVDSO() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	mem, err := os.Open("/proc/self/mem")
+	mem, err := procmem.Open(os.Getpid())
 	if err != nil {
 		return nil, fmt.Errorf("read vdso: %w", err)
 	}

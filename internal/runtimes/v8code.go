@@ -10,6 +10,8 @@ import (
 	"sort"
 	"strings"
 	"unicode/utf16"
+
+	"gperf/internal/procmem"
 )
 
 // Bind implements Native. BPF passes the SharedFunctionInfo of a frame's function. Code itself says which functions it
@@ -75,10 +77,13 @@ func (v *v8Process) shared(h *v8Heap, object uint64) (s v8Shared, err error) {
 	return s, err
 }
 
+// maxPages is how many pages are kept of the objects of a function.
+const maxPages = 64
+
 // read reads a function once.
 func (v *v8Process) read(mem io.ReaderAt, f Interpreted) (*Function, error) {
-	p := newPages(mem)
-	defer p.release()
+	p := procmem.NewPages(mem, maxPages)
+	defer p.Release()
 	h := v.heap(p)
 	s, err := v.shared(h, f.Code)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gperf/internal/addrspace"
+	"gperf/internal/procmem"
 )
 
 // v8Layout is where the code that V8 generates has what describes it: offsets in bytes. Instructions are in an object,
@@ -80,8 +81,8 @@ func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
 	if !ok || head.kind == v.layout.baseline && !f.Has {
 		return nil // it does not say whose it is
 	}
-	c, p := &v8Code{v8Head: head}, newPages(h.mem)
-	defer p.release()
+	c, p := &v8Code{v8Head: head}, procmem.NewPages(h.mem, maxPages)
+	defer p.Release()
 	near := v.heap(p)
 	switch {
 	case c.kind > v.layout.baseline:

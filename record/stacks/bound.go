@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gperf/bpf"
+	"gperf/internal/procmem"
 	"gperf/internal/runtimes"
 )
 
@@ -77,7 +78,7 @@ func (n *interpreted) walked(u *unresolvedSample, words []byte) []byte {
 func (p *process) renewBound(native runtimes.Native) {
 	in, now := p.space.interpreter, time.Now()
 	if r, ok := native.(runtimes.Renewed); ok && now.After(in.renew) {
-		stale, pause := r.Stale(procMem(p.pid))
+		stale, pause := r.Stale(procmem.Reader(p.pid))
 		in.renew = now.Add(pause)
 		if stale {
 			clear(in.bound)
@@ -91,7 +92,7 @@ func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.Nativ
 	if b, ok := in.bound[f]; ok {
 		return b
 	}
-	b, err := native.Bind(procMem(p.pid), f)
+	b, err := native.Bind(procmem.Reader(p.pid), f)
 	for _, fn := range b.Others {
 		n.at(p, in, fn)
 	}

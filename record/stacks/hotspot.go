@@ -7,11 +7,10 @@ import (
 	"path"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/internal/dso"
+	"gperf/internal/procmem"
 	"gperf/internal/runtimes/hotspot"
 	"gperf/unwind"
 )
@@ -71,7 +70,7 @@ func (f *mappedFile) readHeaps() error {
 	if err != nil {
 		return err
 	}
-	f.vm.heaps, err = hotspot.Read(procMem(f.pid), func(name string) (uint64, bool) {
+	f.vm.heaps, err = hotspot.Read(procmem.Reader(f.pid), func(name string) (uint64, bool) {
 		vaddr, ok := symbols[name]
 		return vaddr + bias, ok
 	})
@@ -129,30 +128,12 @@ func appendMapping(l []bpf.Mapping, k bpf.Mapping) []bpf.Mapping {
 	return append(l, k)
 }
 
-// procMem is the memory of a process.
-type procMem int32
-
-// ReadAt implements io.ReaderAt for the addresses of the process.
-func (pid procMem) ReadAt(b []byte, addr int64) (int, error) {
-	if len(b) == 0 {
-		return 0, nil
-	}
-	local := unix.Iovec{Base: &b[0]}
-	local.SetLen(len(b))
-	n, err := unix.ProcessVMReadv(int(pid), []unix.Iovec{local},
-		[]unix.RemoteIovec{{Base: uintptr(addr), Len: len(b)}}, 0)
-	if err == nil && n < len(b) {
-		err = unix.EFAULT
-	}
-	return n, err
-}
-
 // vmCode finds callers for a walk in Go.
 type vmCode struct{ f *mappedFile }
 
 // Caller implements unwind.Code.
 func (v vmCode) Caller(regs *unwind.Regs, mem unwind.Memory, returned bool) bool {
-	c := hotspot.Code{Heaps: v.f.vm.heaps, Mem: procMem(v.f.pid), Stack: mem.Word}
+	c := hotspot.Code{Heaps: v.f.vm.heaps, Mem: procmem.Reader(v.f.pid), Stack: mem.Word}
 	f := hotspot.Frame{IP: regs.IP(), SP: regs.SP(), FP: regs.FP(), Returned: returned}
 	const rax, rbx, r13 = 0, 3, 13
 	var ok [3]bool

@@ -15,6 +15,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/internal/dso"
+	"gperf/internal/procmem"
 	"gperf/internal/runtimes"
 	"gperf/record/names"
 	"gperf/record/synth"
@@ -328,7 +329,7 @@ func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, t
 
 // read reads a function from the memory of a process.
 func (n *interpreted) read(pid int32, in *interpreter, f runtimes.Interpreted) (at place) {
-	fn, err := in.process.Function(procMem(pid), f)
+	fn, err := in.process.Function(procmem.Reader(pid), f)
 	if err != nil {
 		n.unread(err)
 		return place{}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"gperf/bpf"
+	"gperf/internal/procmem"
 	"gperf/unwind"
 )
 
@@ -22,7 +23,7 @@ func ReadAsleep(pid uint32, regs *[bpf.NumRegs]uint64, size int) Asleep {
 	r := unwind.AllRegs(machine, regs[:])
 	from := r.SP() - belowSP
 	b := make([]byte, size)
-	n, _ := procMem(pid).ReadAt(b, int64(from)) // up to the first page that cannot be read
+	n, _ := procmem.Reader(pid).ReadAt(b, int64(from)) // up to the first page that cannot be read
 	return Asleep{regs, from, b[:max(0, n)&^7]}
 }
 

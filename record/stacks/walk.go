@@ -12,6 +12,7 @@ import (
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/internal/dso"
+	"gperf/internal/procmem"
 	"gperf/unwind"
 )
 
@@ -207,7 +208,8 @@ func (v *view) Code(ip uint64, b []byte) bool {
 		return m.file.code(dso.OffOfIP(ip, m.start, m.pgoff), b)
 	}
 	code := make([]byte, trampolineCall+len(b))
-	if !readMemory(v.pid, ip-trampolineCall, code) || !bytes.HasPrefix(code, trampoline) {
+	_, err := procmem.Reader(v.pid).ReadAt(code, int64(ip-trampolineCall))
+	if err != nil || !bytes.HasPrefix(code, trampoline) {
 		return false
 	}
 	copy(b, code[trampolineCall:])
@@ -224,9 +226,3 @@ var trampoline = []byte{
 }
 
 const trampolineCall = 6
-
-// readMemory reads the memory of a process.
-func readMemory(pid int32, addr uint64, b []byte) bool {
-	_, err := procMem(pid).ReadAt(b, int64(addr))
-	return err == nil
-}

@@ -3,15 +3,14 @@ package synth
 import (
 	"bytes"
 	"debug/elf"
-	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"gperf/format"
 	"gperf/internal/dso"
 	"gperf/internal/procfs"
+	"gperf/internal/procmem"
 )
 
 // codeCopy is code of a file that a process runs in other memory at the same addresses: programs copy their code to
@@ -28,7 +27,7 @@ func copiesIn(pid int, maps []procfs.Mapping) []codeCopy {
 	if !slices.ContainsFunc(maps, mayBeCopy) {
 		return nil
 	}
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	mem, err := procmem.Open(pid)
 	if err != nil {
 		return nil
 	}

@@ -1,5 +1,7 @@
 package hotspot
 
+import "gperf/internal/procmem"
+
 // unloadedClasses is the name of a counter, the same in all versions: jstat prints it, too.
 const unloadedClasses = "java.cls.unloadedClasses"
 
@@ -7,27 +9,27 @@ const maxCounters = 4096
 
 // counter returns the address of a counter's value, 0 if there is none: -XX:-UsePerfData turns counters off. They are
 // PerfDataEntries, one after the other, in memory that starts with a PerfDataPrologue (perfMemory.hpp).
-func (t *tables) counter(m *memory, name string) uint64 {
+func (t *tables) counter(m *procmem.Cursor, name string) uint64 {
 	for _, f := range []string{"PerfMemory._start", "PerfDataPrologue.entry_offset", "PerfDataPrologue.num_entries",
 		"PerfDataEntry.entry_length", "PerfDataEntry.name_offset", "PerfDataEntry.data_offset"} {
 		if _, ok := t.fields[f]; !ok {
 			return 0
 		}
 	}
-	start := m.word(t.addr("PerfMemory._start"))
+	start := m.Word(t.addr("PerfMemory._start"))
 	if start == 0 {
 		return 0
 	}
 	// What cannot be read costs this counter only.
-	c := newMemory(m.from)
-	number := func(at uint64, field string) uint64 { return uint64(uint32(c.int32(at + t.off(field)))) }
+	c := m.Again()
+	number := func(at uint64, field string) uint64 { return uint64(uint32(c.Int32(at + t.off(field)))) }
 	at := start + number(start, "PerfDataPrologue.entry_offset")
 	for range min(number(start, "PerfDataPrologue.num_entries"), maxCounters) {
 		size := number(at, "PerfDataEntry.entry_length")
-		if c.err != nil || size == 0 {
+		if c.Err != nil || size == 0 {
 			break
 		}
-		if c.name(at+number(at, "PerfDataEntry.name_offset")) == name {
+		if c.String(at+number(at, "PerfDataEntry.name_offset"), maxName) == name {
 			return at + number(at, "PerfDataEntry.data_offset")
 		}
 		at += size

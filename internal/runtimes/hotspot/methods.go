@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"gperf/internal/procmem"
 	"io"
 	"path"
 	"slices"
@@ -46,7 +47,7 @@ type methodFields struct {
 
 // NewMethods reads how a process's libjvm.so describes methods. symbol returns the ip of a symbol of it.
 func NewMethods(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) (*Methods, error) {
-	m := newMemory(mem)
+	m := procmem.NewCursor(mem, maxPages)
 	t, err := readTables(m, symbol)
 	if err != nil {
 		return nil, err
@@ -57,7 +58,7 @@ func NewMethods(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) 
 	}
 	l := &Methods{heaps: t.heaps(m, &h), unloaded: t.counter(m, unloadedClasses)}
 	if err = l.at.read(t, m); err == nil {
-		err = m.err
+		err = m.Err
 	}
 	if err == nil {
 		err = checkHeaps(l.heaps)
@@ -65,8 +66,10 @@ func NewMethods(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) 
 	return l, err
 }
 
-// Limits of what is read for an address or a method.
+// Limits of what is read of a process, and for an address or a method.
 const (
+	maxPages   = 4096 // a virtual machine's tables have some hundred
+	maxName    = 128  // bytes of a name in them
 	maxPcs     = 1 << 16
 	maxInlined = 128
 	maxMethod  = 1 << 20 // bytes of a ConstMethod
@@ -79,7 +82,7 @@ const (
 )
 
 // read finds the offsets in the tables.
-func (f *methodFields) read(t *tables, m *memory) error {
+func (f *methodFields) read(t *tables, m *procmem.Cursor) error {
 	var missing []string
 	find := func(to *uint64, names ...string) string {
 		off, kind, ok := t.first(names...)
@@ -135,7 +138,7 @@ func (f *methodFields) read(t *tables, m *memory) error {
 	}
 	const excludes = 20 // the first version in which bytes of compressed numbers are not 0
 	_, old := t.fields["CodeCache._heap"]
-	if major := m.int32(t.addr("Abstract_VM_Version._vm_major_version")); !old && major >= excludes {
+	if major := m.Int32(t.addr("Abstract_VM_Version._vm_major_version")); !old && major >= excludes {
 		f.excluded = 1
 	}
 	return nil
@@ -184,14 +187,14 @@ func (l *Methods) At(mem io.ReaderAt, ip uint64) (*Place, error) {
 	if !ok {
 		return nil, errNoCode
 	}
-	m := newMemory(mem)
+	m := procmem.NewCursor(mem, maxPages)
 	blob := block + uint64(w.h.Blob)
-	p := &Place{Code: b.code, Size: b.size, Name: m.word(blob + l.at.blobName), at: &l.at}
-	if name := m.name(p.Name); name == "nmethod" || name == "native nmethod" {
+	p := &Place{Code: b.code, Size: b.size, Name: m.Word(blob + l.at.blobName), at: &l.at}
+	if name := m.String(p.Name, maxName); name == "nmethod" || name == "native nmethod" {
 		p.Name = 0
 		p.read(m, blob)
 	}
-	return p, m.err
+	return p, m.Err
 }
 
 // ID returns the number of the compiled method at an address, which changes if another one takes its memory.
@@ -214,31 +217,31 @@ func (l *Methods) Generation(mem io.ReaderAt) (uint32, error) {
 
 // read reads the descriptions of a compiled method. Up to JDK 22, they follow its code: metadata, scopes, pcs. Later,
 // pcs and scopes are in memory of their own, and metadata in another one.
-func (p *Place) read(m *memory, blob uint64) {
+func (p *Place) read(m *procmem.Cursor, blob uint64) {
 	f := p.at
-	off := func(field uint64) uint64 { return uint64(uint32(m.int32(blob + field))) }
-	p.Compiled, p.ID, p.method = blob, uint32(off(f.compileID)), m.word(blob+f.nmethodMethod)
+	off := func(field uint64) uint64 { return uint64(uint32(m.Int32(blob + field))) }
+	p.Compiled, p.ID, p.method = blob, uint32(off(f.compileID)), m.Word(blob+f.nmethodMethod)
 	if f.immutable == 0 {
 		pcs, metadata, scopes := blob+off(f.pcs), blob+off(f.metadata), blob+off(f.scopes)
 		if f.scopesIsAddress {
-			scopes = m.word(blob + f.scopes)
+			scopes = m.Word(blob + f.scopes)
 		}
-		p.pcs = p.untilLast(m.from, pcs)
-		p.scopes = m.part(scopes, pcs)
-		p.metadata = words(m.part(metadata, scopes))
+		p.pcs = p.untilLast(m, pcs)
+		p.scopes = m.Part(scopes, pcs, maxPart)
+		p.metadata = words(m.Part(metadata, scopes, maxPart))
 		return
 	}
-	base, mutable := m.word(blob+f.immutable), m.word(blob+f.mutableData)
-	p.pcs = p.untilLast(m.from, base+off(f.pcs))
-	p.scopes = m.part(base+off(f.scopes), base+off(f.immutableSize))
-	p.metadata = words(m.part(mutable+off(f.relocationSize), mutable+off(f.mutableSize)))
+	base, mutable := m.Word(blob+f.immutable), m.Word(blob+f.mutableData)
+	p.pcs = p.untilLast(m, base+off(f.pcs))
+	p.scopes = m.Part(base+off(f.scopes), base+off(f.immutableSize), maxPart)
+	p.metadata = words(m.Part(mutable+off(f.relocationSize), mutable+off(f.mutableSize), maxPart))
 }
 
 // untilLast reads the descriptions of instructions, as far as there are any: the last one is of one after the code.
-func (p *Place) untilLast(from io.ReaderAt, at uint64) (list []byte) {
-	m, b := newMemory(from), make([]byte, p.at.pcSize)
+func (p *Place) untilLast(from *procmem.Cursor, at uint64) (list []byte) {
+	m, b := from.Again(), make([]byte, p.at.pcSize)
 	for range maxPcs {
-		if m.bytes(b, at); m.err != nil || int32(binary.LittleEndian.Uint32(b[p.at.pcOff:])) > int32(p.Size) {
+		if m.Bytes(b, at); m.Err != nil || int32(binary.LittleEndian.Uint32(b[p.at.pcOff:])) > int32(p.Size) {
 			return list
 		}
 		list, at = append(list, b...), at+uint64(len(b))
@@ -294,46 +297,46 @@ type MethodLine struct{ BCI, Line int }
 
 // Method reads a method.
 func (l *Methods) Method(mem io.ReaderAt, addr uint64) (*Method, error) {
-	f, m := &l.at, newMemory(mem)
-	c := m.word(addr + f.constMethod)
-	pool := m.word(c + f.constants)
-	class := m.word(pool + f.holder)
-	className := strings.ReplaceAll(m.symbol(m.word(class+f.className), f), "/", ".")
+	f, m := &l.at, procmem.NewCursor(mem, maxPages)
+	c := m.Word(addr + f.constMethod)
+	pool := m.Word(c + f.constants)
+	class := m.Word(pool + f.holder)
+	className := strings.ReplaceAll(f.symbol(m, m.Word(class+f.className)), "/", ".")
 	className, _, _ = strings.Cut(className, "+0x") // a hidden class: the address differs from run to run
-	fn := &Method{Header: uint32(f.header), Size: uint32(m.uint16(c + f.codeSize)),
-		Name: className + "." + m.constant(pool, m.uint16(c+f.nameIndex), f)}
+	fn := &Method{Header: uint32(f.header), Size: uint32(m.Uint16(c + f.codeSize)),
+		Name: className + "." + f.constant(m, pool, m.Uint16(c+f.nameIndex))}
 	source := class + f.sourceIndex
 	if f.sourceInPool {
 		source = pool + f.sourceIndex
 	}
-	if i := m.uint16(source); i != 0 && m.err == nil {
+	if i := m.Uint16(source); i != 0 && m.Err == nil {
 		dir := path.Dir(strings.ReplaceAll(className, ".", "/"))
 		// Methods that the virtual machine makes, such as linkToStatic, have a number of another pool.
-		named := newMemory(mem)
-		if file := named.constant(pool, i, f); named.err == nil && file != "" {
+		named := procmem.NewCursor(mem, maxPages)
+		if file := f.constant(named, pool, i); named.Err == nil && file != "" {
 			fn.File = path.Join(dir, file)
 		}
 	}
-	if m.err != nil {
-		return nil, m.err
+	if m.Err != nil {
+		return nil, m.Err
 	}
 	const hasLines = 1
-	if m.uint16(c+f.flags)&hasLines != 0 {
+	if m.Uint16(c+f.flags)&hasLines != 0 {
 		start := f.header + uint64(fn.Size)
-		size := 8 * uint64(uint32(m.int32(c+f.constSize)))
+		size := 8 * uint64(uint32(m.Int32(c+f.constSize)))
 		if size > maxMethod || size < start {
 			return nil, fmt.Errorf("a method of %d bytes", size)
 		}
-		fn.Lines = lines(m.part(c+start, c+size), f.excluded)
+		fn.Lines = lines(m.Part(c+start, c+size, maxPart), f.excluded)
 	}
-	return fn, m.err
+	return fn, m.Err
 }
 
 // Name reads the name of code that is no method.
 func (l *Methods) Name(mem io.ReaderAt, addr uint64) (string, error) {
-	m := newMemory(mem)
-	s := m.name(addr)
-	return s, m.err
+	m := procmem.NewCursor(mem, maxPages)
+	s := m.String(addr, maxName)
+	return s, m.Err
 }
 
 // lines decodes a compressed table of lines (CompressedLineNumberReadStream): a byte has a small step of both numbers,
@@ -402,13 +405,13 @@ func words(b []byte) []uint64 {
 }
 
 // constant reads a string of a constant pool.
-func (m *memory) constant(pool uint64, index uint16, f *methodFields) string {
-	return m.symbol(m.word(pool+f.poolHeader+8*uint64(index)), f)
+func (f *methodFields) constant(m *procmem.Cursor, pool uint64, index uint16) string {
+	return f.symbol(m, m.Word(pool+f.poolHeader+8*uint64(index)))
 }
 
-func (m *memory) symbol(addr uint64, f *methodFields) string {
-	b := make([]byte, m.uint16(addr+f.symbolLength))
-	m.bytes(b, addr+f.symbolBody)
+func (f *methodFields) symbol(m *procmem.Cursor, addr uint64) string {
+	b := make([]byte, m.Uint16(addr+f.symbolLength))
+	m.Bytes(b, addr+f.symbolBody)
 	return text(b)
 }
 

@@ -3,6 +3,7 @@ package hotspot
 import (
 	"errors"
 	"fmt"
+	"gperf/internal/procmem"
 	"io"
 )
 
@@ -47,7 +48,7 @@ const (
 
 // Read finds the code heaps of a process. symbol returns the ip of a symbol of its libjvm.so.
 func Read(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) ([]Heap, error) {
-	m := newMemory(mem)
+	m := procmem.NewCursor(mem, maxPages)
 	t, err := readTables(m, symbol)
 	if err != nil {
 		return nil, err
@@ -58,8 +59,8 @@ func Read(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) ([]Hea
 	}
 	h.Unloaded = t.counter(m, unloadedClasses)
 	heaps := t.heaps(m, &h)
-	if m.err != nil {
-		return nil, m.err
+	if m.Err != nil {
+		return nil, m.Err
 	}
 	return heaps, checkHeaps(heaps)
 }
@@ -109,18 +110,18 @@ func (t *tables) layout(h *Heap) error {
 var widths = map[string]uint8{"int": 32, "u2": 16, "uint16_t": 16, "int16_t": 16, "address": 64}
 
 // heaps reads the heaps. like has their layout.
-func (t *tables) heaps(m *memory, like *Heap) (l []Heap) {
-	if queue := m.word(t.addr("AbstractInterpreter._code")); queue != 0 {
-		like.Interp = m.word(queue + t.off("StubQueue._stub_buffer"))
-		like.InterpSize = uint64(uint32(m.int32(queue + t.off("StubQueue._buffer_limit"))))
+func (t *tables) heaps(m *procmem.Cursor, like *Heap) (l []Heap) {
+	if queue := m.Word(t.addr("AbstractInterpreter._code")); queue != 0 {
+		like.Interp = m.Word(queue + t.off("StubQueue._stub_buffer"))
+		like.InterpSize = uint64(uint32(m.Int32(queue + t.off("StubQueue._buffer_limit"))))
 	}
 	for _, heap := range t.heapAddrs(m) {
 		h := *like
 		memory, segments := heap+t.off("CodeHeap._memory"), heap+t.off("CodeHeap._segmap")
-		h.Low = m.word(memory + t.off("VirtualSpace._low"))
-		h.High = m.word(memory + t.off("VirtualSpace._high_boundary"))
-		h.Segments = m.word(segments + t.off("VirtualSpace._low"))
-		h.Shift = uint8(min(uint32(m.int32(heap+t.off("CodeHeap._log2_segment_size"))), 255))
+		h.Low = m.Word(memory + t.off("VirtualSpace._low"))
+		h.High = m.Word(memory + t.off("VirtualSpace._high_boundary"))
+		h.Segments = m.Word(segments + t.off("VirtualSpace._low"))
+		h.Shift = uint8(min(uint32(m.Int32(heap+t.off("CodeHeap._log2_segment_size"))), 255))
 		l = append(l, h)
 	}
 	for i := range l {
@@ -133,14 +134,14 @@ func (t *tables) heaps(m *memory, like *Heap) (l []Heap) {
 }
 
 // heapAddrs returns the addresses of the CodeHeaps: JDK 8 has one, later versions have an array.
-func (t *tables) heapAddrs(m *memory) (l []uint64) {
+func (t *tables) heapAddrs(m *procmem.Cursor) (l []uint64) {
 	if _, ok := t.fields["CodeCache._heap"]; ok {
-		if heap := m.word(t.addr("CodeCache._heap")); heap != 0 {
+		if heap := m.Word(t.addr("CodeCache._heap")); heap != 0 {
 			l = append(l, heap)
 		}
 		return l
 	}
-	array := m.word(t.addr("CodeCache._heaps"))
+	array := m.Word(t.addr("CodeCache._heaps"))
 	if array == 0 {
 		return nil
 	}
@@ -148,9 +149,9 @@ func (t *tables) heapAddrs(m *memory) (l []uint64) {
 	if _, ok := t.fields[length]; !ok {
 		length = "GenericGrowableArray._len" // up to JDK 15
 	}
-	data := m.word(array + t.off("GrowableArray<int>._data"))
-	for i := range min(uint32(m.int32(array+t.off(length))), maxHeaps) {
-		l = append(l, m.word(data+8*uint64(i)))
+	data := m.Word(array + t.off("GrowableArray<int>._data"))
+	for i := range min(uint32(m.Int32(array+t.off(length))), maxHeaps) {
+		l = append(l, m.Word(data+8*uint64(i)))
 	}
 	return l
 }

@@ -2,6 +2,7 @@ package hotspot
 
 import (
 	"errors"
+	"gperf/internal/procmem"
 	"testing"
 )
 
@@ -86,7 +87,7 @@ func heaps(m *image) uint64       { return static(m, "CodeCache._heaps") }
 func counters(m *image) uint64    { return static(m, "PerfMemory._start") }
 
 func static(m *image, name string) uint64 {
-	t, err := readTables(newMemory(m), m.symbol)
+	t, err := readTables(procmem.NewCursor(m, maxPages), m.symbol)
 	if err != nil {
 		panic(err)
 	}

@@ -2,6 +2,7 @@ package hotspot
 
 import (
 	"fmt"
+	"gperf/internal/procmem"
 	"slices"
 	"strings"
 )
@@ -35,7 +36,7 @@ const maxEntries = 20_000
 const maxStride = 1024
 
 // readTables reads the tables.
-func readTables(m *memory, symbol func(string) (uint64, bool)) (*tables, error) {
+func readTables(m *procmem.Cursor, symbol func(string) (uint64, bool)) (*tables, error) {
 	t := &tables{fields: map[string]field{}, sizes: map[string]uint64{}}
 	structs, err := readLayout(m, symbol, "gHotSpotVMStructs", "gHotSpotVMStructEntry",
 		"TypeName", "FieldName", "TypeString", "Offset", "Address")
@@ -43,24 +44,24 @@ func readTables(m *memory, symbol func(string) (uint64, bool)) (*tables, error) 
 		return nil, err
 	}
 	for e := range structs.entries(m) {
-		name := m.name(e[0])
+		name := m.String(e[0], maxName)
 		if !slices.Contains(needed, name) {
 			continue
 		}
-		name += "." + m.name(e[1])
-		t.fields[name] = field{kind: strings.TrimPrefix(m.name(e[2]), "const "), off: e[3], addr: e[4]}
+		name += "." + m.String(e[1], maxName)
+		t.fields[name] = field{kind: strings.TrimPrefix(m.String(e[2], maxName), "const "), off: e[3], addr: e[4]}
 	}
 	types, err := readLayout(m, symbol, "gHotSpotVMTypes", "gHotSpotVMTypeEntry", "TypeName", "Size")
 	if err != nil {
 		return nil, err
 	}
 	for e := range types.entries(m) {
-		if name := m.name(e[0]); slices.Contains(sized, name) {
+		if name := m.String(e[0], maxName); slices.Contains(sized, name) {
 			t.sizes[name] = e[1]
 		}
 	}
-	if m.err != nil {
-		return nil, m.err
+	if m.Err != nil {
+		return nil, m.Err
 	}
 	return t, t.check()
 }
@@ -97,13 +98,13 @@ type table struct {
 }
 
 // readLayout reads where a table is and where its entries have the words.
-func readLayout(m *memory, symbol func(string) (uint64, bool), name, entry string, words ...string) (*table, error) {
+func readLayout(m *procmem.Cursor, symbol func(string) (uint64, bool), name, entry string, words ...string) (*table, error) {
 	value := func(name string) (uint64, error) {
 		ip, ok := symbol(name)
 		if !ok {
 			return 0, fmt.Errorf("symbol %s: missing", name)
 		}
-		return m.word(ip), m.err
+		return m.Word(ip), m.Err
 	}
 	t := &table{}
 	var err error
@@ -127,14 +128,14 @@ func readLayout(m *memory, symbol func(string) (uint64, bool), name, entry strin
 }
 
 // entries returns the words of each entry, valid until the next one.
-func (t *table) entries(m *memory) func(yield func([]uint64) bool) {
+func (t *table) entries(m *procmem.Cursor) func(yield func([]uint64) bool) {
 	return func(yield func([]uint64) bool) {
 		words := make([]uint64, len(t.offsets))
 		for i := range uint64(maxEntries) {
 			for k, off := range t.offsets {
-				words[k] = m.word(t.at + i*t.stride + off)
+				words[k] = m.Word(t.at + i*t.stride + off)
 			}
-			if words[0] == 0 || m.err != nil || !yield(words) {
+			if words[0] == 0 || m.Err != nil || !yield(words) {
 				return
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/procfs"
+	"gperf/internal/procmem"
 	"gperf/internal/text"
 )
 
@@ -137,7 +138,7 @@ func trusted(path string) error {
 // for calls of the functions: those of the file itself, and those of the other files that the
 // process has mapped.
 func (i ifuncs) readSlots(pid int) error {
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	mem, err := procmem.Open(pid)
 	if err != nil {
 		return err
 	}

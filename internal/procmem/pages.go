@@ -1,0 +1,77 @@
+// Package procmem reads the memory of other processes.
+package procmem
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// Open opens the memory of the program that a process runs now: reads fail once the process executes another one.
+// Offsets in the file are addresses.
+func Open(pid int) (*os.File, error) { return os.Open(fmt.Sprintf("/proc/%d/mem", pid)) }
+
+const pageSize = 4096 // a divisor of all page sizes
+
+type page [pageSize]byte
+
+var pagePool = sync.Pool{New: func() any { return new(page) }}
+
+// Pages reads memory in pages, each once: objects that refer to each other are often near each other, and a system call
+// for each word takes most of the time. What it returns is as old as its first use.
+type Pages struct {
+	mem   io.ReaderAt
+	max   int
+	known map[uint64]*page // by address
+}
+
+// NewPages returns the pages of a process's memory. It keeps at most max of them.
+func NewPages(mem io.ReaderAt, max int) *Pages { return &Pages{mem, max, map[uint64]*page{}} }
+
+// Release frees the pages for the next user. It may be left out.
+func (p *Pages) Release() {
+	for _, b := range p.known {
+		pagePool.Put(b)
+	}
+	clear(p.known)
+}
+
+// ReadAt implements io.ReaderAt. More than a page is read directly, and so is what is in pages that cannot be read as a
+// whole or are too many to keep.
+func (p *Pages) ReadAt(b []byte, addr int64) (int, error) {
+	if len(b) >= pageSize && p.known[uint64(addr)&^(pageSize-1)] == nil {
+		return p.mem.ReadAt(b, addr)
+	}
+	rest, err := p.rest(uint64(addr))
+	if err != nil {
+		return p.mem.ReadAt(b, addr)
+	}
+	n := copy(b, rest)
+	if n == len(b) {
+		return n, nil
+	}
+	more, err := p.ReadAt(b[n:], addr+int64(n))
+	return n + more, err
+}
+
+var errTooMuch = errors.New("too much memory to read")
+
+// rest returns the bytes from an address to the end of its page.
+func (p *Pages) rest(addr uint64) ([]byte, error) {
+	at := addr &^ (pageSize - 1)
+	if b := p.known[at]; b != nil {
+		return b[addr-at:], nil
+	}
+	if len(p.known) >= p.max {
+		return nil, errTooMuch
+	}
+	b := pagePool.Get().(*page)
+	if _, err := p.mem.ReadAt(b[:], int64(at)); err != nil {
+		pagePool.Put(b)
+		return nil, fmt.Errorf("read memory at %#x: %w", at, err)
+	}
+	p.known[at] = b
+	return b[addr-at:], nil
+}
