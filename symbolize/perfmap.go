@@ -14,18 +14,18 @@ import (
 const maxPerfMap = 1 << 29
 
 func loadPerfMap(f *dso.Locator, pid int32) (*Table, error) {
-	file, err := f.OpenOf(pid, jit.PerfMapPattern)
+	file, err := f.OpenOf(pid, dso.PerfMapPattern)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxPerfMap))
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", jit.PerfMap(pid), err)
+		return nil, fmt.Errorf("read %s: %w", dso.PerfMap(pid), err)
 	}
 	table := perfMapTable(string(text))
 	if table.Len() == 0 {
-		return nil, fmt.Errorf("%s: %w", jit.PerfMap(pid), dso.ErrNoSymbols)
+		return nil, fmt.Errorf("%s: %w", dso.PerfMap(pid), dso.ErrNoSymbols)
 	}
 	return table, nil
 }

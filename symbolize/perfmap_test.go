@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"gperf/internal/dso"
-	"gperf/symbolize/jit"
 )
 
 func TestPerfMapTable(t *testing.T) {
@@ -41,13 +40,13 @@ func TestPerfMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := func() *Symbolizer { return New(Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}}}) }
-	if _, _, why := s().User(jit.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != NoFile {
+	if _, _, why := s().User(dso.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != NoFile {
 		t.Errorf("no file: %v", why)
 	}
 	if err := os.WriteFile(path, []byte("7f0000001000 20 made up\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if sym, off, why := s().User(jit.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != Found ||
+	if sym, off, why := s().User(dso.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != Found ||
 		sym.Name != "made up" || off != 0x10 {
 		t.Errorf("%+v, %#x, %v", sym, off, why)
 	}
@@ -57,11 +56,11 @@ func TestPerfMap(t *testing.T) {
 	if err := os.Chown(path, 1234, 1234); err != nil {
 		t.Fatal(err)
 	}
-	if sym, _, why := s().User(jit.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != NotOwned {
+	if sym, _, why := s().User(dso.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != NotOwned {
 		t.Errorf("another user's: %+v, %v", sym, why)
 	}
 	forced := New(Options{Locator: &dso.Locator{Tree: dso.Tree{Root: root}, Force: true}})
-	if _, _, why := forced.User(jit.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != Found {
+	if _, _, why := forced.User(dso.PerfMap(4711), dso.BuildID{}, 0x7f0000001010); why != Found {
 		t.Errorf("another user's, forced: %v", why)
 	}
 }

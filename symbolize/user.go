@@ -5,7 +5,6 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/symbolize/demangle"
-	"gperf/symbolize/jit"
 )
 
 // userSymbols are the symbols of user DSOs.
@@ -91,7 +90,7 @@ func (u *userSymbols) load(d *userDSO, path string, id dso.BuildID) error {
 }
 
 func (u *userSymbols) loadFile(d *userDSO, path string, id dso.BuildID) (err error) {
-	if pid, ok := jit.PerfMapPID(path); ok {
+	if pid, ok := dso.PerfMapPID(path); ok {
 		d.origin = dso.OriginJIT
 		d.table, err = loadPerfMap(u.opts.Locator, pid)
 		return err

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"gperf/symbolize/jit"
+	"gperf/internal/dso"
 )
 
 // perfMapText is what a process may say of code at 0x10000000, well-behaved or not. (Of names
@@ -27,7 +27,7 @@ garbage
 // writePerfMap writes the map of a process that there is not, until the test ends.
 func writePerfMap(t *testing.T, pid int32) (path string) {
 	t.Helper()
-	path = jit.PerfMap(pid)
+	path = dso.PerfMap(pid)
 	if _, err := os.Stat(path); err == nil {
 		t.Skipf("%s is there already", path)
 	}

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"gperf/bpf"
+	"gperf/internal/dso"
 	"gperf/internal/text"
 	"gperf/record/stacks"
-	"gperf/record/synth"
 )
 
 // Limits of the list of causes of incomplete stacks.
@@ -102,7 +102,7 @@ func percent(part, all uint64) string {
 func byCause(l []stacks.Incomplete) []stacks.Incomplete {
 	var merged []stacks.Incomplete
 	for _, c := range l {
-		if isFileDSO(c.DSO) {
+		if dso.KindOf(c.DSO) == dso.KindFile {
 			c.Program = "" // the DSO is sufficient
 		}
 		c.Copied = c.Copied && c.Cause == bpf.EndUnreadable // else it makes no difference
@@ -118,11 +118,6 @@ func byCause(l []stacks.Incomplete) []stacks.Incomplete {
 	}
 	slices.SortStableFunc(merged, func(a, b stacks.Incomplete) int { return int(b.N) - int(a.N) })
 	return merged
-}
-
-// isFileDSO reports whether a mapping has a file, other than memory named as one.
-func isFileDSO(dso string) bool {
-	return strings.HasPrefix(dso, "/") && !strings.HasPrefix(dso, "//") && !synth.InMemory(dso)
 }
 
 // recordAgain helps if a table was not ready in time, and the cache has it now.
@@ -164,7 +159,7 @@ func causeText(c stacks.Incomplete) string {
 		of = "unknown processes"
 	case of == "":
 		of, jit = c.Program, true
-	case !isFileDSO(of) && c.Program != "":
+	case dso.KindOf(of) != dso.KindFile && c.Program != "":
 		of, jit = fmt.Sprintf("%s (JIT code, %s)", c.Program, c.DSO), true
 	}
 	why, remedy := causes[c.Cause].why, causes[c.Cause].remedy

@@ -14,7 +14,6 @@ import (
 	"gperf/format/tracepoint"
 	"gperf/internal/dso"
 	"gperf/internal/session"
-	"gperf/symbolize/jit"
 )
 
 // Hits are the files and address ranges that a recording's addresses hit.
@@ -313,8 +312,8 @@ func (h *Hits) packMemory(p *Packer) error {
 func (h *Hits) packJIT(p *Packer, warn func(error)) error {
 	dumps := h.session.JITDumps()
 	for name := range h.perfMaps {
-		if pid, ok := jit.PerfMapPID(name); ok {
-			dumps = append(dumps, session.JITDump{PID: pid, Path: jit.PerfMapPattern})
+		if pid, ok := dso.PerfMapPID(name); ok {
+			dumps = append(dumps, session.JITDump{PID: pid, Path: dso.PerfMapPattern})
 		}
 	}
 	slices.SortFunc(dumps, func(a, b session.JITDump) int {
@@ -334,16 +333,17 @@ func (h *Hits) packJIT(p *Packer, warn func(error)) error {
 
 // pack packs the files of a DSO, if it has any.
 func (f *hitFile) pack(p *Packer) (debug, err error) {
-	switch path := f.Paths[0]; {
+	path := f.Paths[0]
+	switch kind := dso.KindOf(path); {
 	case f.module:
 		// The kernel's symbols include modules; the module's file is only needed for lines.
 		if _, err := p.AddDSO(f.DSO); isWriteError(err) {
 			return nil, err
 		}
 		return nil, nil
-	case session.IsFile(path) || path == dso.VDSO || dso.IsFunctions(path):
+	case kind.HasPath() || path == dso.VDSO || kind == dso.KindFunctions:
 		debug, err := p.AddDSO(f.DSO)
-		if strings.HasPrefix(path, "/memfd:") && errors.Is(err, dso.ErrNoFile) {
+		if kind == dso.KindMemfd && errors.Is(err, dso.ErrNoFile) {
 			return nil, nil // most memfds are not programs
 		}
 		return debug, err

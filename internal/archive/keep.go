@@ -16,7 +16,6 @@ import (
 	"gperf/internal/session"
 	"gperf/internal/untrusted"
 	"gperf/symbolize"
-	"gperf/symbolize/jit"
 )
 
 // keepFor limits how long KeepHits reads a recording.
@@ -110,7 +109,7 @@ type hits struct {
 
 func (h *hits) add(m *session.Map) {
 	h.dsos[m.DSO] = true
-	if pid, ok := jit.PerfMapPID(m.PerfMap()); ok {
+	if pid, ok := dso.PerfMapPID(m.PerfMap()); ok {
 		h.generated[pid] = true
 	}
 }
@@ -118,7 +117,8 @@ func (h *hits) add(m *session.Map) {
 // apply updates the session with a record that is no sample.
 func (h *hits) apply(s *session.Session, rec format.Record) {
 	s.Apply(rec)
-	if m, ok := rec.(*format.Mmap); ok && jit.IsDump(m.Filename) && !slices.Contains(h.dumps[m.PID], m.Filename) {
+	m, ok := rec.(*format.Mmap)
+	if ok && dso.KindOf(m.Filename) == dso.KindJITDump && !slices.Contains(h.dumps[m.PID], m.Filename) {
 		h.dumps[m.PID] = append(h.dumps[m.PID], m.Filename)
 	}
 }
@@ -128,7 +128,7 @@ func (h *hits) read(s *session.Session, until time.Time) error {
 	var sample format.Sample
 	add := func(m *session.Map) {
 		h.add(m)
-		if jit.IsDump(m.DSO.Name) {
+		if dso.KindOf(m.DSO.Name) == dso.KindJITDump {
 			h.generated[sample.PID] = true
 		}
 	}
@@ -175,7 +175,7 @@ func (h *hits) keepGenerated(kept *dso.Kept, held []dso.Generated, recording str
 		if !dso.Elsewhere(pid) {
 			continue
 		}
-		for _, name := range append(h.dumps[pid], jit.PerfMapPattern) {
+		for _, name := range append(h.dumps[pid], dso.PerfMapPattern) {
 			if done[file{pid, name}] {
 				continue
 			}

@@ -42,10 +42,10 @@ func (w *PerfWriter) AddDSO(d DSO) (err error) {
 		}
 		defer im.Close()
 		base := "elf"
-		switch {
-		case name == dso.VDSO:
+		switch dso.KindOf(name) {
+		case dso.KindVDSO:
 			base = "vdso"
-		case strings.HasPrefix(name, "[") && !dso.IsFunctions(name): // a module
+		case dso.KindModule:
 			name = im.Path
 		}
 		if err := w.image(name, d.ID, base, im); err != nil {

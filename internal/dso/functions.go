@@ -24,15 +24,6 @@ const (
 	JavaName       = "[java]"
 )
 
-// IsFunctions reports whether a DSO has functions that a runtime runs.
-func IsFunctions(name string) bool {
-	switch name {
-	case PythonName, RubyName, PHPName, PerlName, JavaScriptName, JavaName:
-		return true
-	}
-	return false
-}
-
 // anyFunctions is the name of a file whose mapping's name is not known.
 const anyFunctions = "[functions]"
 

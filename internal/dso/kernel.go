@@ -144,9 +144,3 @@ func (t *Tree) moduleIn(list, name string) string {
 	}
 	return ""
 }
-
-// isModule reports whether name is a module's name in brackets, not another name in brackets.
-func isModule(name string) bool {
-	return len(name) > 2 && name[0] == '[' && name[len(name)-1] == ']' && name != VDSO && name != KernelName &&
-		!strings.ContainsAny(name, "/ :.")
-}

@@ -122,11 +122,10 @@ func (t *Tree) debugPath(id BuildID) string {
 	return filepath.Join(t.debugDir(), ".build-id", hex[:2], hex[2:]+".debug")
 }
 
-// recordedPath returns the path of the DSO itself, or "" for names that are not absolute paths and so not files:
-// "[heap]", "//anon", "anon_inode:…".
+// recordedPath returns the path of the DSO itself, or "" for names that are not paths.
 func (t *Tree) recordedPath(path string) string {
 	switch {
-	case filepath.IsAbs(path):
+	case KindOf(path).HasPath():
 		return t.Rooted(path)
 	case path == VDSO && (t.Root == "" || t.files != nil):
 		return path
@@ -194,7 +193,7 @@ func (t *Tree) candidatePaths(path string, id BuildID) (l []candidate) {
 			l = append(l, candidate{path: p})
 		}
 	}
-	if isModule(path) && !id.IsZero() {
+	if KindOf(path) == KindModule && !id.IsZero() {
 		for _, p := range t.modulePaths(path) {
 			l = append(l, candidate{path: p})
 		}

@@ -3,11 +3,10 @@ package session
 import (
 	"cmp"
 	"math"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"gperf/format"
+	"gperf/internal/dso"
 	"gperf/symbolize"
 	"gperf/symbolize/jit"
 )
@@ -39,15 +38,9 @@ type jitDump struct {
 	codes []jit.Code // not mapped yet
 }
 
-// IsFile reports whether path is a file, not named memory, a perf map or a jitdump.
-func IsFile(path string) bool {
-	_, isPerfMap := jit.PerfMapPID(path)
-	return filepath.IsAbs(path) && !isPerfMap && !strings.HasPrefix(path, "//") && !jit.IsDump(path)
-}
-
 // jitDump reads the jitdump if a mapping is one.
 func (m *machine) jitDump(r *format.Mmap, p *process, d *DSO) {
-	if !jit.IsDump(r.Filename) {
+	if dso.KindOf(r.Filename) != dso.KindJITDump {
 		return
 	}
 	key := jitKey{p, r.Filename}

@@ -8,10 +8,6 @@ import (
 	"gperf/symbolize"
 )
 
-// kernelName is perf's name of the kernel, whose mapping is recorded as
-// "[kernel.kallsyms]_text".
-const kernelName = "[kernel.kallsyms]"
-
 // kernelShort is perf's name of the kernel if the list of build IDs contains its file.
 const kernelShort = "[kernel.vmlinux]"
 
@@ -28,12 +24,12 @@ type kernel struct {
 // note records an entry of the list of build IDs
 // (__event_process_build_id of tools/perf/util/header.c).
 func (k *kernel) note(e *format.BuildIDEntry) {
-	name, short := kernelName, ""
-	switch {
+	name, short := dso.KernelName, ""
+	switch kind := dso.KindOf(e.Filename); {
 	case isModule(e.Filename):
 		name = kernelDSOName(e.Filename)
 		short = name
-	case isVDSO(e.Filename) || strings.HasPrefix(e.Filename, "[vsyscall]"):
+	case kind == dso.KindVDSO || kind == dso.KindVsyscall:
 		return
 	case strings.Contains(e.Filename, "vmlinux"):
 		short = kernelShort
@@ -46,11 +42,11 @@ func (k *kernel) note(e *format.BuildIDEntry) {
 // isModule reports whether a name is a module's, a file or "[name]", rather than
 // the kernel's (is_kernel_module of tools/perf/util/dso.c).
 func isModule(name string) bool {
-	if strings.HasPrefix(name, "[") {
-		return !strings.HasPrefix(name, kernelName) && !strings.HasPrefix(name, "[guest.kernel") &&
-			!isVDSO(name) && !strings.HasPrefix(name, "[vsyscall]")
+	switch dso.KindOf(name) {
+	case dso.KindKernel, dso.KindVDSO, dso.KindVsyscall:
+		return false
 	}
-	return strings.HasSuffix(trimCompression(name), ".ko")
+	return strings.HasPrefix(name, "[") || strings.HasSuffix(trimCompression(name), ".ko")
 }
 
 func trimCompression(name string) string {
@@ -67,14 +63,14 @@ func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) *Map {
 	if listed, ok := k.listed[name]; ok {
 		m.DSO = &listed
 	}
-	if name != kernelName && (r.Start == 0 || r.Len == 0) {
+	if name != dso.KernelName && (r.Start == 0 || r.Len == 0) {
 		return m // /proc/modules hid the address from the recorder (kernel.kptr_restrict)
 	}
 	if r.Len == 0 || m.End < m.Start {
 		m.End = 1<<64 - 1 // older recorders did not write the kernel's size
 	}
 	k.maps = k.with(m)
-	if name == kernelName {
+	if name == dso.KernelName {
 		k.text = m
 	}
 	return m
@@ -83,8 +79,8 @@ func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) *Map {
 // kernelDSOName converts the name of a kernel mapping, "[kernel.kallsyms]_text" or
 // the path of a module, to perf's name for the DSO.
 func kernelDSOName(name string) string {
-	if strings.HasPrefix(name, kernelName) || strings.HasPrefix(name, "[guest.kernel") {
-		return kernelName
+	if dso.KindOf(name) == dso.KindKernel {
+		return dso.KernelName
 	}
 	if strings.HasPrefix(name, "[") {
 		return name
@@ -132,7 +128,7 @@ func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
 		if err != nil || !ok || m.Misc&format.MiscCPUModeMask != format.MiscKernel {
 			continue
 		}
-		if name, found := strings.CutPrefix(m.Filename, kernelName); found {
+		if name, found := strings.CutPrefix(m.Filename, dso.KernelName); found {
 			return kernelBuildID(f, m), name, m.Pgoff
 		}
 	}
@@ -155,11 +151,11 @@ func listedKernel(f *format.File) kernel {
 // BUILD_ID section.
 func kernelBuildID(f *format.File, m *format.Mmap) dso.BuildID {
 	if k := listedKernel(f); len(m.BuildID) == 0 {
-		return k.listed[kernelName].BuildID
+		return k.listed[dso.KernelName].BuildID
 	}
 	return dso.NewBuildID(m.BuildID)
 }
 
 // IsKernel reports whether the DSO is the kernel itself, not a module. Its symbols
 // have addresses, those of modules have offsets.
-func (d *DSO) IsKernel() bool { return d.Name == kernelName || d.Short == kernelShort }
+func (d *DSO) IsKernel() bool { return d.Name == dso.KernelName || d.Short == kernelShort }

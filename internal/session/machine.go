@@ -220,7 +220,7 @@ func (m *machine) buildID(r *format.Mmap) dso.BuildID {
 	if id, ok := m.buildIDs[r.Filename]; ok {
 		return id
 	}
-	if r.Ino == 0 || !IsFile(r.Filename) {
+	if r.Ino == 0 || !dso.KindOf(r.Filename).HasPath() {
 		return dso.BuildID{}
 	}
 	f := inodeFile{r.Filename,

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"strings"
-
 	"gperf/format"
 	"gperf/internal/addrspace"
 	"gperf/internal/dso"
@@ -19,7 +17,7 @@ type DSO struct {
 }
 
 // isJIT reports whether the mapping is anonymous memory.
-func (d *DSO) isJIT() bool { return strings.HasPrefix(d.Name, "/tmp/perf-") }
+func (d *DSO) isJIT() bool { return dso.KindOf(d.Name) == dso.KindPerfMap }
 
 // Map is a mapping: ips Start to End-1 of a process, or of the kernel. It is
 // immutable for callers, and stays valid after the walk.
@@ -78,24 +76,24 @@ func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	if m.End <= m.Start {
 		return nil
 	}
-	anon := isAnon(r.Filename) || r.Flags&format.MapHugeTLB != 0
-	switch {
-	case isVDSO(r.Filename):
+	kind := dso.KindOf(r.Filename)
+	if r.Flags&format.MapHugeTLB != 0 {
+		kind = dso.KindAnonymous
+	}
+	switch kind {
+	case dso.KindVDSO:
 		m.DSO.Name, m.Pgoff = dso.VDSO, 0
-	case anon || isNoFile(r.Filename):
+	case dso.KindAnonymous, dso.KindProcess:
 		m.Pgoff = m.Start // DSOs with these names have addresses, not offsets
 		if r.Executable() {
-			m.DSO.Name = jit.PerfMap(r.PID)
+			m.DSO.Name = dso.PerfMap(r.PID)
 		}
-	case r.Executable() && isNamedMemory(r.Filename):
-		m.perfMap = jit.PerfMap(r.PID)
+	case dso.KindMemfd, dso.KindNamedMemory: // files, as perf treats them
+		if r.Executable() {
+			m.perfMap = dso.PerfMap(r.PID)
+		}
 	}
 	return m
-}
-
-func isAnon(name string) bool {
-	return name == "" || name == "//anon" ||
-		strings.HasPrefix(name, "/dev/zero") || strings.HasPrefix(name, "/anon_hugepage")
 }
 
 // PerfMap returns the path of the perf map that may name the mapping's addresses, in
@@ -107,19 +105,6 @@ func (m *Map) PerfMap() string {
 	}
 	return m.perfMap
 }
-
-// isNamedMemory reports whether the name is one that a process gave to memory. perf
-// treats such a mapping as a file.
-func isNamedMemory(name string) bool {
-	return strings.HasPrefix(name, "/memfd:") ||
-		strings.HasPrefix(name, "[anon:") || strings.HasPrefix(name, "[anon_shmem:")
-}
-
-func isNoFile(name string) bool {
-	return strings.HasPrefix(name, "[stack") || strings.HasPrefix(name, "/SYSV") || name == "[heap]"
-}
-
-func isVDSO(name string) bool { return name == dso.VDSO || name == "[vdso32]" || name == "[vdsox32]" }
 
 // maps are the mappings of a process at one time. They are immutable: a new mapping
 // makes new maps. They also cache the frames and chains resolved with them.

@@ -208,7 +208,7 @@ func (p *Pool) name(d *DSO) *dsoName {
 	}
 	key := d.Name
 	if d.IsKernel() {
-		key = kernelName
+		key = dso.KernelName
 	}
 	n := p.byName[key]
 	if n == nil {
@@ -283,7 +283,7 @@ func (p *Pool) Code(s *Session, ip uint64) uint64 {
 	if why != symbolize.Found {
 		return ip
 	}
-	name := p.name(&DSO{Name: kernelName})
+	name := p.name(&DSO{Name: dso.KernelName})
 	if module != "" {
 		name = p.name(&DSO{Name: module})
 	}

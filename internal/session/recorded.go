@@ -2,6 +2,7 @@ package session
 
 import (
 	"gperf/format"
+	"gperf/internal/dso"
 	"gperf/symbolize"
 )
 
@@ -17,7 +18,7 @@ func RecordedSymbols(f *format.File) symbolize.Recorded {
 			recorded = symbolize.Recorded{}
 		}
 		file := recorded[s.Path] // one path may be in several entries
-		if s.Path != kernelName {
+		if s.Path != dso.KernelName {
 			file.Bias = s.MinVaddr - s.Offset
 		}
 		for _, sym := range s.Symbols {

@@ -390,7 +390,7 @@ func TestHiddenModule(t *testing.T) {
 		session := newSession()
 		session.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Filename: "[kernel.kallsyms]_text"})
 		session.Apply(&format.Mmap{Misc: format.MiscKernel, PID: -1, Len: length, Filename: "/lib/hidden.ko"})
-		if d := session.machine.kernelMap(0xffffffff81000010).DSO; d.Name != kernelName {
+		if d := session.machine.kernelMap(0xffffffff81000010).DSO; d.Name != dso.KernelName {
 			t.Errorf("after a module of %#x bytes at address 0, the kernel's address belongs to %s", length, d.Name)
 		}
 	}

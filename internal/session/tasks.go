@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"gperf/format"
+	"gperf/internal/dso"
 )
 
 // Task is a thread as the recording's COMM, FORK and EXIT records describe it.
@@ -75,14 +76,14 @@ func (m *Map) mapping() Mapping {
 	r := m.record
 	l := Mapping{Start: m.Start, End: m.End, Pgoff: r.Pgoff + m.Start - r.Start,
 		Prot: r.Prot, Flags: r.Flags, Name: m.DSO.Name}
-	if isVDSO(r.Filename) {
+	if dso.KindOf(r.Filename) == dso.KindVDSO {
 		l.Pgoff = 0
 	}
 	if !r.V2 && r.Executable() {
 		l.Prot = format.ProtExec
 	}
 	switch id := m.DSO.BuildID; {
-	case r.V2 && r.Misc&format.MiscMmapBuildID == 0 && !isVDSO(r.Filename):
+	case r.V2 && r.Misc&format.MiscMmapBuildID == 0 && dso.KindOf(r.Filename) != dso.KindVDSO:
 		l.ID = strconv.FormatUint(r.Ino, 10)
 	case !id.IsZero():
 		l.ID = id.String()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"gperf/bpf"
 	"gperf/format"
@@ -73,12 +72,11 @@ func newMappedFile(m *format.Mmap) *mappedFile {
 	if f.id.IsZero() {
 		f.file = fileID{m.Maj, m.Min, m.Ino, m.InoGen}
 	}
-	switch {
-	case m.Filename == "[uprobes]":
+	switch kind := dso.KindOf(m.Filename); {
+	case kind == dso.KindUprobes:
 		f.state = fileUprobes
-	case m.Filename == dso.VDSO:
-	case !strings.HasPrefix(m.Filename, "/"), m.Filename == anonymous, strings.HasPrefix(m.Filename, "/dev/zero"):
-		f.state = fileMade // names such as //toolong are files
+	case !kind.HasPath() && m.Filename != dso.VDSO:
+		f.state = fileMade
 	}
 	return f
 }

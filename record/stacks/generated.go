@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"gperf/internal/dso"
-	"gperf/symbolize/jit"
 )
 
 // holds says which files of generated code of a process the keeper holds.
@@ -35,7 +34,7 @@ func (t *tables) holdGenerated(now time.Time) {
 		if !h.elsewhere {
 			continue
 		}
-		h.perfMap = h.perfMap || k.holdGenerated(p.pid, jit.PerfMapPattern)
+		h.perfMap = h.perfMap || k.holdGenerated(p.pid, dso.PerfMapPattern)
 		if j := p.space.jit; j != nil {
 			h.dump = h.dump || k.holdGenerated(p.pid, j.name)
 		}

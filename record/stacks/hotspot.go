@@ -23,9 +23,6 @@ type vm struct {
 	first uint32 // their number in BPF
 }
 
-// anonymous is the name of memory without a file in side-band records.
-const anonymous = "//anon"
-
 // isLibJVM reports whether a mapping is of HotSpot's library for x86-64. The frames of other machines' are not known:
 // their code is walked by frame pointer.
 func isLibJVM(m *format.Mmap) bool {
@@ -37,11 +34,11 @@ func isLibJVM(m *format.Mmap) bool {
 func (p *tracker) addVM(s *addrSpace, m *format.Mmap, lib mapping) {
 	p.vms++
 	k := fileKey{name: fmt.Sprintf("//hotspot %d", p.vms)}
-	s.vm = &mappedFile{name: anonymous, pid: m.PID, mapped: p.sweep, vm: &vm{lib: lib}}
+	s.vm = &mappedFile{name: dso.Anonymous, pid: m.PID, mapped: p.sweep, vm: &vm{lib: lib}}
 	p.files[k] = s.vm
 	var code []mapping
 	for r := range s.maps.All() {
-		if r.Value.file.name == anonymous {
+		if r.Value.file.name == dso.Anonymous {
 			code = append(code, r.Value)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/internal/dso"
 	"gperf/internal/untrusted"
 	"gperf/symbolize/jit"
 	"gperf/unwind"
@@ -55,7 +56,7 @@ func newJITDump(m *format.Mmap) *jitDump {
 }
 
 // newFile returns the mapped file of the process's generated code.
-func (j *jitDump) newFile() *mappedFile { return &mappedFile{name: anonymous, jit: j} }
+func (j *jitDump) newFile() *mappedFile { return &mappedFile{name: dso.Anonymous, jit: j} }
 
 // useJITDump gives the mappings without a file of a space the table of a jitdump.
 func (p *tracker) useJITDump(s *addrSpace, f *mappedFile) {
@@ -77,7 +78,9 @@ func (p *tracker) useJITDump(s *addrSpace, f *mappedFile) {
 }
 
 // isAnonymous reports whether the file stands for memory without a file, of any process.
-func (f *mappedFile) isAnonymous() bool { return f.name == anonymous && f.vm == nil && f.jit == nil }
+func (f *mappedFile) isAnonymous() bool {
+	return f.name == dso.Anonymous && f.vm == nil && f.jit == nil
+}
 
 // open opens the dump, if it is the mapped file.
 func (j *jitDump) open() (*os.File, int64, error) {

@@ -9,7 +9,6 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/procfs"
-	"gperf/symbolize/jit"
 )
 
 // Nameless is a Java process whose generated code has no names: it wrote neither a perf map nor
@@ -60,10 +59,10 @@ func (p *process) isNamelessJava() bool {
 
 // hasPerfMap reports whether a process, in a container or not, has written a perf map.
 func hasPerfMap(pid int32) bool {
-	names := []string{jit.PerfMap(pid)}
+	names := []string{dso.PerfMap(pid)}
 	if st, err := procfs.StatusOf(int(pid)); err == nil && len(st.NStgid) > 0 {
 		own := int32(st.NStgid[len(st.NStgid)-1])
-		names = append(names, fmt.Sprintf("/proc/%d/root%s", pid, jit.PerfMap(own)))
+		names = append(names, fmt.Sprintf("/proc/%d/root%s", pid, dso.PerfMap(own)))
 	}
 	return slices.ContainsFunc(names, func(name string) bool {
 		_, err := os.Stat(name)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"gperf/format"
-	"gperf/symbolize/jit"
+	"gperf/internal/dso"
 )
 
 // TestNamelessJava checks that sampled Java processes without a perf map are listed, whether or
@@ -16,10 +16,10 @@ func TestNamelessJava(t *testing.T) {
 		running, exited, child = 1<<30 + 1, 1<<30 + 2, 1<<30 + 3
 		dumping, other, named  = 1<<30 + 4, 1<<30 + 5, 1<<30 + 6
 	)
-	if err := os.WriteFile(jit.PerfMap(named), nil, 0o666); err != nil {
+	if err := os.WriteFile(dso.PerfMap(named), nil, 0o666); err != nil {
 		t.Skip(err)
 	}
-	defer os.Remove(jit.PerfMap(named))
+	defer os.Remove(dso.PerfMap(named))
 	g := &registry{verbose: func(string) {}}
 	g.tracker = newTracker(func(p *process) { g.exitedJava(p) })
 	for _, pid := range []int32{running, exited, dumping, other, named} {

@@ -2,7 +2,6 @@ package stacks
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"gperf/format"
@@ -10,7 +9,6 @@ import (
 	"gperf/internal/dso"
 	"gperf/internal/procfs"
 	"gperf/record/synth"
-	"gperf/symbolize/jit"
 )
 
 // tracker follows the code mappings of every process through side-band records: for walking
@@ -174,7 +172,7 @@ func (p *tracker) mmap(proc *process, m *format.Mmap) {
 	p.touch(proc)
 	added := mapping{start: m.Start, end: m.Start + m.Len, pgoff: m.Pgoff, name: m.Filename, file: p.file(m)}
 	switch {
-	case s.vm != nil && m.Filename == anonymous:
+	case s.vm != nil && m.Filename == dso.Anonymous:
 		added.file = s.vm
 	case s.jit != nil && added.file.isAnonymous():
 		added.file = s.jit.file
@@ -182,7 +180,7 @@ func (p *tracker) mmap(proc *process, m *format.Mmap) {
 		p.addVM(s, m, added)
 	}
 	s.insert(added)
-	if s.jit == nil && jit.IsDump(m.Filename) {
+	if s.jit == nil && dso.KindOf(m.Filename) == dso.KindJITDump {
 		p.useJITDump(s, newJITDump(m).file)
 	}
 }
@@ -229,7 +227,7 @@ func (s *addrSpace) mapsFile(is func(*mappedFile) bool) bool {
 func (s *addrSpace) program() string {
 	for m := range s.maps.All() {
 		name := m.Value.file.name
-		if strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "//") && !synth.InMemory(name) {
+		if dso.KindOf(name) == dso.KindFile {
 			return name
 		}
 	}

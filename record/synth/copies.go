@@ -5,7 +5,6 @@ import (
 	"debug/elf"
 	"io"
 	"slices"
-	"strings"
 
 	"gperf/format"
 	"gperf/internal/dso"
@@ -35,7 +34,7 @@ func copiesIn(pid int, maps []procfs.Mapping) []codeCopy {
 	s := copySearch{pid: pid, maps: maps, mem: mem, images: map[string]*dso.Image{}}
 	defer s.close()
 	for i, m := range maps {
-		if m.Inode != 0 && !InMemory(m.Path) {
+		if m.Inode != 0 && !dso.KindOf(m.Path).InMemory() {
 			s.files = append(s.files, i)
 		}
 	}
@@ -49,14 +48,7 @@ func copiesIn(pid int, maps []procfs.Mapping) []codeCopy {
 
 // mayBeCopy reports whether a mapping is of code in memory, or in a file without a name.
 func mayBeCopy(m procfs.Mapping) bool {
-	return m.Executable() && (InMemory(m.Path) || dso.IsDeleted(m.Path))
-}
-
-// InMemory reports whether the name of a mapping is that of memory.
-func InMemory(name string) bool {
-	hasPrefix := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-	return name == "" || slices.ContainsFunc([]string{"//anon", "[anon", "/memfd:", "/dev/zero", "/dev/hugepages/",
-		"/anon_hugepage", "/SYSV"}, hasPrefix)
+	return m.Executable() && (dso.KindOf(m.Path).InMemory() || dso.IsDeleted(m.Path))
 }
 
 // copySearch finds the copies of code in a process.

@@ -244,7 +244,7 @@ func MmapOf(pid int, p procfs.Mapping) format.Mmap {
 		m.Misc |= format.MiscMmapData
 	}
 	if m.Filename == "" {
-		m.Filename = "//anon"
+		m.Filename = dso.Anonymous
 	}
 	return m
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"gperf/internal/dso"
 	"gperf/internal/text"
 	"gperf/report/annotate/disasm"
 	"gperf/symbolize"
@@ -89,7 +90,7 @@ const around = 128
 // read reads the code from start to end, as the function counts.
 func (b *block) read(start, end uint64) (err error) {
 	switch d := b.fn.dso; {
-	case isMade(d.Name):
+	case isMade(dso.KindOf(d.Name)):
 		err = &symbolize.NoCodeError{DSO: d.Name, Err: ErrMade}
 	case b.fn.kernel:
 		b.code, err = b.sym.KernelCode(start, end)
@@ -112,15 +113,9 @@ func (b *block) skip(at int) {
 // ErrMade: the function is a BPF program or JIT code.
 var ErrMade = errors.New("generated code is in no file")
 
-// isMade reports by its name whether a DSO is code generated at run time: other
-// names are paths or in brackets.
-func isMade(dso string) bool {
-	for _, prefix := range [...]string{"//", "/memfd:", "[anon", "/tmp/perf-", "/dev/zero"} {
-		if strings.HasPrefix(dso, prefix) {
-			return true
-		}
-	}
-	return !strings.HasPrefix(dso, "/") && !strings.HasPrefix(dso, "[") || strings.HasSuffix(dso, ".dump")
+// isMade reports whether code is generated at run time: by a process, or as a BPF program.
+func isMade(k dso.Kind) bool {
+	return k.InMemory() || k == dso.KindPerfMap || k == dso.KindJITDump || k == dso.KindOther
 }
 
 // find returns the instruction at an offset in the function: where a call returned

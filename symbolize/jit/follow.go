@@ -5,15 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"path"
-	"regexp"
 )
-
-// dumpName matches the names of jitdumps. Processes map them as executable, so recordings contain their paths.
-var dumpName = regexp.MustCompile(`^jit-[0-9]+\.dump$`)
-
-// IsDump reports whether the name is that of a jitdump.
-func IsDump(name string) bool { return dumpName.MatchString(path.Base(name)) }
 
 // maxUnwind limits the unwinding information of a function, in bytes.
 const maxUnwind = 1 << 20

@@ -12,20 +12,6 @@ import (
 	"testing"
 )
 
-func TestPerfMapName(t *testing.T) {
-	if pid, ok := PerfMapPID(PerfMap(4711)); pid != 4711 || !ok {
-		t.Errorf("%d, %t", pid, ok)
-	}
-	for _, name := range []string{"/tmp/perf-.map", "/tmp/perf-12.map.old", "/tmp/perf-99999999999.map",
-		"/var/tmp/perf-1.map"} {
-		t.Run(name, func(t *testing.T) {
-			if pid, ok := PerfMapPID(name); ok {
-				t.Errorf("PerfMapPID(%q) = %d, want no PID", name, pid)
-			}
-		})
-	}
-}
-
 // jitFile returns a jitdump file with these records.
 func jitFile(order binary.AppendByteOrder, records ...[]byte) []byte {
 	b := order.AppendUint32(nil, 0x4a695444)

@@ -2,30 +2,11 @@ package jit
 
 import (
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"strconv"
 	"strings"
 )
-
-// PerfMapPattern is the name of the file in which a process may list its generated functions; %d is its PID. It is
-// also the name of the DSO that this code belongs to.
-const PerfMapPattern = "/tmp/perf-%d.map"
-
-// PerfMap returns the name of the perf map of process pid.
-func PerfMap(pid int32) string { return fmt.Sprintf(PerfMapPattern, pid) }
-
-// PerfMapPID is the inverse of PerfMap.
-func PerfMapPID(name string) (pid int32, ok bool) {
-	number, ok := strings.CutPrefix(name, "/tmp/perf-")
-	if !ok {
-		return 0, false
-	}
-	number, ok = strings.CutSuffix(number, ".map")
-	n, err := strconv.ParseInt(number, 10, 32)
-	return int32(n), ok && err == nil
-}
 
 // Functions yields the functions of a perf map's text: lines of "address size name", both numbers in hexadecimal
 // (Documentation/jit-interface.txt of perf). It accepts the same lines as perf (dso__load_perf_map in

@@ -29,8 +29,8 @@ func (l *Warnings) warnUnresolved(stderr io.Writer) {
 	var missing, replaced, stripped []symbolize.Unresolved
 	few := 0
 	for _, u := range l.unresolved {
-		switch {
-		case !session.IsFile(u.Path) && u.Path != dso.VDSO && !dso.IsFunctions(u.Path): // warn reports the kernel
+		switch kind := dso.KindOf(u.Path); {
+		case !kind.HasPath() && kind != dso.KindVDSO && kind != dso.KindFunctions: // warn reports the kernel
 		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // most addresses have a symbol
 		case l.shares[session.DSOFile{Path: u.Path, ID: u.ID}] < minUnresolved*float64(l.Samples):
 			few++
@@ -117,7 +117,7 @@ func reasonText(u symbolize.Unresolved) string {
 func (l *Warnings) warnAsPerf(stderr io.Writer) {
 	for _, u := range l.unresolved {
 		switch {
-		case !session.IsFile(u.Path):
+		case !dso.KindOf(u.Path).HasPath():
 		case u.Reason != symbolize.NoSymbol:
 			fmt.Fprintf(stderr, "Failed to open %s, continuing without symbols\n", u.Path)
 		case 2*u.Missing > u.Asked:
