@@ -98,7 +98,8 @@ type table struct {
 }
 
 // readLayout reads where a table is and where its entries have the words.
-func readLayout(m *procmem.Cursor, symbol func(string) (uint64, bool), name, entry string, words ...string) (*table, error) {
+func readLayout(m *procmem.Cursor, symbol func(string) (uint64, bool), name, entry string,
+	words ...string) (*table, error) {
 	value := func(name string) (uint64, error) {
 		ip, ok := symbol(name)
 		if !ok {
