@@ -144,6 +144,48 @@ func (l *Lost) AppendTo(b []byte, st SampleType) []byte {
 	})
 }
 
+// AppendTo appends a PERF_RECORD_SAMPLE with those fields of st that have a fixed size, the callchain and the raw data.
+func (s *Sample) AppendTo(b []byte, st SampleType) []byte {
+	le := binary.LittleEndian
+	return appendRecord(b, TypeSample, s.Misc, 0, func(b []byte) []byte {
+		for _, field := range fixedFields {
+			if st&field != 0 {
+				b = le.AppendUint64(b, s.fixed(field))
+			}
+		}
+		if st&SampleCallchain != 0 {
+			b = append(le.AppendUint64(b, uint64(s.Callchain.Len())), s.Callchain.Bytes()...)
+		}
+		if st&SampleRaw != 0 { // its size, the data, and padding to 8 bytes
+			size := (4+len(s.Raw)+7)&^7 - 4
+			b = append(le.AppendUint32(b, uint32(size)), s.Raw...)
+			b = append(b, make([]byte, size-len(s.Raw))...)
+		}
+		return b
+	})
+}
+
+// fixed returns the value of one of fixedFields.
+func (s *Sample) fixed(field SampleType) uint64 {
+	switch field {
+	case SampleIP:
+		return s.IP
+	case SampleTID:
+		return uint64(uint32(s.PID)) | uint64(uint32(s.TID))<<32
+	case SampleTime:
+		return s.Time
+	case SampleAddr:
+		return s.Addr
+	case SampleStreamID:
+		return s.StreamID
+	case SampleCPU:
+		return uint64(s.CPU)
+	case SamplePeriod:
+		return s.Period
+	}
+	return s.ID // SampleID, SampleIdentifier
+}
+
 func (id *RecordID) append(b []byte, st SampleType) []byte {
 	le := binary.LittleEndian
 	if st&SampleTID != 0 {

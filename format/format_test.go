@@ -43,19 +43,13 @@ func testAttrs() []Attr {
 // appendTestSample appends a sample of testAttrs: id, ip, pid, tid, time, cpu,
 // period, callchain, and raw data for the first event.
 func appendTestSample(b []byte, id, time uint64, chain []uint64, raw []byte) []byte {
-	le := binary.LittleEndian
-	return appendRecord(b, TypeSample, MiscKernel, 0, func(b []byte) []byte {
-		for _, v := range []uint64{id, 0xffffffff81000010, 100<<32 | 100, time, 1, 5, uint64(len(chain))} {
-			b = le.AppendUint64(b, v)
-		}
-		for _, v := range chain {
-			b = le.AppendUint64(b, v)
-		}
-		if raw != nil {
-			b = append(le.AppendUint32(b, uint32(len(raw))), raw...)
-		}
-		return b
-	})
+	s := Sample{Misc: MiscKernel, ID: id, IP: 0xffffffff81000010, PID: 100, TID: 100, Time: time, CPU: 1, Period: 5,
+		Callchain: wordsOf(chain...), Raw: raw}
+	st := testAttrs()[0].SampleType
+	if raw == nil {
+		st &^= SampleRaw
+	}
+	return s.AppendTo(b, st)
 }
 
 func testFile(t testing.TB, closed bool) *memFile {

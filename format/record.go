@@ -1,7 +1,9 @@
 package format
 
 import (
+	"encoding/binary"
 	"encoding/hex"
+	"iter"
 	"math/bits"
 )
 
@@ -107,6 +109,27 @@ type Raw struct {
 	Data []byte // the body after the header, including the sample id
 
 	chunk *chunk // owns the memory of Data; nil if Data has its own
+}
+
+// Records yields the records that a recorder on a little-endian machine writes, with their headers. It ends at what is
+// no complete record: the file's reader reports that.
+func Records(b []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(b) >= HeaderSize {
+			size := int(binary.LittleEndian.Uint16(b[6:]))
+			if size < HeaderSize || size > len(b) || !yield(b[:size:size]) {
+				return
+			}
+			b = b[size:]
+		}
+	}
+}
+
+// RawOf returns a record of Records without its sample id of idSize bytes.
+func RawOf(rec []byte, idSize int) Raw {
+	le := binary.LittleEndian
+	return Raw{Type: Type(le.Uint32(rec)), Misc: Misc(le.Uint16(rec[4:])),
+		Data: rec[HeaderSize:max(HeaderSize, len(rec)-idSize)]}
 }
 
 // Release returns the memory of Data for reuse. The caller must not use Data after that. A

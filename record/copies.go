@@ -24,9 +24,7 @@ func (c *copies) follow(f *file, idSize int) {
 
 // mapped notes a MMAP2 record.
 func (c *copies) mapped(b []byte) {
-	raw := format.Raw{Type: format.TypeMmap2, Misc: format.Misc(binary.LittleEndian.Uint16(b[4:])),
-		Data: b[format.HeaderSize:max(format.HeaderSize, len(b)-c.idSize)]}
-	rec, err := format.ParseRecord(raw, 0)
+	rec, err := format.ParseRecord(format.RawOf(b, c.idSize), 0)
 	at := c.file.tally.Layout.TimeFromEnd
 	if err != nil || at == 0 || at > len(b) {
 		return

@@ -91,14 +91,11 @@ func (s *successor) drained() {
 // sort finds the records of the side band, by time.
 func (s *successor) sort() {
 	s.refs = s.refs[:0]
-	for from := 0; from+format.HeaderSize <= len(s.side); {
-		size := int(binary.LittleEndian.Uint16(s.side[from+6:]))
-		ref := sideRef{from: from, to: from + size}
-		if size < format.HeaderSize || ref.to > len(s.side) {
-			break // the tally has complete records only
-		}
-		if at := s.file.tally.Layout.TimeFromEnd; at > 0 && at <= size {
-			ref.time = binary.LittleEndian.Uint64(s.side[ref.to-at:])
+	from := 0
+	for rec := range format.Records(s.side) {
+		ref := sideRef{from: from, to: from + len(rec)}
+		if at := s.file.tally.Layout.TimeFromEnd; at > 0 && at <= len(rec) {
+			ref.time = binary.LittleEndian.Uint64(rec[len(rec)-at:])
 		}
 		s.refs = append(s.refs, ref)
 		from = ref.to

@@ -55,28 +55,23 @@ func (n *idNames) take(r *Ring, head uint64) {
 		copy(r.data[from:], n.mapped[from:])
 		copy(r.data, n.mapped[:to])
 	}
-	for pos := n.done; pos < head; {
-		h := r.Word(pos)
-		size := h >> 48
-		if size < 16 || size > head-pos {
-			break // not a record: the file's reader reports it
-		}
+	for pos, h := range r.Records(n.done, head) {
 		switch format.Type(uint32(h)) {
 		case format.TypeSample:
 			n.rename(r, pos+n.sample)
-			pos += size
 			continue
 		case format.TypeLost:
 			n.rename(r, pos+lostID)
 		case format.TypeThrottle, format.TypeUnthrottle:
 			n.rename(r, pos+throttleID)
 		}
-		end := pos + size
+		size := h >> 48
 		if fixed := r.Repaired(pos); fixed != nil {
-			end = pos + uint64(len(fixed))
+			size = uint64(len(fixed))
 		}
-		n.rename(r, end-n.others)
-		pos += size
+		if size >= format.HeaderSize+n.others {
+			n.rename(r, pos+size-n.others)
+		}
 	}
 	n.done = head
 }

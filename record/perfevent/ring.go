@@ -2,6 +2,7 @@ package perfevent
 
 import (
 	"encoding/binary"
+	"iter"
 	"os"
 	"sync/atomic"
 	"unsafe"
@@ -42,6 +43,22 @@ func ringWords(data []byte) words { return words{data, uint64(len(data) - 1)} }
 // Word returns the 64 bits at a position, a multiple of 8.
 func (w *words) Word(pos uint64) uint64 {
 	return *(*uint64)(unsafe.Pointer(&w.data[pos&w.mask]))
+}
+
+// Records yields the positions and headers of the records between two positions. A header has the type in its first 32
+// bits, then the misc bits, and the size in the last 16. Records ends at what is no complete record: the file's reader
+// reports that.
+func (w *words) Records(from, head uint64) iter.Seq2[uint64, uint64] {
+	return func(yield func(pos, header uint64) bool) {
+		for pos := from; pos < head; {
+			h := w.Word(pos)
+			size := h >> 48
+			if size < format.HeaderSize || size > head-pos || !yield(pos, h) {
+				return
+			}
+			pos += size
+		}
+	}
 }
 
 // cstring returns the string at from, which ends before to.
@@ -135,16 +152,11 @@ func (r *Ring) AppendRecord(b []byte, pos uint64) []byte {
 // repaired returns a copy of the records between two positions if some of them need the repair, else nil.
 func (r *Ring) repaired(from, head uint64) (b []byte) {
 	done := from // copied up to here
-	for pos := from; pos < head; {
-		size := r.Word(pos) >> 48
-		if size < format.HeaderSize || size > head-pos {
-			break // not a record: the file's reader reports it
-		}
+	for pos, h := range r.Records(from, head) {
 		if fixed := r.Repaired(pos); fixed != nil {
 			b = append(r.Append(b, done, pos), fixed...)
-			done = pos + size
+			done = pos + h>>48
 		}
-		pos += size
 	}
 	if b == nil {
 		return nil

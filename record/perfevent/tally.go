@@ -35,14 +35,8 @@ func (t *Tally) NewFile() { t.Samples, t.First, t.Last = 0, 0, 0 }
 
 // count counts the records between two positions.
 func (t *Tally) count(r *words, from, head uint64) {
-	for pos := from; pos < head; {
-		h := r.Word(pos)
-		size := h >> 48
-		if size < format.HeaderSize || size > head-pos {
-			return // not a record: the file's reader reports it
-		}
+	for pos, h := range r.Records(from, head) {
 		t.record(r, pos, h)
-		pos += size
 	}
 }
 

@@ -355,18 +355,18 @@ func (r *Counter) join(j *stacks.Merged, c *count, offset uint64) {
 // sample returns the sample of a count, with the kernel's part of its callchain.
 func (r *Counter) sample(c *count, stack *bpf.Stack, offset uint64) []byte {
 	a := &r.opts.Attrs[c.Event]
-	one := Sample{Mode: format.MiscKernel, ID: a.IDs[0], PID: c.PID, TID: c.TID, Time: c.First + offset,
-		Period: c.Weight, Kernel: stack.Kernel}
+	one := format.Sample{Misc: format.MiscKernel, ID: a.IDs[0], PID: int32(c.PID), TID: int32(c.TID),
+		Time: c.First + offset, Period: c.Weight}
 	switch {
 	case len(stack.Kernel) > 0:
 		one.IP = binary.LittleEndian.Uint64(stack.Kernel)
 	case len(stack.User) > 0:
-		one.Mode, one.IP = format.MiscUser, binary.LittleEndian.Uint64(stack.User)
+		one.Misc, one.IP = format.MiscUser, binary.LittleEndian.Uint64(stack.User)
 	}
-	if a.Flags&format.FlagExcludeCallchainKernel != 0 {
-		one.Kernel = nil
+	if a.Flags&format.FlagExcludeCallchainKernel == 0 {
+		one.Callchain = kernelChain(stack.Kernel)
 	}
-	return one.Encode(a.SampleType)
+	return one.AppendTo(nil, a.SampleType)
 }
 
 // Enable starts or stops counting.

@@ -44,7 +44,8 @@ func TestLimit(t *testing.T) {
 
 // The mark of a callchain is no frame of a stack.
 func TestTakeStack(t *testing.T) {
-	r := &Counter{opts: CounterOptions{Attrs: []format.Attr{{IDs: []uint64{5}}}}, stacks: map[uint64]bpf.Stack{}}
+	r := &Counter{opts: CounterOptions{Attrs: []format.Attr{{SampleType: SampleType, IDs: []uint64{5}}}},
+		stacks: map[uint64]bpf.Stack{}}
 	kernelContext := format.ContextKernel
 	for hash, frames := range map[uint64][]uint64{1: {kernelContext, 0x10, 0x20}, 2: {0x10, 0x20}} {
 		raw := binary.LittleEndian.AppendUint64(nil, hash)

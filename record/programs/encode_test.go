@@ -25,18 +25,3 @@ func TestOffset(t *testing.T) {
 		t.Errorf("%v, want 0 or more, or a little less", d)
 	}
 }
-
-// Raw data is padded so that records have a multiple of 8 bytes, and follows the callchain.
-func TestEncode(t *testing.T) {
-	one := Sample{ID: 7, PID: 1, TID: 2, Time: 3, Period: 5, Kernel: make([]byte, 16), Raw: make([]byte, 9)}
-	for sampleType, want := range map[format.SampleType]int{
-		SampleType:                          8 * 7,
-		SampleType | format.SampleCallchain: 8 * (7 + 1 + 1 + 2),
-		SampleType | format.SampleRaw:       8*7 + 4 + 12,
-	} {
-		rec := one.Encode(sampleType)
-		if len(rec) != want || int(rec[6]) != want || rec[8] != 7 {
-			t.Errorf("%v: %d bytes, want %d: %x", sampleType, len(rec), want, rec)
-		}
-	}
-}

@@ -126,10 +126,10 @@ func (h *histogram) sample(b *bpf.Bucket, offset uint64) []byte {
 	for _, key := range h.ev.Span.HistKey {
 		raw = le.AppendUint64(raw, b.Words[slices.Index(h.ev.Span.Key, key)])
 	}
-	one := Sample{Mode: format.MiscKernel, ID: h.attr.IDs[0], PID: b.PID, TID: b.TID, Time: b.Last + offset,
-		Period: b.Total - old.Total, Raw: raw}
+	one := format.Sample{Misc: format.MiscKernel, ID: h.attr.IDs[0], PID: int32(b.PID), TID: int32(b.TID),
+		Time: b.Last + offset, Period: b.Total - old.Total, Raw: raw}
 	if b.Thread == 0 {
-		one.PID, one.TID = ^uint32(0), ^uint32(0)
+		one.PID, one.TID = -1, -1
 	}
-	return one.Encode(h.attr.SampleType)
+	return one.AppendTo(nil, h.attr.SampleType)
 }

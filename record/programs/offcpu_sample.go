@@ -30,7 +30,7 @@ func (w *wait) sample(a *format.Attr, of thread, stack callers) []byte {
 	if n := 8 * int(a.SampleMaxStack); n > 0 && len(kernel) > n {
 		kernel = kernel[:n]
 	}
-	one := Sample{Mode: mode, ID: a.IDs[0], IP: ip, PID: of.pid, TID: of.tid, Time: w.time, CPU: w.cpu,
-		Period: w.Duration, Kernel: kernel}
-	return one.Encode(a.SampleType)
+	one := format.Sample{Misc: mode, ID: a.IDs[0], IP: ip, PID: int32(of.pid), TID: int32(of.tid), Time: w.time,
+		CPU: w.cpu, Period: w.Duration, Callchain: kernelChain(kernel)}
+	return one.AppendTo(nil, a.SampleType)
 }

@@ -108,13 +108,8 @@ func (n *Merger) Add(id uint64, e Event) { n.events[id] = e }
 func (n *Merger) Merge(j *Merged, head uint64) {
 	r := n.Ring
 	from := r.Read // start of the data that is not yet copied to j.Records
-	pos := r.Read
-	for pos < head {
-		h := r.Word(pos)
+	for pos, h := range r.Records(r.Read, head) {
 		size := h >> 48
-		if size < format.HeaderSize || size > head-pos {
-			break // not a record: the file's reader reports it
-		}
 		switch format.Type(uint32(h)) {
 		case format.TypeSample:
 			e, known := n.events[r.Word(pos+format.HeaderSize)]
@@ -137,7 +132,6 @@ func (n *Merger) Merge(j *Merged, head uint64) {
 				from = pos + size
 			}
 		}
-		pos += size
 	}
 	j.Records = r.Append(j.Records, from, head)
 }

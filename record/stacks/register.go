@@ -1,7 +1,6 @@
 package stacks
 
 import (
-	"encoding/binary"
 	"time"
 
 	"gperf/bpf"
@@ -47,14 +46,8 @@ func newRegistry(u *bpf.Unwinder, verbose func(string)) *registry {
 
 // learn applies the recorder's synthesized records, whose sample id has idSize bytes.
 func (g *registry) learn(b []byte, idSize int) {
-	for len(b) >= format.HeaderSize {
-		size := int(binary.LittleEndian.Uint16(b[6:]))
-		if size < format.HeaderSize || size > len(b) {
-			return
-		}
-		raw := format.Raw{Type: format.Type(binary.LittleEndian.Uint32(b)),
-			Misc: format.Misc(binary.LittleEndian.Uint16(b[4:])),
-			Data: b[format.HeaderSize:max(format.HeaderSize, size-idSize)]}
+	for rec := range format.Records(b) {
+		raw := format.RawOf(rec, idSize)
 		switch raw.Type {
 		case format.TypeMmap2:
 			if rec, err := format.ParseRecord(raw, 0); err == nil {
@@ -65,7 +58,6 @@ func (g *registry) learn(b []byte, idSize int) {
 				g.replace(rec.(*format.Fork).PID, &addrSpace{})
 			}
 		}
-		b = b[size:]
 	}
 }
 

@@ -54,20 +54,13 @@ func (s *sideBand) collect(mergers []*Merger, heads []uint64) (copies []format.M
 // scan reads the side band of a ring up to head.
 func (s *sideBand) scan(i int, n *Merger, head uint64) {
 	r := n.Ring
-	pos := s.scanned[i]
-	for pos < head {
-		h := r.Word(pos)
-		size := h >> 48
-		if size < format.HeaderSize || size > head-pos {
-			break
-		}
+	for pos, h := range r.Records(s.scanned[i], head) {
 		switch format.Type(uint32(h)) {
 		case format.TypeMmap, format.TypeMmap2, format.TypeFork, format.TypeExit, format.TypeComm:
-			s.add(s.copyOf(r, pos, size))
+			s.add(s.copyOf(r, pos, h>>48))
 		case format.TypeLost:
 			s.records = append(s.records, sideRecord{rec: &format.Lost{}})
 		}
-		pos += size
 	}
 	s.scanned[i] = head
 }

@@ -11,10 +11,8 @@ import (
 // Stamp writes a time into the sample ids of records. A sample id begins with the
 // thread, followed by the time.
 func Stamp(b []byte, idSize int, at uint64) {
-	for len(b) >= 8 {
-		size := int(binary.LittleEndian.Uint16(b[6:]))
-		binary.LittleEndian.PutUint64(b[size-idSize+8:], at)
-		b = b[size:]
+	for rec := range format.Records(b) {
+		binary.LittleEndian.PutUint64(rec[len(rec)-idSize+8:], at)
 	}
 }
 

@@ -61,18 +61,10 @@ func New() *Machine {
 // Apply applies the records in b, synthesized ones or the kernel's, each of which ends with a sample id of idSize
 // bytes. It ignores records that it cannot decode.
 func (m *Machine) Apply(b []byte, idSize int) {
-	for len(b) >= format.HeaderSize {
-		size := int(binary.LittleEndian.Uint16(b[6:]))
-		if size < format.HeaderSize || size > len(b) {
-			return
-		}
-		end := max(format.HeaderSize, size-idSize)
-		raw := format.Raw{Type: format.Type(binary.LittleEndian.Uint32(b)),
-			Misc: format.Misc(binary.LittleEndian.Uint16(b[4:])), Data: b[format.HeaderSize:end]}
-		if rec, err := format.ParseRecord(raw, 0); err == nil {
+	for raw := range format.Records(b) {
+		if rec, err := format.ParseRecord(format.RawOf(raw, idSize), 0); err == nil {
 			m.record(rec)
 		}
-		b = b[size:]
 	}
 }
 
@@ -188,12 +180,10 @@ func (m *Machine) Append(b []byte, idSize int) []byte {
 }
 
 func (m *Machine) appendKernel(b []byte, idSize int) []byte {
-	for rest := m.kernel; len(rest) > 0; {
-		size := int(binary.LittleEndian.Uint16(rest[6:]))
+	for rec := range format.Records(m.kernel) {
 		start := len(b)
-		b = append(append(b, rest[:size]...), make([]byte, idSize)...)
-		binary.LittleEndian.PutUint16(b[start+6:], uint16(size+idSize))
-		rest = rest[size:]
+		b = append(append(b, rec...), make([]byte, idSize)...)
+		binary.LittleEndian.PutUint16(b[start+6:], uint16(len(rec)+idSize))
 	}
 	for _, addr := range slices.Sorted(maps.Keys(m.symbols)) {
 		b = m.symbols[addr].Append(b, idSize)
