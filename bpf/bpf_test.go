@@ -155,14 +155,14 @@ func TestLoad(t *testing.T) {
 	var tab unwindTable
 	var page unwindPage
 	var pair uint64
-	if err := u.coll.Maps["tables"].Lookup(last.Index(), &tab); err != nil || tab.Base != 5 || tab.NumPages != 2 {
+	if err := u.loader.get("tables").Lookup(last.Index(), &tab); err != nil || tab.Base != 5 || tab.NumPages != 2 {
 		t.Fatalf("table %+v, %v", tab, err)
 	}
-	if err := u.coll.Maps["pages"].Lookup(tab.Pages+1, &page); err != nil || page.N != 2000 {
+	if err := u.loader.get("pages").Lookup(tab.Pages+1, &page); err != nil || page.N != 2000 {
 		t.Fatalf("page %+v, %v", page, err)
 	}
 	index := page.First + 1999
-	if err := u.coll.Maps["rows"].Lookup(index/2, &pair); err != nil {
+	if err := u.loader.get("rows").Lookup(index/2, &pair); err != nil {
 		t.Fatal(err)
 	}
 	if row := uint32(pair >> (32 * (index & 1))); row != 3000 {
@@ -183,11 +183,11 @@ func TestLoad(t *testing.T) {
 		t.Error(err)
 	}
 	var p unwindProcess
-	if err := u.coll.Maps["processes"].Lookup(uint32(1), &p); err != nil || p.Exec != 2 || p.N != 1 {
+	if err := u.loader.get("processes").Lookup(uint32(1), &p); err != nil || p.Exec != 2 || p.N != 1 {
 		t.Errorf("process %+v, %v", p, err)
 	}
 	u.RemoveProcess(1)
-	if err := u.coll.Maps["processes"].Lookup(uint32(1), &p); err == nil {
+	if err := u.loader.get("processes").Lookup(uint32(1), &p); err == nil {
 		t.Error("a removed process still exists")
 	}
 }
@@ -354,7 +354,7 @@ func loadAll(t *testing.T, u *Unwinder, spec *ebpf.CollectionSpec, byPointer boo
 	}
 	defer e.Close()
 	if spec.Programs["on_drop"] != nil {
-		if _, err := (&layouts{types: e.types}).structOf("x_tables", "xt_table_info"); err != nil {
+		if _, err := (&layouts{types: e.loader.types}).structOf("x_tables", "xt_table_info"); err != nil {
 			t.Skipf("x_tables is not loaded: %v", err)
 		}
 	}
@@ -386,7 +386,7 @@ func loadAll(t *testing.T, u *Unwinder, spec *ebpf.CollectionSpec, byPointer boo
 
 // TestVerdictWithoutFirewall checks the errors for kernels without netfilter, and without a part of it that drops.
 func TestVerdictWithoutFirewall(t *testing.T) {
-	e := &Sampler{}
+	e := &Sampler{loader: newLoader(nil)}
 	if err := e.AttachVerdict(&Verdict{}); err == nil || !strings.Contains(err.Error(), "it has no netfilter") {
 		t.Errorf("without functions: %v", err)
 	}

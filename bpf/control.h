@@ -16,7 +16,7 @@ struct control_value { /* package bpf's controlValue */
 	__u32 paused;   /* number of events in the map of this name */
 };
 
-ARRAY(control, struct control_value);
+ARRAY(control, struct control_value) PER_RECORDING;
 
 static inline_always struct control_value *controls(void)
 {

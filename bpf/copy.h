@@ -17,7 +17,7 @@ struct copy_room {
 	__u64 woken; /* when a copy last woke the recorder, in ns */
 };
 
-ARRAY(copies, struct copy_room);
+ARRAY(copies, struct copy_room) PER_RECORDING;
 
 /*
  * The interval between two wake-ups, in ns. Where processes live for less than a

@@ -6,6 +6,7 @@
  * of event. Tracepoints and probes have counters that take no samples; other events take them,
  * and the programs drop these (return 0).
  */
+#define WALKS PER_RECORDER
 #include "probe.h"
 #include "stacks.h"
 
@@ -38,14 +39,14 @@ struct {
 	__type(key, struct count_key);
 	__type(value, struct count);
 	__uint(max_entries, MAX_COUNTS);
-} counts SEC(".maps");
+} counts SEC(".maps") PER_RECORDER;
 
 /* By CPU: the events for counts of stacks that the recorder walks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(key_size, 4);
 	__uint(value_size, 4);
-} counts_to SEC(".maps");
+} counts_to SEC(".maps") PER_RECORDER;
 
 /* By slot: what the programs need memory for. */
 struct {
@@ -53,7 +54,7 @@ struct {
 	__type(key, __u32);
 	__type(value, struct count);
 	__uint(max_entries, 1);
-} current SEC(".maps");
+} current SEC(".maps") PER_RECORDER;
 
 /* The number of events without space in the map, or without a free slot. */
 struct {
@@ -61,7 +62,7 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 	__uint(max_entries, 1);
-} uncounted SEC(".maps");
+} uncounted SEC(".maps") PER_RECORDER;
 
 static inline_always void lose(__u64 weight)
 {
@@ -175,7 +176,7 @@ struct {
 	__type(key, __u32);
 	__type(value, struct recent);
 	__uint(max_entries, 1);
-} recent SEC(".maps");
+} recent SEC(".maps") PER_RECORDER;
 
 #define TRUST_JIFFIES 2
 

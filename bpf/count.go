@@ -3,8 +3,6 @@ package bpf
 import (
 	"encoding/binary"
 	"fmt"
-	"maps"
-	"slices"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -29,13 +27,9 @@ type Counter struct {
 	o        CounterOptions
 	control  *control
 	spec     *ebpf.CollectionSpec
-	maps     map[string]*ebpf.Map // shared by all programs
-	own      []*ebpf.Collection
+	loader   *loader
 	programs map[int]*ebpf.Program // by index of the event
 }
-
-// privateMaps are the maps that a Counter does not share with an Unwinder.
-var privateMaps = []string{"walks", "quiet", "waking", ".rodata", "no_programs"}
 
 // NewCounter returns a Counter without programs.
 func NewCounter(o CounterOptions) (*Counter, error) {
@@ -43,20 +37,11 @@ func NewCounter(o CounterOptions) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Counter{o: o, spec: spec, maps: map[string]*ebpf.Map{}, programs: map[int]*ebpf.Program{}}
-	if o.Unwinder != nil {
-		for name, m := range o.Unwinder.coll.Maps {
-			if spec.Maps[name] != nil && !slices.Contains(privateMaps, name) {
-				p.maps[name] = m
-			}
-		}
-	}
+	p := &Counter{o: o, spec: spec, loader: newLoader(o.Unwinder), programs: map[int]*ebpf.Program{}}
 	slots := o.CPUs * (&Options{Programs: p.walkPrograms()}).levels()
-	for name, n := range map[string]uint32{"walks": slots, "stacks": slots, "current": slots, "quiet": o.CPUs,
+	setSizes(spec, map[string]uint32{"walks": slots, "stacks": slots, "current": slots, "quiet": o.CPUs,
 		"waking": o.CPUs, "counts_to": o.CPUs, "stacks_to": o.CPUs, "wanted_cpus": o.CPUs,
-		"counters": uint32(max(1, o.IDs))} {
-		spec.Maps[name].MaxEntries = n
-	}
+		"counters": uint32(max(1, o.IDs))})
 	for name, v := range map[string]uint32{"per_task": flag(o.PerTask), "cpus": o.CPUs,
 		"user_stacks": uint32(o.UserStacks)} {
 		if err := spec.Variables[name].Set(v); err != nil {
@@ -83,44 +68,22 @@ func (p *Counter) start() error {
 	if err != nil {
 		return err
 	}
-	for _, cpu := range p.o.On {
-		if err := p.maps["wanted_cpus"].Put(uint32(cpu), uint64(1)); err != nil {
-			return fmt.Errorf("recorded CPUs: %w", err)
-		}
+	defer identify.Close()
+	if err := p.loader.setCPUs(p.o.On); err != nil {
+		return err
 	}
-	if p.o.Unwinder != nil {
-		p.control = p.o.Unwinder.control
-		return nil
-	}
-	p.control, err = newControl(p.maps["control"], identify)
+	p.control, err = p.loader.control(p.o.Unwinder, identify)
 	return err
 }
 
 // load loads a program with constants of its own.
-func (p *Counter) load(name string, vars map[string]uint32) (*ebpf.Program, error) {
-	spec := p.spec.Copy()
-	maps.DeleteFunc(spec.Programs, func(n string, _ *ebpf.ProgramSpec) bool { return n != name })
-	for n, v := range vars {
-		if err := spec.Variables[n].Set(v); err != nil {
-			return nil, fmt.Errorf("%s: %w", n, err)
-		}
-	}
-	for n, m := range p.maps {
-		spec.Maps[n].MaxEntries = m.MaxEntries()
-	}
-	coll, err := withMemory(func() (*ebpf.Collection, error) {
-		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: p.maps})
-	})
+func (p *Counter) load(name string, vars map[string]any) (*ebpf.Program, error) {
+	coll, err := p.loader.load(p.spec.Copy(), vars, name)
 	if err != nil {
 		return nil, err
 	}
-	p.own = append(p.own, coll)
-	for n, m := range coll.Maps {
-		if n != ".rodata" && p.maps[n] == nil {
-			p.maps[n] = m
-		}
-	}
-	return coll.Programs[name], nil
+	defer coll.Close()
+	return coll.DetachProgram(name), nil
 }
 
 // CountedEvent is an event whose occurrences are counted.
@@ -141,7 +104,7 @@ var counterPrograms = map[Program]string{OnEvent: "count_sample", OnTracepoint: 
 
 // Load loads the program of an event.
 func (p *Counter) Load(ev CountedEvent) error {
-	prog, err := p.load(counterPrograms[ev.Program], map[string]uint32{"event": uint32(ev.Index),
+	prog, err := p.load(counterPrograms[ev.Program], map[string]any{"event": uint32(ev.Index),
 		"kernel_bytes": uint32(8 * min(ev.KernelFrames, maxKernelFrames)), "user_ip": flag(ev.UserIP)})
 	if err == nil {
 		p.programs[ev.Index] = prog
@@ -163,14 +126,7 @@ func (p *Counter) Attach(event, fd int) error {
 }
 
 // SetIDs sets the ids of the recording's perf events, which PerTask selects by.
-func (p *Counter) SetIDs(ids []uint64) error {
-	for _, id := range ids {
-		if err := p.maps["counters"].Put(id, uint8(1)); err != nil {
-			return fmt.Errorf("perf events of the BPF programs: %w", err)
-		}
-	}
-	return nil
-}
+func (p *Counter) SetIDs(ids []uint64) error { return p.loader.setIDs(ids) }
 
 // CounterOutput is the PERF_COUNT_SW_BPF_OUTPUT events of a CPU that a Counter writes to.
 type CounterOutput struct {
@@ -182,13 +138,8 @@ type CounterOutput struct {
 
 // SetOutput directs a CPU's output.
 func (p *Counter) SetOutput(cpu int, o CounterOutput) error {
-	for name, fd := range map[string]int{"counts_to": o.Counts, "stacks_to": o.Stacks, "quiet": o.Quiet,
-		"waking": o.Waking} {
-		if err := p.maps[name].Put(uint32(cpu), uint32(fd)); err != nil {
-			return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
-		}
-	}
-	return nil
+	return p.loader.setOutput(cpu, map[string]int{"counts_to": o.Counts, "stacks_to": o.Stacks, "quiet": o.Quiet,
+		"waking": o.Waking})
 }
 
 // Enable starts or stops counting.
@@ -236,7 +187,7 @@ func ParseCount(b []byte) (c Count, ok bool) {
 func (p *Counter) Counts() (l []Count, err error) {
 	var key countCountKey
 	var raw countCount
-	all := p.maps["counts"].Iterate()
+	all := p.loader.get("counts").Iterate()
 	for all.Next(&key, &raw) {
 		l = append(l, countOf(&raw))
 	}
@@ -251,7 +202,7 @@ const MaxCounts = 65536
 
 // Uncounted returns the number of events that were not counted: the map was full.
 func (p *Counter) Uncounted() (n uint64, err error) {
-	err = p.maps["uncounted"].Lookup(uint32(0), &n)
+	err = p.loader.get("uncounted").Lookup(uint32(0), &n)
 	return n, err
 }
 
@@ -265,7 +216,8 @@ func (p *Counter) Stats() (s Stats) {
 
 // Close unloads the programs, as soon as no event uses them any more.
 func (p *Counter) Close() {
-	for _, c := range p.own {
-		c.Close()
+	for _, prog := range p.programs {
+		prog.Close()
 	}
+	p.loader.close()
 }

@@ -81,7 +81,7 @@ struct {
 	__type(key, __u32); /* tgid */
 	__type(value, struct process);
 	__uint(max_entries, 1);
-} processes SEC(".maps");
+} processes SEC(".maps") PER_RECORDING;
 
 struct code_heap { /* hotspot.Heap */
 	__u64 low, high, segments, cache_low, cache_high, interp, interp_size, unloaded;
@@ -166,13 +166,13 @@ struct v8 {
 	__u16 bytecode_header;             /* the size of what precedes the instructions in a BytecodeArray */
 };
 
-ARRAY(mappings, struct mapping);
-ARRAY(runtimes, struct runtime);
-ARRAY(code_heaps, struct code_heap);
-ARRAY(tables, struct table);
-ARRAY(pages, struct page);
-ARRAY(rows, struct row_pair);
-ARRAY(rules, struct rule);
+ARRAY(mappings, struct mapping) PER_RECORDING;
+ARRAY(runtimes, struct runtime) PER_RECORDING;
+ARRAY(code_heaps, struct code_heap) PER_RECORDING;
+ARRAY(tables, struct table) PER_RECORDING;
+ARRAY(pages, struct page) PER_RECORDING;
+ARRAY(rows, struct row_pair) PER_RECORDING;
+ARRAY(rules, struct rule) PER_RECORDING;
 
 enum { CFA_NONE, CFA_RSP, CFA_RBP, CFA_DEREF_RSP, CFA_DEREF_RBP, CFA_PLT, CFA_REG, CFA_SIGNAL, CFA_UNSUPPORTED, CFA_GOROUTINE };
 enum { RA_AT_CFA, RA_UNDEFINED, RA_REG, RA_AT_SP, RA_AT_FP, RA_GOROUTINE };

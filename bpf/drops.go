@@ -165,7 +165,7 @@ const maxProgramName = 128
 
 // attach makes samples at the return of a program.
 func (d *Drops) attach(e *Sampler, to *dropper) error {
-	if to.context != contexts[d.Of] && !readsReturn(e.types) {
+	if to.context != contexts[d.Of] && !readsReturn(e.loader.types) {
 		return errContext
 	}
 	vars, change, err := d.program()

@@ -49,24 +49,24 @@ struct {
 	__type(key, __u64);
 	__type(value, struct followed);
 	__uint(max_entries, MAX_FOLLOWED);
-} skbs SEC(".maps");
+} skbs SEC(".maps") PER_RECORDER;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__type(key, __u64);
 	__type(value, __u64);
 	__uint(max_entries, MAX_FOLLOWED);
-} heads SEC(".maps");
+} heads SEC(".maps") PER_RECORDER;
 
 /* The highest number of a packet, and the numbers that were assigned lately. */
-ARRAY(last_number, __u64);
+ARRAY(last_number, __u64) PER_RECORDER;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__type(key, __u64);
 	__type(value, __u8);
 	__uint(max_entries, 4096);
-} numbers SEC(".maps");
+} numbers SEC(".maps") PER_RECORDER;
 
 struct kept_key {
 	__u64 skb, dev;
@@ -79,7 +79,7 @@ struct {
 	__type(key, struct kept_key);
 	__type(value, struct packet);
 	__uint(max_entries, 4096);
-} kept SEC(".maps");
+} kept SEC(".maps") PER_RECORDER;
 
 static inline_always int is_cloned(struct sk_buff *skb)
 {

@@ -37,6 +37,13 @@ enum {
 #define BPF_NOEXIST 1
 #define BPF_F_USER_STACK (1 << 8)
 
+/*
+ * Who uses the same map: all programs of a recording, or those that a recorder loads one after the other. Each load of
+ * programs has its own of the maps without a mark.
+ */
+#define PER_RECORDING __attribute__((btf_decl_tag("recording")))
+#define PER_RECORDER __attribute__((btf_decl_tag("recorder")))
+
 /* ARRAY is an array that user space can map; the size of its elements is a multiple of 8. */
 #define ARRAY(name, type_)                                                                         \
 	struct {                                                                                   \

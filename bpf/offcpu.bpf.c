@@ -90,7 +90,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(key_size, 4);
 	__uint(value_size, 4);
-} waits_to SEC(".maps");
+} waits_to SEC(".maps") PER_RECORDER;
 
 /* The number of waits that did not fit into the map. */
 struct {

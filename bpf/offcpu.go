@@ -1,9 +1,9 @@
 package bpf
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"time"
 	"unsafe"
 
@@ -49,6 +49,7 @@ const (
 
 // OffCPU holds the programs that record how long threads wait, and who wakes them.
 type OffCPU struct {
+	loader  *loader
 	control *control
 	coll    *ebpf.Collection
 	links   []link.Link
@@ -57,49 +58,30 @@ type OffCPU struct {
 // offCPUPrograms are the programs by the tracepoint that they are attached to.
 var offCPUPrograms = map[string]string{"sched_switch": "on_switch", "sched_waking": "on_waking"}
 
-// offCPUMaps are the maps that an OffCPU does not share with an Unwinder.
-var offCPUMaps = []string{"walks", "quiet", "waking", ".rodata"}
-
 // LoadOffCPU loads the programs and attaches them. They do nothing until they are enabled.
 func LoadOffCPU(o OffCPUOptions) (*OffCPU, error) {
 	spec, err := loadOffcpu()
 	if err != nil {
 		return nil, err
 	}
-	replace := map[string]*ebpf.Map{}
-	if o.Unwinder != nil {
-		for name, m := range o.Unwinder.coll.Maps {
-			if s := spec.Maps[name]; s != nil && !slices.Contains(offCPUMaps, name) {
-				s.MaxEntries, replace[name] = m.MaxEntries(), m
-			}
-		}
-	}
+	programs := []string{"identify", "on_switch"}
 	if o.Wakers {
 		spec.Maps["wakers"].MaxEntries = spec.Maps["waits"].MaxEntries
-	} else {
-		delete(spec.Programs, "on_waking")
+		programs = append(programs, "on_waking")
 	}
-	for name, n := range map[string]uint32{"walks": o.CPUs, "quiet": o.CPUs, "waking": o.CPUs, "waits_to": o.CPUs,
-		"stacks_to": o.CPUs, "stacks": o.CPUs, "wanted_cpus": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))} {
-		spec.Maps[name].MaxEntries = n
-	}
+	setSizes(spec, map[string]uint32{"walks": o.CPUs, "quiet": o.CPUs, "waking": o.CPUs, "waits_to": o.CPUs,
+		"stacks_to": o.CPUs, "stacks": o.CPUs, "wanted_cpus": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))})
 	var interrupts, returns [MaxRanges]Code
 	copy(interrupts[:], o.Interrupts)
 	copy(returns[:], o.Returns)
-	for name, v := range map[string]any{"per_task": flag(o.PerTask != nil), "cpus": o.CPUs,
+	l := newLoader(o.Unwinder)
+	coll, err := l.load(spec, map[string]any{"per_task": flag(o.PerTask != nil), "cpus": o.CPUs,
 		"user_stacks": uint32(o.UserStacks), "threshold": uint64(o.Threshold), "with_wakers": flag(o.Wakers),
-		"interrupts": interrupts, "returns": returns} {
-		if err := spec.Variables[name].Set(v); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	coll, err := withMemory(func() (*ebpf.Collection, error) {
-		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace})
-	})
+		"interrupts": interrupts, "returns": returns}, programs...)
 	if err != nil {
 		return nil, err
 	}
-	p := &OffCPU{coll: coll}
+	p := &OffCPU{loader: l, coll: coll}
 	if err := p.start(&o); err != nil {
 		p.Close()
 		return nil, err
@@ -109,19 +91,10 @@ func LoadOffCPU(o OffCPUOptions) (*OffCPU, error) {
 
 // start fills the maps, and attaches the program.
 func (p *OffCPU) start(o *OffCPUOptions) (err error) {
-	for _, id := range o.PerTask {
-		if err := p.coll.Maps["counters"].Put(id, uint8(1)); err != nil {
-			return fmt.Errorf("perf events of the BPF programs: %w", err)
-		}
+	if err = cmp.Or(p.loader.setIDs(o.PerTask), p.loader.setCPUs(o.On)); err != nil {
+		return err
 	}
-	for _, cpu := range o.On {
-		if err := p.coll.Maps["wanted_cpus"].Put(uint32(cpu), uint64(1)); err != nil {
-			return fmt.Errorf("recorded CPUs: %w", err)
-		}
-	}
-	if o.Unwinder != nil {
-		p.control = o.Unwinder.control
-	} else if p.control, err = newControl(p.coll.Maps["control"], p.coll.Programs["identify"]); err != nil {
+	if p.control, err = p.loader.control(o.Unwinder, p.coll.Programs["identify"]); err != nil {
 		return err
 	}
 	for tracepoint, name := range offCPUPrograms {
@@ -148,13 +121,8 @@ type OffCPUOutput struct {
 
 // SetOutput directs a CPU's output.
 func (p *OffCPU) SetOutput(cpu int, o OffCPUOutput) error {
-	for name, fd := range map[string]int{"waits_to": o.Waits, "stacks_to": o.Stacks, "quiet": o.Quiet,
-		"waking": o.Waking} {
-		if err := p.coll.Maps[name].Put(uint32(cpu), uint32(fd)); err != nil {
-			return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
-		}
-	}
-	return nil
+	return p.loader.setOutput(cpu, map[string]int{"waits_to": o.Waits, "stacks_to": o.Stacks, "quiet": o.Quiet,
+		"waking": o.Waking})
 }
 
 // Enable starts or stops recording.
@@ -240,7 +208,7 @@ func ParseStack(b []byte) (s Stack, ok bool) {
 }
 
 // Forget makes the program send a stack again.
-func (p *OffCPU) Forget(hash uint64) { p.coll.Maps["sent"].Delete(hash) }
+func (p *OffCPU) Forget(hash uint64) { p.loader.get("sent").Delete(hash) }
 
 // Rest returns the sums of short waits, and the waits that have not ended, after recording has
 // stopped. Their durations are those until now.
@@ -292,4 +260,5 @@ func (p *OffCPU) Close() {
 		l.Close()
 	}
 	p.coll.Close()
+	p.loader.close()
 }

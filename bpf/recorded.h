@@ -16,7 +16,7 @@ struct {
 	__type(key, __u64);
 	__type(value, __u8);
 	__uint(max_entries, 1);
-} counters SEC(".maps");
+} counters SEC(".maps") PER_RECORDER;
 
 #define MAX_EVENTS 64 /* maximum number of a task's events to check, which may include events of other recordings */
 

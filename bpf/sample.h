@@ -15,7 +15,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(key_size, 4);
 	__uint(value_size, 4);
-} samples_to SEC(".maps");
+} samples_to SEC(".maps") PER_RECORDER;
 
 /* The common header of all tracepoints' raw data: struct trace_entry. */
 struct common {
@@ -37,7 +37,7 @@ struct {
 	__type(key, __u32);
 	__type(value, __u8);
 	__uint(max_entries, 4096);
-} paused SEC(".maps");
+} paused SEC(".maps") PER_RECORDER;
 
 /* is_paused reports whether the event with this number is disabled. */
 static inline_always int is_paused(__u32 id)

@@ -37,9 +37,7 @@ type Sampler struct {
 	o        SamplerOptions
 	control  *control
 	spec     *ebpf.CollectionSpec
-	types    *btf.Cache           // the kernel's types, while programs are loaded
-	shared   map[string]*ebpf.Map // shared by all programs
-	own      []*ebpf.Map          // the shared maps that are not the Unwinder's
+	loader   *loader
 	programs []*ebpf.Program
 	silent   []*ebpf.Program // of these, those that make no samples
 	links    []link.Link
@@ -49,13 +47,8 @@ type Sampler struct {
 
 // NewSampler returns a Sampler without programs.
 func NewSampler(o SamplerOptions) (*Sampler, error) {
-	e := &Sampler{o: o, types: btf.NewCache(), shared: map[string]*ebpf.Map{},
-		paused: map[uint16]bool{}}
-	if o.Unwinder != nil {
-		for name, m := range o.Unwinder.coll.Maps {
-			e.share(name, m)
-		}
-	}
+	e := &Sampler{o: o, loader: newLoaderWith(o.Unwinder), paused: map[uint16]bool{}}
+	e.loader.types = btf.NewCache()
 	spec, err := loadEmit()
 	if err != nil {
 		return nil, err
@@ -66,40 +59,24 @@ func NewSampler(o SamplerOptions) (*Sampler, error) {
 			spec.Maps[name].MaxEntries = 1
 		}
 	}
-	for name, n := range map[string]uint32{"samples_to": o.CPUs, "counters": uint32(max(1, len(o.PerTask))),
-		"paused": spec.Maps["paused"].MaxEntries} {
-		spec.Maps[name].MaxEntries = n
-		m, err := withMemory(func() (*ebpf.Map, error) { return ebpf.NewMap(spec.Maps[name]) })
-		if err != nil {
-			e.Close()
-			return nil, err
-		}
-		e.own = append(e.own, m)
-		e.share(name, m)
-	}
-	if err := e.takeControl(); err != nil {
+	setSizes(spec, map[string]uint32{"samples_to": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))})
+	if err := e.start(); err != nil {
 		e.Close()
 		return nil, err
-	}
-	for _, id := range o.PerTask {
-		if err := e.shared["counters"].Put(id, uint8(1)); err != nil {
-			e.Close()
-			return nil, fmt.Errorf("perf events of the BPF programs: %w", err)
-		}
 	}
 	return e, nil
 }
 
-// takeControl uses the Unwinder's switch, or creates one.
-func (e *Sampler) takeControl() error {
-	if e.o.Unwinder != nil {
-		e.control = e.o.Unwinder.control
-		return nil
-	}
+// start creates the maps that all programs use together, and the switch.
+func (e *Sampler) start() error {
 	progs, err := e.load(nil, nil, "identify")
-	if err == nil {
-		e.control, err = newControl(e.shared["control"], progs[0])
+	if err != nil {
+		return err
 	}
+	if err := e.loader.setIDs(e.o.PerTask); err != nil {
+		return err
+	}
+	e.control, err = e.loader.control(e.o.Unwinder, progs[0])
 	return err
 }
 
@@ -110,42 +87,26 @@ func flag(on bool) uint32 {
 	return 0
 }
 
-// ownMaps are the maps of which the programs of each event have their own.
-var ownMaps = []string{"walks", "samples", "depths", ".rodata", "syscalls", "span_counts", "pairs",
-	"new_pair", "ended_pair", "buckets", "counted_cpus", "entries", "hops", "freed",
-	"passages", "verdict_calls", "founds", "xt_drops", "xt_lists", "xt_generation", "xt_scans",
-	"nft_generation"}
-
-// share makes all programs use a map, unless each event needs its own.
-func (e *Sampler) share(name string, m *ebpf.Map) {
-	if !slices.Contains(ownMaps, name) {
-		e.shared[name] = m
-	}
-}
-
 // load loads programs of emit.bpf.c for one event; vars are constants of their own, and change, if
-// not nil, modifies their code. Programs keep their maps; load closes its files of all maps except
-// those that later programs share, because there may be more programs than a process may have
-// files.
+// not nil, modifies their code. It closes its files of the maps that only they use, because there may be more programs
+// than a process may have files.
 func (e *Sampler) load(vars map[string]any, change func(*ebpf.ProgramSpec) error,
 	names ...string) ([]*ebpf.Program, error) {
-	l, own, err := e.loadFrom(e.spec, vars, change, names...)
+	l, own, err := e.loadFrom(e.spec.Copy(), vars, change, names...)
 	if err == nil {
 		own.Close()
 	}
 	return l, err
 }
 
-// loadFrom is load for the programs of spec. own has the maps that later programs do not share.
+// loadFrom is load for the programs of spec, which it changes. own has the maps that only they use.
 func (e *Sampler) loadFrom(spec *ebpf.CollectionSpec, vars map[string]any, change func(*ebpf.ProgramSpec) error,
 	names ...string) (l []*ebpf.Program, own *ebpf.Collection, err error) {
-	spec = spec.Copy()
-	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
-	for _, p := range spec.Programs {
+	for _, name := range names {
 		if change == nil {
 			break
 		}
-		if err := change(p); err != nil {
+		if err := change(spec.Programs[name]); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -154,42 +115,19 @@ func (e *Sampler) loadFrom(spec *ebpf.CollectionSpec, vars map[string]any, chang
 	if spec.Variables["following"] != nil {
 		all["following"] = flag(e.o.Follow)
 	}
-	for name, v := range all {
-		if err := spec.Variables[name].Set(v); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
 	if e.o.Unwinder != nil {
 		spec.Maps["walks"].MaxEntries = e.o.CPUs
 		if vars["cpus"] != nil { // of programs that may be preempted
 			spec.Maps["walks"].MaxEntries *= levelsOfUprobes
 		}
 	}
-	replace := map[string]*ebpf.Map{}
-	for name, m := range e.shared {
-		if spec.Maps[name] != nil {
-			spec.Maps[name].MaxEntries = m.MaxEntries()
-			replace[name] = m
-		}
-	}
-	own, err = withMemory(func() (*ebpf.Collection, error) {
-		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace, Cache: e.types})
-	})
-	if err != nil {
+	if own, err = e.loader.load(spec, all, names...); err != nil {
 		return nil, nil, err
 	}
 	for _, name := range names {
 		l = append(l, own.DetachProgram(name))
 	}
 	e.programs = append(e.programs, l...)
-	for name := range own.Maps {
-		if e.shared[name] != nil {
-			continue
-		}
-		if e.share(name, own.Maps[name]); e.shared[name] != nil {
-			e.own = append(e.own, own.DetachMap(name))
-		}
-	}
 	return l, own, nil
 }
 
@@ -326,15 +264,12 @@ func (e *Sampler) attached(l link.Link, err error) error {
 
 // SetOutput directs the samples of a CPU to a PERF_COUNT_SW_BPF_OUTPUT event.
 func (e *Sampler) SetOutput(cpu, fd int) error {
-	if err := e.shared["samples_to"].Put(uint32(cpu), uint32(fd)); err != nil {
-		return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
-	}
-	return nil
+	return e.loader.setOutput(cpu, map[string]int{"samples_to": fd})
 }
 
 // Enable starts or stops the samples, and the walks of the Unwinder.
 func (e *Sampler) Enable(on bool) error {
-	e.types = nil
+	e.loader.types = nil
 	return e.control.set(on)
 }
 
@@ -345,9 +280,9 @@ func (e *Sampler) Pause(id uint16, pause bool) error {
 	}
 	var err error
 	if pause {
-		err = e.shared["paused"].Put(uint32(id), uint8(1))
+		err = e.loader.get("paused").Put(uint32(id), uint8(1))
 	} else {
-		err = e.shared["paused"].Delete(uint32(id))
+		err = e.loader.get("paused").Delete(uint32(id))
 	}
 	if err != nil {
 		return fmt.Errorf("cannot switch the BPF programs of event %d: %w", id, err)
@@ -380,9 +315,7 @@ func (e *Sampler) Close() {
 	for _, p := range e.programs {
 		p.Close()
 	}
-	for _, m := range e.own {
-		m.Close()
-	}
+	e.loader.close()
 	for _, p := range e.spans {
 		p.maps.Close()
 	}

@@ -26,15 +26,12 @@ func (p *OffCPU) Sleepers(tids []uint32) ([]Sleeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.Variables["level"].Set(p.control.level); err != nil {
-		return nil, fmt.Errorf("level: %w", err)
-	}
 	asked := spec.Maps["asked"]
 	asked.MaxEntries = uint32(max(1, len(tids)))
 	for _, tid := range tids {
 		asked.Contents = append(asked.Contents, ebpf.MapKV{Key: tid, Value: uint8(1)})
 	}
-	coll, err := withMemory(func() (*ebpf.Collection, error) { return ebpf.NewCollection(spec) })
+	coll, err := newLoader(nil).load(spec, map[string]any{"level": p.control.level}, "write_sleeper")
 	if err != nil {
 		return nil, err
 	}

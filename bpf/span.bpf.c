@@ -381,14 +381,14 @@ struct {
 	__type(key, struct call_key);
 	__type(value, struct thread_calls);
 	__uint(max_entries, MAX_THREADS);
-} threads SEC(".maps");
+} threads SEC(".maps") PER_RECORDER;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, struct call_key);
 	__type(value, struct call);
 	__uint(max_entries, MAX_CALLS);
-} calls SEC(".maps");
+} calls SEC(".maps") PER_RECORDER;
 
 /* The events of functions by their addresses, for kernels without cookies. */
 struct {

@@ -228,7 +228,7 @@ func (e *Sampler) SpanStats() (s SpanStats, err error) {
 		s.Execs += counts.Execs
 		s.Deep += counts.Deep
 		s.Uncounted += counts.Uncounted
-		open[cmp.Or(e.shared[p.open], p.maps.Maps[p.open])] = true
+		open[cmp.Or(e.loader.get(p.open), p.maps.Maps[p.open])] = true
 	}
 	for m := range open {
 		n, err := countOpen(m)

@@ -30,7 +30,7 @@ struct {
 	__type(key, __u32);
 	__type(value, struct stack);
 	__uint(max_entries, 1);
-} stacks SEC(".maps");
+} stacks SEC(".maps") PER_RECORDER;
 
 /* The hashes of stacks that the recorder has. */
 struct {
@@ -38,14 +38,14 @@ struct {
 	__type(key, __u64);
 	__type(value, __u8);
 	__uint(max_entries, 32768);
-} sent SEC(".maps");
+} sent SEC(".maps") PER_RECORDER;
 
 /* By CPU: the events for stacks. Those for copies are in quiet and waking. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(key_size, 4);
 	__uint(value_size, 4);
-} stacks_to SEC(".maps");
+} stacks_to SEC(".maps") PER_RECORDER;
 
 /* By CPU: 1 if it is recorded. */
 struct {
@@ -53,7 +53,7 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 	__uint(max_entries, 1);
-} wanted_cpus SEC(".maps");
+} wanted_cpus SEC(".maps") PER_RECORDER;
 
 /* hash_stack hashes the frames of a slot's stack. The verifier checks it separately, as it does step. */
 __attribute__((noinline)) int hash_stack(__u32 slot)

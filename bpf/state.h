@@ -71,7 +71,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
 	__uint(key_size, 4);
 	__uint(value_size, 4);
-} quiet SEC(".maps"), waking SEC(".maps");
+} quiet SEC(".maps") PER_RECORDER, waking SEC(".maps") PER_RECORDER;
 
 /*
  * Most frames repeat. The rule of an address is cached, for each CPU: cache misses of
@@ -210,12 +210,16 @@ struct walk {
 	struct known known[KNOWN];
 };
 
+/* WALKS is PER_RECORDER where programs do not interrupt each other. */
+#ifndef WALKS
+#define WALKS
+#endif
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32); /* slot: level * cpus + CPU */
 	__type(value, struct walk);
 	__uint(max_entries, 1);
-} walks SEC(".maps");
+} walks SEC(".maps") WALKS;
 
 /*
  * The kernel runs only one program at a time on each CPU at perf events, tracepoints

@@ -61,7 +61,8 @@ func (o *Options) setDefaults() {
 
 // Unwinder holds the loaded programs and their data.
 type Unwinder struct {
-	coll      *ebpf.Collection
+	loader    *loader
+	coll      *ebpf.Collection // the programs
 	processes *ebpf.Map
 	mappings  *array[unwindMapping]
 	tables    *array[unwindTable]
@@ -82,7 +83,8 @@ const onMmap = "on_mmap"
 // Load loads the programs. VerifierLog returns the details of its error.
 func Load(o Options) (*Unwinder, error) {
 	o.setDefaults()
-	coll, err := withMemory(func() (*ebpf.Collection, error) { return load(&o) })
+	l := newLoader(nil)
+	coll, err := l.loadUnwinder(&o)
 	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
 		err = unix.EPERM // without details: the caller explains missing privileges
 	}
@@ -90,18 +92,19 @@ func Load(o Options) (*Unwinder, error) {
 		return nil, err
 	}
 	u := &Unwinder{
+		loader:    l,
 		coll:      coll,
-		processes: coll.Maps["processes"],
-		mappings:  newArray[unwindMapping](coll.Maps["mappings"], "mappings"),
-		tables:    newArray[unwindTable](coll.Maps["tables"], "tables"),
-		pages:     newArray[unwind.Page](coll.Maps["pages"], "pages"),
-		rows:      newArray[unwind.Row](coll.Maps["rows"], "rows"),
-		rules:     newArray[unwind.Rule](coll.Maps["rules"], "rules"),
-		copies:    newArray[unwindCopyRoom](coll.Maps["copies"], "CPUs"),
-		heaps:     newArray[hotspot.Heap](coll.Maps["code_heaps"], "code heaps"),
-		runtimes:  newArray[runtimes.Walk](coll.Maps["runtimes"], "runtimes"),
+		processes: l.get("processes"),
+		mappings:  newArray[unwindMapping](l.get("mappings"), "mappings"),
+		tables:    newArray[unwindTable](l.get("tables"), "tables"),
+		pages:     newArray[unwind.Page](l.get("pages"), "pages"),
+		rows:      newArray[unwind.Row](l.get("rows"), "rows"),
+		rules:     newArray[unwind.Rule](l.get("rules"), "rules"),
+		copies:    newArray[unwindCopyRoom](l.get("copies"), "CPUs"),
+		heaps:     newArray[hotspot.Heap](l.get("code_heaps"), "code heaps"),
+		runtimes:  newArray[runtimes.Walk](l.get("runtimes"), "runtimes"),
 	}
-	if u.control, err = newControl(coll.Maps["control"], coll.Programs["identify"]); err == nil {
+	if u.control, err = l.control(nil, coll.Programs["identify"]); err == nil {
 		_, none := u.runtimes.add(make([]runtimes.Walk, 1)) // 0 means that there is none
 		err = errors.Join(u.copies.keep(), u.mappings.keep(), none)
 	}
@@ -115,31 +118,23 @@ func Load(o Options) (*Unwinder, error) {
 	return u, nil
 }
 
-func load(o *Options) (*ebpf.Collection, error) {
+func (l *loader) loadUnwinder(o *Options) (*ebpf.Collection, error) {
 	spec, err := loadUnwind()
 	if err != nil {
 		return nil, err
 	}
-	programs := map[string]*ebpf.ProgramSpec{"identify": spec.Programs["identify"], onMmap: spec.Programs[onMmap]}
+	programs := []string{"identify", onMmap}
 	for _, p := range o.Programs {
-		programs[string(p)] = spec.Programs[string(p)]
+		programs = append(programs, string(p))
 	}
-	spec.Programs = programs
-	for name, n := range map[string]uint32{
+	setSizes(spec, map[string]uint32{
 		"processes": o.Processes, "mappings": o.Mappings, "tables": o.Tables, "rows": o.Rows / 2, // two in each element
 		// Of the field: a page has some 700 rows, a table some hundred rules.
 		"pages": max(o.Rows/64, 1<<12), "rules": max(o.Rows/32, 1<<16),
 		"walks": o.CPUs * o.levels(), "quiet": o.CPUs, "waking": o.CPUs, "copies": o.CPUs,
 		"code_heaps": maxHeaps, "runtimes": maxRuntimes,
-	} {
-		spec.Maps[name].MaxEntries = n
-	}
-	for name, v := range map[string]uint32{"per_task": flag(o.PerTask), "cpus": o.CPUs} {
-		if err := spec.Variables[name].Set(v); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return ebpf.NewCollection(spec)
+	})
+	return l.load(spec, map[string]any{"per_task": flag(o.PerTask), "cpus": o.CPUs}, programs...)
 }
 
 // levelsOfUprobes is the number of simultaneous walks on a CPU at uprobes, state.h's LEVELS.
@@ -152,21 +147,6 @@ func (o *Options) levels() uint32 {
 		return levelsOfUprobes
 	}
 	return 1
-}
-
-// withMemory calls load, and retries once if it failed because of locked memory.
-func withMemory[T any](load func() (T, error)) (T, error) {
-	x, err := load()
-	if errors.Is(err, unix.EPERM) && unlockMemory() {
-		x, err = load()
-	}
-	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
-		err = fmt.Errorf("%w (requires CAP_BPF and CAP_PERFMON)", unix.EPERM)
-	}
-	if err != nil {
-		return x, fmt.Errorf("loading BPF programs: %w", err)
-	}
-	return x, nil
 }
 
 // unlockMemory lets this process lock memory without limit: before Linux 5.11,
@@ -192,6 +172,7 @@ func (u *Unwinder) Close() {
 		u.mmaps.Close()
 	}
 	u.coll.Close()
+	u.loader.close()
 	u.copies.drop()
 	u.mappings.drop()
 }
@@ -217,12 +198,7 @@ func (u *Unwinder) Attach(fd int, p Program) error {
 // stacks, which the recorder has to walk, the first one of a burst goes to waking, and so does
 // one when a quarter of their room is used. All other output goes to quiet.
 func (u *Unwinder) SetOutput(cpu, quiet, waking int) error {
-	for name, fd := range map[string]int{"quiet": quiet, "waking": waking} {
-		if err := u.coll.Maps[name].Put(uint32(cpu), uint32(fd)); err != nil {
-			return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
-		}
-	}
-	return nil
+	return u.loader.setOutput(cpu, map[string]int{"quiet": quiet, "waking": waking})
 }
 
 // SetCopyRoom sets how many bytes of a CPU's ring copies of stacks may take until its next

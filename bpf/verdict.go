@@ -190,7 +190,7 @@ func (e *Sampler) AttachVerdict(v *Verdict) error {
 	}
 	probes := v.known(hookPart.probes)
 	firewalls := 0
-	types := &layouts{types: e.types, cpus: e.o.CPUs, functions: v.Functions}
+	types := &layouts{types: e.loader.types, cpus: e.o.CPUs, functions: v.Functions}
 	for i := range netfilterParts {
 		p := &netfilterParts[i]
 		if v.Functions[p.probes[0].function] == nil {
@@ -273,7 +273,7 @@ func (v *Verdict) attach(e *Sampler, vars map[string]any, probes []netfilterProb
 		return err
 	}
 	v.generation = own.DetachMap("nft_generation")
-	e.own = append(e.own, v.generation)
+	e.loader.own = append(e.loader.own, v.generation)
 	own.Close()
 	for _, p := range probes {
 		program := func(name string) *ebpf.Program { return progs[slices.Index(names, name)] }

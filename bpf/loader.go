@@ -1,0 +1,154 @@
+package bpf
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+)
+
+// loader loads the programs of a recorder. Which maps they use together is said in C (kernel.h, PER_RECORDING).
+type loader struct {
+	recording map[string]*ebpf.Map // those of all programs of a recording, by name
+	recorder  map[string]*ebpf.Map // those of the programs of this recorder
+	own       []*ebpf.Map          // of both, those that this loader has created
+	types     *btf.Cache           // the kernel's types; nil: they are read again for each load
+}
+
+// newLoader returns a loader for a recorder that uses the data of u, which may be nil.
+func newLoader(u *Unwinder) *loader {
+	l := &loader{recording: map[string]*ebpf.Map{}, recorder: map[string]*ebpf.Map{}}
+	if u != nil {
+		maps.Copy(l.recording, u.loader.recording)
+	}
+	return l
+}
+
+// newLoaderWith returns a loader for programs whose output goes to the same rings as that of u, which may be nil.
+func newLoaderWith(u *Unwinder) *loader {
+	l := newLoader(u)
+	if u != nil {
+		maps.Copy(l.recorder, u.loader.recorder)
+	}
+	return l
+}
+
+// together returns the maps that programs use together if they are defined like this, else nil.
+func (l *loader) together(m *ebpf.MapSpec) map[string]*ebpf.Map {
+	switch {
+	case slices.Contains(m.Tags, "recording"):
+		return l.recording
+	case slices.Contains(m.Tags, "recorder"):
+		return l.recorder
+	}
+	return nil
+}
+
+// get returns a map that programs use together.
+func (l *loader) get(name string) *ebpf.Map {
+	if m := l.recorder[name]; m != nil {
+		return m
+	}
+	return l.recording[name]
+}
+
+// load loads programs of spec, which it changes, with these variables. The collection has them, and the maps that only
+// they use: what programs use remains when the collection is closed. VerifierLog returns the details of the error.
+func (l *loader) load(spec *ebpf.CollectionSpec, vars map[string]any, names ...string) (*ebpf.Collection, error) {
+	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
+	for name, v := range vars {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	known := map[string]*ebpf.Map{}
+	for name, m := range spec.Maps {
+		if old := l.together(m)[name]; old != nil {
+			m.MaxEntries, known[name] = old.MaxEntries(), old
+		}
+	}
+	coll, err := withMemory(func() (*ebpf.Collection, error) {
+		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: known, Cache: l.types})
+	})
+	if err != nil {
+		return nil, err
+	}
+	for name, m := range spec.Maps {
+		if together := l.together(m); together != nil && known[name] == nil {
+			together[name] = coll.DetachMap(name)
+			l.own = append(l.own, together[name])
+		}
+	}
+	return coll, nil
+}
+
+// close closes the maps that the loader has created. Programs that use them keep them.
+func (l *loader) close() {
+	for _, m := range l.own {
+		m.Close()
+	}
+}
+
+// control returns the switch of the programs: that of u, or a new one if u is nil.
+func (l *loader) control(u *Unwinder, identify *ebpf.Program) (*control, error) {
+	if u != nil {
+		return u.control, nil
+	}
+	return newControl(l.get("control"), identify)
+}
+
+// setIDs sets the ids of the recording's perf events: with per_task, threads are recorded that have one of them.
+func (l *loader) setIDs(ids []uint64) error {
+	for _, id := range ids {
+		if err := l.get("counters").Put(id, uint8(1)); err != nil {
+			return fmt.Errorf("perf events of the BPF programs: %w", err)
+		}
+	}
+	return nil
+}
+
+// setCPUs sets the recorded CPUs.
+func (l *loader) setCPUs(cpus []int) error {
+	for _, cpu := range cpus {
+		if err := l.get("wanted_cpus").Put(uint32(cpu), uint64(1)); err != nil {
+			return fmt.Errorf("recorded CPUs: %w", err)
+		}
+	}
+	return nil
+}
+
+// setOutput directs a CPU's output to PERF_COUNT_SW_BPF_OUTPUT events: events are their files, by the name of the map.
+func (l *loader) setOutput(cpu int, events map[string]int) error {
+	for name, fd := range events {
+		if err := l.get(name).Put(uint32(cpu), uint32(fd)); err != nil {
+			return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
+		}
+	}
+	return nil
+}
+
+// setSizes sets the numbers of elements of maps.
+func setSizes(spec *ebpf.CollectionSpec, sizes map[string]uint32) {
+	for name, n := range sizes {
+		spec.Maps[name].MaxEntries = n
+	}
+}
+
+// withMemory loads programs or maps. Its errors say which rights are missing.
+func withMemory[T any](load func() (T, error)) (T, error) {
+	x, err := load()
+	if errors.Is(err, unix.EPERM) && unlockMemory() {
+		x, err = load()
+	}
+	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
+		err = fmt.Errorf("%w (requires CAP_BPF and CAP_PERFMON)", unix.EPERM)
+	}
+	if err != nil {
+		return x, fmt.Errorf("loading BPF programs: %w", err)
+	}
+	return x, nil
+}
