@@ -199,8 +199,12 @@ func TestDWARFStacks(t *testing.T) {
 			u := sum.Unwind
 			// Until a table is available, stacks are copied, and a copy cannot hold a deep
 			// stack; how long that takes depends on the machine.
-			if u == nil || u.Missing > 0 || u.Complete*100 < (sum.Samples-u.Early[bpf.EndNoTable])*95 {
-				t.Errorf("%d samples: %+v", sum.Samples, u)
+			// A deep stack takes 8 KB of a ring: if the recorder gets no CPU time for 60 ms, some do not fit where
+			// their samples do.
+			lost := sum.Lost + sum.LostRecords
+			if u == nil || u.Missing > 0 && lost == 0 ||
+				u.Complete*100 < (sum.Samples-u.Missing-u.Early[bpf.EndNoTable])*95 {
+				t.Errorf("%d samples, %d lost: %+v", sum.Samples, lost, u)
 			}
 			found, others := 0, map[string]int{}
 			for _, chain := range chains(t, path, c.argv[0]) {
