@@ -42,11 +42,9 @@ func NewCounter(o CounterOptions) (*Counter, error) {
 	setSizes(spec, map[string]uint32{"walks": slots, "stacks": slots, "current": slots, "quiet": o.CPUs,
 		"waking": o.CPUs, "counts_to": o.CPUs, "stacks_to": o.CPUs, "wanted_cpus": o.CPUs,
 		"counters": uint32(max(1, o.IDs))})
-	for name, v := range map[string]uint32{"per_task": flag(o.PerTask), "cpus": o.CPUs,
-		"user_stacks": uint32(o.UserStacks)} {
-		if err := spec.Variables[name].Set(v); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	if err := setVariables(spec, map[string]any{"per_task": flag(o.PerTask), "cpus": o.CPUs,
+		"user_stacks": uint32(o.UserStacks)}); err != nil {
+		return nil, err
 	}
 	if err := p.start(); err != nil {
 		p.Close()

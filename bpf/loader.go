@@ -60,10 +60,8 @@ func (l *loader) get(name string) *ebpf.Map {
 // they use: what programs use remains when the collection is closed. VerifierLog returns the details of the error.
 func (l *loader) load(spec *ebpf.CollectionSpec, vars map[string]any, names ...string) (*ebpf.Collection, error) {
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
-	for name, v := range vars {
-		if err := spec.Variables[name].Set(v); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	if err := setVariables(spec, vars); err != nil {
+		return nil, err
 	}
 	known := map[string]*ebpf.Map{}
 	for name, m := range spec.Maps {
@@ -126,6 +124,16 @@ func (l *loader) setOutput(cpu int, events map[string]int) error {
 	for name, fd := range events {
 		if err := l.get(name).Put(uint32(cpu), uint32(fd)); err != nil {
 			return fmt.Errorf("BPF output of CPU %d: %w", cpu, err)
+		}
+	}
+	return nil
+}
+
+// setVariables sets the variables that are constants of the programs.
+func setVariables(spec *ebpf.CollectionSpec, vars map[string]any) error {
+	for name, v := range vars {
+		if err := spec.Variables[name].Set(v); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	return nil

@@ -1,7 +1,6 @@
 package bpf
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -91,7 +90,10 @@ func LoadOffCPU(o OffCPUOptions) (*OffCPU, error) {
 
 // start fills the maps, and attaches the program.
 func (p *OffCPU) start(o *OffCPUOptions) (err error) {
-	if err = cmp.Or(p.loader.setIDs(o.PerTask), p.loader.setCPUs(o.On)); err != nil {
+	if err := p.loader.setIDs(o.PerTask); err != nil {
+		return err
+	}
+	if err := p.loader.setCPUs(o.On); err != nil {
 		return err
 	}
 	if p.control, err = p.loader.control(o.Unwinder, p.coll.Programs["identify"]); err != nil {

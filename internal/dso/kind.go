@@ -49,7 +49,7 @@ var kindsByPrefix = []struct {
 	{"/dev/zero", KindAnonymous}, {"/anon_hugepage", KindAnonymous},
 	{"[anon:", KindNamedMemory}, {"[anon_shmem:", KindNamedMemory}, {"/memfd:", KindMemfd},
 	{"/dev/hugepages/", KindHugePages}, {"/SYSV", KindProcess}, {"[stack", KindProcess},
-	{KernelName, KindKernel}, {"[guest.kernel", KindKernel}, {"[vsyscall]", KindVsyscall}, {"[", KindModule},
+	{KernelName, KindKernel}, {"[guest.kernel", KindKernel}, {"[vsyscall]", KindVsyscall},
 }
 
 // KindOf returns the kind of a mapping or DSO with this name.
@@ -62,16 +62,24 @@ func KindOf(name string) Kind {
 			return p.kind
 		}
 	}
-	if !filepath.IsAbs(name) {
+	_, isPerfMap := PerfMapPID(name)
+	switch {
+	case isModule(name):
+		return KindModule
+	case !filepath.IsAbs(name):
 		return KindOther
-	}
-	if _, ok := PerfMapPID(name); ok {
+	case isPerfMap:
 		return KindPerfMap
-	}
-	if isJITDump(path.Base(name)) {
+	case isJITDump(path.Base(name)):
 		return KindJITDump
 	}
 	return KindFile
+}
+
+// isModule reports whether what no other kind has as its name is a module's name in brackets.
+func isModule(name string) bool {
+	inner, ok := between(name, "[", "]")
+	return ok && inner != "" && !strings.ContainsAny(inner, "/ :.")
 }
 
 // HasPath reports whether a file may be at the name.

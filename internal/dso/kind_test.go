@@ -14,7 +14,8 @@ func TestKindOf(t *testing.T) {
 		"/tmp/perf-12.map": KindPerfMap, "/root/.debug/jit/jit-12.dump": KindJITDump,
 		"[vdso]": KindVDSO, "[vdso32]": KindVDSO, "[vsyscall]": KindVsyscall, "[uprobes]": KindUprobes,
 		"[kernel.kallsyms]": KindKernel, "[kernel.kallsyms]_text": KindKernel, "[guest.kernel.kallsyms.7]": KindKernel,
-		"[xfs]": KindModule, "anon_inode:[perf_event]": KindOther, "bpf_prog_6deef7357e7b4530_x": KindOther,
+		"[xfs]": KindModule, "[]": KindOther, "[x/y]": KindOther, "[xfs": KindOther, "[a.b]": KindOther,
+		"anon_inode:[perf_event]": KindOther, "bpf_prog_6deef7357e7b4530_x": KindOther,
 	} {
 		if got := KindOf(name); got != want {
 			t.Errorf("KindOf(%q) = %d, want %d", name, got, want)

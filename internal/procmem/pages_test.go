@@ -2,31 +2,20 @@ package procmem
 
 import (
 	"bytes"
-	"io"
 	"testing"
+
+	"gperf/internal/testutil/inputs"
 )
-
-// memory is parts of a process's memory, by their addresses.
-type memory map[uint64][]byte
-
-func (m memory) ReadAt(b []byte, addr int64) (int, error) {
-	for at, part := range m {
-		if off := uint64(addr) - at; off < uint64(len(part)) && uint64(len(b)) <= uint64(len(part))-off {
-			return copy(b, part[off:]), nil
-		}
-	}
-	return 0, io.ErrUnexpectedEOF
-}
 
 // countedMemory counts how often it is read.
 type countedMemory struct {
-	memory
+	inputs.Memory
 	reads *int
 }
 
 func (m countedMemory) ReadAt(b []byte, addr int64) (int, error) {
 	*m.reads++
-	return m.memory.ReadAt(b, addr)
+	return m.Memory.ReadAt(b, addr)
 }
 
 // TestPages reads words in the same pages, across pages, in a page that is not mapped as a whole, and in none.
@@ -36,7 +25,7 @@ func TestPages(t *testing.T) {
 		whole[i] = byte(i % 251)
 	}
 	reads := 0
-	mem := countedMemory{memory{0x10000: whole, 0x20000: whole[:100], 0x40000: whole}, &reads}
+	mem := countedMemory{inputs.Memory{0x10000: whole, 0x20000: whole[:100], 0x40000: whole}, &reads}
 	p := NewPages(mem, 64)
 	for _, c := range []struct {
 		name    string

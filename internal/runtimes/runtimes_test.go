@@ -8,10 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"testing"
+
+	"gperf/internal/testutil/inputs"
 )
 
 // TestLines compares the lines of functions with those that each version of Python says itself: testdata/lines.py.
@@ -132,14 +133,7 @@ func checkWalk(t *testing.T, w *pythonWalk) {
 // memory is the memory of a process: parts by address.
 type memory map[uint64][]byte
 
-func (m memory) ReadAt(b []byte, addr int64) (int, error) {
-	for at, part := range m {
-		if off := uint64(addr) - at; off < uint64(len(part)) && uint64(len(b)) <= uint64(len(part))-off {
-			return copy(b, part[off:]), nil
-		}
-	}
-	return 0, io.ErrUnexpectedEOF
-}
+func (m memory) ReadAt(b []byte, addr int64) (int, error) { return inputs.Memory(m).ReadAt(b, addr) }
 
 // str puts a string with characters of a width into the memory.
 func (m memory) str(o *pythonObjects, addr uint64, text string, width int) {

@@ -17,7 +17,10 @@ type DSO struct {
 }
 
 // isJIT reports whether the mapping is anonymous memory.
-func (d *DSO) isJIT() bool { return dso.KindOf(d.Name) == dso.KindPerfMap }
+func (d *DSO) isJIT() bool {
+	_, ok := dso.PerfMapPID(d.Name) // not KindOf: it is asked for each frame
+	return ok
+}
 
 // Map is a mapping: ips Start to End-1 of a process, or of the kernel. It is
 // immutable for callers, and stays valid after the walk.

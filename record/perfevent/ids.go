@@ -56,6 +56,10 @@ func (n *idNames) take(r *Ring, head uint64) {
 		copy(r.data, n.mapped[:to])
 	}
 	for pos, h := range r.Records(n.done, head) {
+		size := h >> 48
+		if size < 16 {
+			break // without an id: not the kernel's
+		}
 		switch format.Type(uint32(h)) {
 		case format.TypeSample:
 			n.rename(r, pos+n.sample)
@@ -65,13 +69,10 @@ func (n *idNames) take(r *Ring, head uint64) {
 		case format.TypeThrottle, format.TypeUnthrottle:
 			n.rename(r, pos+throttleID)
 		}
-		size := h >> 48
 		if fixed := r.Repaired(pos); fixed != nil {
 			size = uint64(len(fixed))
 		}
-		if size >= format.HeaderSize+n.others {
-			n.rename(r, pos+size-n.others)
-		}
+		n.rename(r, pos+size-n.others)
 	}
 	n.done = head
 }

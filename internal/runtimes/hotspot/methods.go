@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"gperf/internal/procmem"
 	"io"
 	"path"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"gperf/internal/procmem"
 )
 
 // Methods names the code of a Java virtual machine: which methods an address of compiled code is in, and what they are

@@ -3,8 +3,9 @@ package hotspot
 import (
 	"errors"
 	"fmt"
-	"gperf/internal/procmem"
 	"io"
+
+	"gperf/internal/procmem"
 )
 
 // Heap is a code heap: where it is, and where the fields are that a walk reads. The BPF programs have the same layout

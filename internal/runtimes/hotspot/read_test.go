@@ -2,8 +2,9 @@ package hotspot
 
 import (
 	"errors"
-	"gperf/internal/procmem"
 	"testing"
+
+	"gperf/internal/procmem"
 )
 
 func TestRead(t *testing.T) {

@@ -2,9 +2,10 @@ package hotspot
 
 import (
 	"fmt"
-	"gperf/internal/procmem"
 	"slices"
 	"strings"
+
+	"gperf/internal/procmem"
 )
 
 // tables is the exported descriptions of fields and types that Read needs.
