@@ -31,8 +31,7 @@ var jointInputs = []struct {
 	{"zlib", programs.C(ownPrograms+"deep.c", "-O1", "-g", "-gz=zlib", "-fomit-frame-pointer",
 		"-fno-asynchronous-unwind-tables", "-Wl,--build-id"), "30000", "--call-graph=dwarf,1024",
 		"deep.c:20"}, // .debug_frame
-	{"go", programs.Go("testdata/growth.go", "-ldflags=-s -w"), "300", "--call-graph=dwarf,1024",
-		"growth.go:20"}, // .gopclntab
+	{"go", programs.Go("./testdata/pgo", "-ldflags=-s -w"), "", "--call-graph=dwarf,1024", "main.go:6"}, // .gopclntab
 }
 
 // jointCommands are command lines that read a recording together with the files that it names.
