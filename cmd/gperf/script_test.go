@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"maps"
 	"os"
@@ -166,7 +167,8 @@ func sameText(t *testing.T, what, got, want string) {
 
 // alike returns texts of gperf and perf without what perf 6.1 does not know: it finds fewer names of PLT entries
 // ("malloc@plt+0x0", ".plt+0x6"), and some wrong ones, and prints the names of C++ functions in another way. Where a
-// call is the last instruction of a function, perf names the function after it.
+// call is the last instruction of a function, perf names the function after it. It names no function of stripped Go
+// programs.
 func (o *oracle) alike(got, want string) (string, string) {
 	if o.compat != "6.1" || len(got) == 0 {
 		return got, want
@@ -184,6 +186,8 @@ func (o *oracle) alike(got, want string) (string, string) {
 			g[i] = w[i]
 		case strings.Contains(w[i], " [unknown] (/memfd:"): // gperf reads it from the running process
 			g[i] = w[i]
+		case namesStripped(g[i], w[i]):
+			g[i] = w[i]
 		}
 	}
 	return strings.Join(g, "\n"), strings.Join(w, "\n")
@@ -199,6 +203,43 @@ var cxxName = regexp.MustCompile(`::|\)( const)?$`)
 func sameCXX(got, want string) bool {
 	g, w := symbolLine.FindStringSubmatch(got), symbolLine.FindStringSubmatch(want)
 	return g != nil && w != nil && g[1] == w[1] && g[3] == w[3] && cxxName.MatchString(g[2])
+}
+
+// namesStripped reports whether two lines differ in that gperf alone names a function: of a stripped Go program, which
+// has its functions in .gopclntab. Any program may run while all CPUs are recorded.
+func namesStripped(got, want string) bool {
+	g := symbolLine.FindStringSubmatch(got)
+	if g == nil {
+		return false
+	}
+	_, file, _ := strings.Cut(g[3], " ")
+	if want != g[1]+" [unknown] "+file {
+		return false
+	}
+	f, err := elf.Open(strings.Trim(file, "()"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return f.Section(".gopclntab") != nil && f.Section(".symtab") == nil
+}
+
+func TestNamesStripped(t *testing.T) {
+	stripped := programs.Go("testdata/growth.go", "-ldflags=-s -w").Path(t)
+	const sample = " growth 20575 [001] 62434.673903:    1001001 cpu-clock:ppp:           180182f "
+	for _, c := range []struct {
+		got, want string
+		same      bool
+	}{
+		{sample + "main.leaf+0x2f (" + stripped + ")", sample + "[unknown] (" + stripped + ")", true},
+		{sample + "main.leaf+0x2f (" + stripped + ")", sample + "main.deep+0x2f (" + stripped + ")", false},
+		{sample + "main.leaf+0x2f (/bin/sh)", sample + "[unknown] (/bin/sh)", false},
+		{sample + "main.leaf+0x2f (/no)", sample + "[unknown] (/no)", false},
+	} {
+		if got := namesStripped(c.got, c.want); got != c.same {
+			t.Errorf("%q and %q: %t", c.got, c.want, got)
+		}
+	}
 }
 
 // callerLine matches a line of a stack: its address, its symbol, the offset, and the DSO.
