@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"gperf/internal/archive"
-	"gperf/internal/dso"
 )
 
 // runUnpack unpacks an archive of perf archive or gperf archive --perf, and prints the
@@ -38,7 +37,7 @@ func (o *archiveFlags) runUnpack(stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	tree := dso.Tree{Root: o.input.files.symfs}
+	tree := o.input.files.tree()
 	return a.Unpack(".", tree.CacheDir(), func(name string) { fmt.Fprintln(stdout, name) })
 }
 

@@ -53,8 +53,13 @@ func TestArchivePerfAll(t *testing.T) {
 			}
 		})
 	}
-	if _, err := os.Stat(filepath.Join(home, ".debug", ".build-id")); err != nil {
-		t.Errorf("perf's cache was not unpacked: %v", err)
+	flat := t.TempDir()
+	t.Chdir(t.TempDir())
+	gperf(t, "archive", "--unpack", file, "--symfs", flat+",flat")
+	for _, dir := range []string{home, flat} {
+		if _, err := os.Stat(filepath.Join(dir, ".debug", ".build-id")); err != nil {
+			t.Errorf("perf's cache was not unpacked: %v", err)
+		}
 	}
 }
 

@@ -50,12 +50,17 @@ type files struct {
 	servers *debuginfod.Client // nil: do not fetch files
 }
 
+// tree returns the files that --symfs names.
+func (f *fileFlags) tree() dso.Tree {
+	root, flat := strings.CutSuffix(f.symfs, ",flat")
+	return dso.Tree{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}
+}
+
 // open returns the files that the flags name, or those of the archive packed if it is not nil: gperf reads no other
 // files of this machine then, except debug information in the store of an archive that gperf push wrote to path. bar
 // shows the progress of downloads.
 func (f *fileFlags) open(packed *archive.Archive, path string, bar *cli.Progress) *files {
-	root, flat := strings.CutSuffix(f.symfs, ",flat")
-	l := &files{Locator: dso.Locator{Tree: dso.Tree{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}}}
+	l := &files{Locator: dso.Locator{Tree: f.tree()}}
 	if packed != nil && f.symfs == "" {
 		l.Locator = *packed.Locator()
 	}
