@@ -2,9 +2,9 @@ package record
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
-	"gperf/bpf"
 	"gperf/internal/procfs"
 	"gperf/record/event"
 	"gperf/record/perfevent"
@@ -16,16 +16,19 @@ import (
 
 // bpfPrograms are the BPF programs of a recording.
 type bpfPrograms struct {
-	walker  *stacks.Recorder  // nil: BPF walks no user stacks
-	sampler *programs.Sampler // nil: all events but waits have counters
-	offcpu  *programs.OffCPU  // nil: waits are not recorded
-	counts  *programs.Counter // nil: events are sampled, not counted
-	mergers []*stacks.Merger  // by ring; nil without programs
-	unsaved bool              // functions of interpreters or files could not be stored, which was reported
+	all     []programs.Program
+	mergers []*stacks.Merger // by ring; nil without programs
+	unsaved bool             // functions of interpreters or files could not be stored, which was reported
+
+	// Those of all that the recorder asks for more. nil: the recording has none.
+	walker  *programs.Walk
+	sampler *programs.Sampler
+	offcpu  *programs.OffCPU
+	counts  *programs.Counter
 }
 
 // loadWalker loads the programs that walk user stacks.
-func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
+func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) error {
 	if err := o.ringsForBPF(); err != nil {
 		return err
 	}
@@ -33,14 +36,19 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) (err error) {
 	if limit < leastMemory {
 		return &SmallMemoryError{limit}
 	}
-	p.walker, err = stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
+	rec, err := stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
 		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, Lean: o.affords != nil || limit < smallMemory,
 		Rows: rowsWithin(limit), NoRuntimes: o.NoRuntimes, NoCache: o.NoBuildIDCache,
 		Pipe: o.pipe()}, set.Events, set.Attrs)
-	if err == nil && !o.Count {
-		set.Opened = p.walker.Opened
+	if err != nil {
+		return err
 	}
-	return err
+	p.walker = &programs.Walk{Recorder: rec}
+	p.all = append(p.all, p.walker)
+	if !o.Count {
+		set.Opened = rec.Opened
+	}
+	return nil
 }
 
 // loadCounts loads the programs that count, before the counters of these threads and CPUs are opened.
@@ -59,44 +67,47 @@ func (p *bpfPrograms) loadCounts(o *Options, set *perfevent.Set, cpus, threads [
 	if p.walker != nil {
 		opts.Unwinder = p.walker.BPF()
 	}
-	if p.counts, err = programs.NewCounter(opts); err == nil {
-		set.Opened = p.counts.Opened
+	if p.counts, err = programs.NewCounter(opts); err != nil {
+		return err
 	}
-	return err
+	p.all = append(p.all, p.counts)
+	set.Opened = p.counts.Opened
+	return nil
 }
 
-// attach directs the programs' output to the rings, and returns the source of samples. The
+// attach loads the other programs, directs the output of all to the rings, and returns the source of samples. The
 // rings must exist, and the attrs must have ids.
 func (p *bpfPrograms) attach(r *recorder) (source, error) {
 	samples := programs.MakesSamples(r.set.Events)
-	if p.walker == nil && p.counts == nil && !samples && !r.opts.OffCPU {
+	if len(p.all) == 0 && !samples && !r.opts.OffCPU {
 		if r.opts.Overwrite {
 			return perfevent.NewOverwritten(r.rings, &r.file.tally), nil
 		}
 		return perfevent.NewSource(r.rings, &r.file.tally), nil
 	}
 	p.mergers = stacks.NewMergers(r.rings, r.set.Attrs, &r.file.tally)
-	if p.walker != nil {
-		if err := p.walker.Attach(p.mergers, r.set.Attrs, kernelBuildIDs(r.set.Attrs), r.poller.signal); err != nil {
-			return nil, err
-		}
-	}
 	if samples {
-		if err := p.startSampler(r.opts, r.set, r.probes.functions, r.cpus); err != nil {
+		if err := p.loadSampler(r.opts, r.set, r.probes.functions, r.cpus); err != nil {
 			return nil, err
 		}
-	}
-	var src mergedSource = p.walker
-	if p.walker == nil {
-		src = programs.NewSource(p.mergers, &r.file.tally)
 	}
 	if r.opts.OffCPU {
-		if err := p.startOffCPU(r.opts, r.set, r.cpus); err != nil {
+		if err := p.loadOffCPU(r.opts, r.set, r.cpus); err != nil {
 			return nil, err
 		}
 	}
 	if p.counts != nil {
-		if err := p.counts.Attach(p.mergers, counterIDs(r.set), r.set.Attrs); err != nil {
+		if err := p.counts.SetIDs(counterIDs(r.set), r.set.Attrs); err != nil {
+			return nil, err
+		}
+	}
+	var src mergedSource = programs.NewSource(p.mergers, &r.file.tally)
+	if w := p.walker; w != nil {
+		w.Attrs, w.BuildIDs, w.Wake = r.set.Attrs, kernelBuildIDs(r.set.Attrs), r.poller.signal
+		src = w
+	}
+	for _, q := range p.all {
+		if err := q.Attach(p.mergers); err != nil {
 			return nil, err
 		}
 	}
@@ -106,14 +117,8 @@ func (p *bpfPrograms) attach(r *recorder) (source, error) {
 
 // late adds the samples that do not come from one ring.
 func (p *bpfPrograms) late(j *stacks.Merged) {
-	if p.offcpu != nil {
-		p.offcpu.Late(j)
-	}
-	if p.sampler != nil {
-		p.sampler.Late(j)
-	}
-	if p.counts != nil {
-		p.counts.Late(j)
+	for _, q := range p.all {
+		q.Late(j)
 	}
 }
 
@@ -123,8 +128,8 @@ type mergedSource interface {
 	SetLate(func(*stacks.Merged))
 }
 
-// startOffCPU attaches the program that records waits.
-func (p *bpfPrograms) startOffCPU(o *Options, set *perfevent.Set, cpus []int) (err error) {
+// loadOffCPU loads the program that records waits.
+func (p *bpfPrograms) loadOffCPU(o *Options, set *perfevent.Set, cpus []int) (err error) {
 	if err := o.ringsForBPF(); err != nil {
 		return &programs.SamplerError{Event: event.OffCPU.Name, Err: err}
 	}
@@ -146,7 +151,8 @@ func (p *bpfPrograms) startOffCPU(o *Options, set *perfevent.Set, cpus []int) (e
 	if p.offcpu, err = programs.NewOffCPU(opts); err != nil {
 		return &programs.SamplerError{Event: event.OffCPU.Name, Err: err}
 	}
-	return p.offcpu.Attach(p.mergers)
+	p.all = append(p.all, p.offcpu)
+	return nil
 }
 
 // counterIDs returns the ids of all counters.
@@ -157,14 +163,14 @@ func counterIDs(set *perfevent.Set) (ids []uint64) {
 	return ids
 }
 
-// startSampler attaches the programs that make samples.
-func (p *bpfPrograms) startSampler(
+// loadSampler loads the programs that make samples.
+func (p *bpfPrograms) loadSampler(
 	o *Options, set *perfevent.Set, functions map[*probe.Probe]uint64, cpus []int) (err error) {
 	if err := o.ringsForBPF(); err != nil {
 		return &programs.SamplerError{Event: set.Events[0].Name, Err: err}
 	}
 	opts := programs.SamplerOptions{Functions: functions, Select: o.Packets.PacketSelection, Follow: o.following,
-		Notice: o.notice, Verbose: o.verbose}
+		Recorded: cpus, Notice: o.notice, Verbose: o.verbose}
 	if !o.Target.byCPU() {
 		opts.PerTask = counterIDs(set)
 	}
@@ -174,13 +180,16 @@ func (p *bpfPrograms) startSampler(
 	if p.walker != nil {
 		opts.Unwinder = p.walker.BPF()
 	}
-	if p.sampler, err = programs.NewSampler(opts, set.Events, set.Attrs); err != nil {
+	if p.sampler, err = programs.NewSampler(opts, set.Events, set.Attrs); p.sampler != nil {
+		p.all = append(p.all, p.sampler)
+	}
+	if err != nil {
 		return err
 	}
 	if ev := firstUnconditional(set.Events); ev != nil && !o.each() {
 		o.notice(fmt.Errorf("%s has no frequency or period: recording each occurrence", ev.Name))
 	}
-	return p.sampler.Attach(p.mergers, cpus)
+	return nil
 }
 
 // firstUnconditional returns the first event that is always recorded at each occurrence, nil if
@@ -194,60 +203,42 @@ func firstUnconditional(events []event.Event) *event.Event {
 	return nil
 }
 
-// enable starts or stops the programs: those at tracepoints and probes run whether or not a
-// counter is enabled. In a recording of threads, programs that make samples also need an
-// enabled counter.
-func (p *bpfPrograms) enable(on bool) (err error) {
-	switch {
-	case p.sampler != nil:
-		err = p.sampler.Enable(on)
-	case p.walker != nil:
-		err = p.walker.Enable(on)
-	}
-	if p.offcpu != nil && err == nil {
-		err = p.offcpu.Enable(on)
-	}
-	if p.counts != nil && err == nil {
-		err = p.counts.Enable(on)
-	}
-	return err
+// enable starts or stops the programs. In a recording of threads, programs that make samples also need an enabled
+// counter.
+func (p *bpfPrograms) enable(on bool) error {
+	return p.each(func(q programs.Program) error { return q.Enable(on) })
 }
 
 // finish takes the samples that programs have kept until the end: the next drain has them.
 func (p *bpfPrograms) finish() error {
-	if p.offcpu != nil {
-		if err := p.offcpu.Finish(); err != nil {
-			return err
-		}
+	if err := p.each(programs.Program.Finish); err != nil {
+		return err
 	}
 	return p.snapshot()
 }
 
 // snapshot takes the counts since the last time: the next drain has them.
-func (p *bpfPrograms) snapshot() error {
-	if p.counts != nil {
-		if err := p.counts.Finish(); err != nil {
+func (p *bpfPrograms) snapshot() error { return p.each(programs.Program.Snapshot) }
+
+// each calls a method of all programs, until one fails.
+func (p *bpfPrograms) each(call func(programs.Program) error) error {
+	for _, q := range p.all {
+		if err := call(q); err != nil {
 			return err
 		}
-	}
-	if p.sampler != nil {
-		return p.sampler.Finish()
 	}
 	return nil
 }
 
-// keepSamples reports whether finish will add samples of earlier times.
+// keepSamples reports whether snapshot will add samples of earlier times.
 func (p *bpfPrograms) keepSamples() bool {
 	return p.counts != nil || p.sampler != nil && p.sampler.Counts()
 }
 
 // newFile prepares for another file of the recording.
 func (p *bpfPrograms) newFile() {
-	if p.offcpu != nil {
-		p.offcpu.NewFile()
-	}
-	if p.walker != nil {
-		p.walker.NewFile()
+	for _, q := range p.all {
+		q.NewFile()
 	}
 }
 
@@ -292,40 +283,17 @@ func (p *bpfPrograms) awaitPrepared() {
 
 // reopen opens the events again to which the programs write on a CPU.
 func (p *bpfPrograms) reopen(cpu, group int) error {
-	for _, n := range p.mergers {
-		if n.Ring.CPU != cpu {
-			continue
-		}
-		if p.walker != nil {
-			if err := p.walker.OpenOutput(n); err != nil {
-				return err
-			}
-		}
-		if p.offcpu != nil {
-			if err := p.offcpu.Reopen(n, group); err != nil {
-				return err
-			}
-		}
-		if p.counts != nil {
-			if err := p.counts.OpenOutput(n); err != nil {
-				return err
-			}
-		}
-		if p.sampler != nil {
-			return p.sampler.Reopen(n, group)
-		}
+	at := slices.IndexFunc(p.mergers, func(n *stacks.Merger) bool { return n.Ring.CPU == cpu })
+	if at < 0 {
 		return nil
 	}
-	return nil
+	return p.each(func(q programs.Program) error { return q.Reopen(p.mergers[at], group) })
 }
 
 // counters returns the counters that programs write samples to.
 func (p *bpfPrograms) counters() (l [][]perfevent.Counter) {
-	if p.sampler != nil {
-		l = append(l, p.sampler.Counters)
-	}
-	if p.offcpu != nil {
-		l = append(l, p.offcpu.Counters)
+	for _, q := range p.all {
+		l = append(l, q.Counters())
 	}
 	return l
 }
@@ -333,67 +301,32 @@ func (p *bpfPrograms) counters() (l [][]perfevent.Counter) {
 // tracepoints returns the programs' own counters of tracepoints: by config those of the
 // recorded events, and others.
 func (p *bpfPrograms) tracepoints() (own map[uint64]int, others []int) {
-	switch {
-	case p.counts != nil:
-		own = p.counts.Tracepoints()
-	case p.walker != nil:
-		own = p.walker.Tracepoints()
-	}
-	if p.sampler != nil {
-		others = p.sampler.Tracepoints()
+	own = map[uint64]int{}
+	for _, q := range p.all {
+		events, more := q.Tracepoints()
+		maps.Copy(own, events)
+		others = append(others, more...)
 	}
 	return own, others
 }
 
 // summarize adds the programs' counts to the summary.
 func (p *bpfPrograms) summarize(sum *Summary, verbose func(string), notice func(error)) {
-	if p.walker != nil {
-		sum.Unwind = p.walker.Summary()
-	}
-	if p.offcpu != nil {
-		var err error
-		if sum.UnrecordedWaits, err = p.offcpu.Unrecorded(); err != nil {
+	for _, q := range p.all {
+		if err := q.Summary(&sum.Summary); err != nil {
 			notice(err)
 		}
-		p.addStats(sum, p.offcpu.Stats(), verbose)
-	}
-	if p.counts != nil {
-		var err error
-		if sum.Uncounted, err = p.counts.Uncounted(); err != nil {
-			notice(err)
-		}
-		p.addStats(sum, p.counts.Stats(), verbose)
-	}
-	if p.sampler != nil {
-		p.addStats(sum, p.sampler.Stats(), verbose)
-		var err error
-		if sum.Spans, err = p.sampler.SpanStats(); err != nil {
-			notice(err)
+		st := q.Stats()
+		if sum.Missed += st.Missed; st.Runs > 0 {
+			verbose("sampling " + st.String())
 		}
 	}
 }
 
-// addStats adds the statistics of programs that make samples.
-func (p *bpfPrograms) addStats(sum *Summary, st bpf.Stats, verbose func(string)) {
-	sum.Missed += st.Missed
-	if st.Runs > 0 {
-		verbose("sampling " + st.String())
-	}
-}
-
-// close frees the programs.
+// close frees the programs: those that walk stacks last, because others use their data.
 func (p *bpfPrograms) close() {
-	if p.sampler != nil {
-		p.sampler.Close()
-	}
-	if p.offcpu != nil {
-		p.offcpu.Close()
-	}
-	if p.counts != nil {
-		p.counts.Close()
-	}
-	if p.walker != nil {
-		p.walker.Close()
+	for _, q := range slices.Backward(p.all) {
+		q.Close()
 	}
 	*p = bpfPrograms{}
 }

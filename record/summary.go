@@ -3,9 +3,8 @@ package record
 import (
 	"os"
 
-	"gperf/bpf"
 	"gperf/internal/dso"
-	"gperf/record/stacks"
+	"gperf/record/programs"
 )
 
 // Summary describes a finished recording.
@@ -30,21 +29,11 @@ type Summary struct {
 	// Linux 6.0) does not count per event. A sample whose user stack is walked in the kernel
 	// is two records.
 	LostRecords uint64
-	// Missed counts samples that BPF programs could not make because another program was
-	// running.
-	Missed uint64
-	// Spans counts the spans without a sample.
-	Spans bpf.SpanStats
-	// Uncounted is the number of events that were not counted, because there were too many stacks.
-	Uncounted uint64
-	// UnrecordedWaits counts waits without a sample, because too many threads waited at once.
-	UnrecordedWaits uint64
+	programs.Summary
 	// Slept is the number of target threads that slept from before the recording until its end, and SleptUnknown how
 	// many of them have no sample, because where they sleep could not be read.
 	Slept, SleptUnknown uint64
 	Pages               int // of each ring
-	// Unwind counts how the walks of user stacks ended, nil if stacks were not walked.
-	Unwind *stacks.Summary
 	// Kept counts the copies of programs and libraries that readers may not find later.
 	Kept dso.Kept
 	// Generated are open perf maps and jitdumps of sampled processes in other namespaces. The caller closes them.

@@ -5,7 +5,6 @@ package programs
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -67,14 +66,14 @@ type CounterOptions struct {
 
 // Counter counts events.
 type Counter struct {
+	no
 	opts        CounterOptions
 	bpf         *bpf.Counter
 	tracepoints map[int]int // by index of the event: the counter with the program
 	outputs     stacks.Outputs
 	events      []stacks.Event
 
-	stacks  map[uint64]bpf.Stack    // by hash: the distinct stacks so far
-	fresh   []countFresh            // of these, those whose interpreted frames have no names yet
+	stacks  stackStore
 	written map[bpf.CountKey]uint64 // weights in the file
 	last    uint64                  // CLOCK_MONOTONIC when the counts were read, in ns
 	counts  []count                 // not yet in the file
@@ -94,7 +93,7 @@ func NewCounter(o CounterOptions) (*Counter, error) {
 		return nil, err
 	}
 	r := &Counter{opts: o, tracepoints: map[int]int{},
-		stacks: map[uint64]bpf.Stack{}, written: map[bpf.CountKey]uint64{}}
+		stacks: newStackStore(), written: map[bpf.CountKey]uint64{}}
 	opts := bpf.CounterOptions{UserStacks: o.userStacks(), Unwinder: o.Unwinder, PerTask: o.PerTask, CPUs: cpus,
 		On: o.CPUs, IDs: o.Counters}
 	for i := range o.Events {
@@ -183,34 +182,36 @@ func (r *Counter) Opened(ev *event.Event, a *format.Attr, c *perfevent.Counter) 
 	return r.bpf.Attach(c.Event, fd)
 }
 
-// Tracepoints returns the recorder's own counters of tracepoints and probes, by config.
-func (r *Counter) Tracepoints() map[uint64]int {
-	l := map[uint64]int{}
+// Tracepoints implements Program.
+func (r *Counter) Tracepoints() (own map[uint64]int, others []int) {
+	own = map[uint64]int{}
 	for i, fd := range r.tracepoints {
-		l[r.opts.Attrs[i].Config] = fd
+		own[r.opts.Attrs[i].Config] = fd
 	}
-	return l
+	return own, nil
 }
 
-// Attach directs the output of the programs to the rings. ids are those of all counters, attrs those of the
-// events, with ids.
-func (r *Counter) Attach(mergers []*stacks.Merger, ids []uint64, attrs []format.Attr) error {
+// SetIDs sets the ids of all counters, and the attrs of the events, which have them. It must precede Attach.
+func (r *Counter) SetIDs(ids []uint64, attrs []format.Attr) error {
 	r.opts.Attrs = attrs
-	if r.opts.PerTask {
-		if err := r.bpf.SetIDs(ids); err != nil {
-			return err
-		}
+	if !r.opts.PerTask {
+		return nil
 	}
+	return r.bpf.SetIDs(ids)
+}
+
+// Attach implements Program.
+func (r *Counter) Attach(mergers []*stacks.Merger) error {
 	for _, n := range mergers {
-		if err := r.OpenOutput(n); err != nil {
+		if err := r.Reopen(n, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// OpenOutput opens the BPF output events of a ring's CPU.
-func (r *Counter) OpenOutput(n *stacks.Merger) error {
+// Reopen opens the BPF output events of a ring's CPU.
+func (r *Counter) Reopen(n *stacks.Merger, _ int) error {
 	last := new(countCopied)
 	var fds []int
 	for _, out := range []struct {
@@ -218,7 +219,7 @@ func (r *Counter) OpenOutput(n *stacks.Merger) error {
 		take    func(stacks.Output)
 	}{
 		{0, func(o stacks.Output) { r.takeCount(o, last) }},
-		{0, r.addStack},
+		{0, r.stacks.take},
 		{0, last.take},
 		{1, last.take}, // a table may be missing
 	} {
@@ -265,30 +266,8 @@ func (r *Counter) takeCount(o stacks.Output, last *countCopied) {
 	r.counts = append(r.counts, one)
 }
 
-// countFresh is a stack that was read since the last call of Late.
-type countFresh struct {
-	out  stacks.Output
-	hash uint64
-}
-
-// addStack keeps a stack that the programs have sent.
-func (r *Counter) addStack(o stacks.Output) {
-	if s, ok := bpf.ParseStack(o.Raw); ok {
-		if len(s.Kernel) > 0 && binary.LittleEndian.Uint64(s.Kernel) == format.ContextKernel {
-			s.Kernel = s.Kernel[8:] // a mark, in the callchains of samples
-		}
-		r.stacks[s.Hash] = bpf.Stack{Hash: s.Hash, Kernel: bytes.Clone(s.Kernel), User: bytes.Clone(s.User),
-			Interpreted: bytes.Clone(s.Interpreted), Generation: s.Generation}
-		if len(s.User) > 0 {
-			o.Raw = nil
-			r.fresh = append(r.fresh, countFresh{o, s.Hash})
-		}
-	}
-}
-
-// Finish reads the counts: the next call of Late adds the samples of what was not in earlier ones. Their
-// stacks must have been read.
-func (r *Counter) Finish() error {
+// Snapshot reads the counts, whose stacks must have been read.
+func (r *Counter) Snapshot() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return err
@@ -314,12 +293,7 @@ func (r *Counter) Finish() error {
 
 // Late adds the samples of the counts that have been read to the merged records.
 func (r *Counter) Late(j *stacks.Merged) {
-	for _, f := range r.fresh {
-		s := r.stacks[f.hash]
-		s.User, s.Interpreted = j.Interpret(f.out, &s), nil
-		r.stacks[f.hash] = s
-	}
-	r.fresh = nil
+	r.stacks.interpret(j)
 	if len(r.counts) == 0 {
 		return
 	}
@@ -338,7 +312,7 @@ func (r *Counter) join(j *stacks.Merged, c *count, offset uint64) {
 	if int(c.Event) >= len(r.events) {
 		return
 	}
-	stack, known := r.stacks[c.Stack]
+	stack, known := r.stacks.known[c.Stack]
 	rec := r.sample(c, &stack, offset)
 	e := &r.events[c.Event]
 	switch {
@@ -355,17 +329,8 @@ func (r *Counter) join(j *stacks.Merged, c *count, offset uint64) {
 // sample returns the sample of a count, with the kernel's part of its callchain.
 func (r *Counter) sample(c *count, stack *bpf.Stack, offset uint64) []byte {
 	a := &r.opts.Attrs[c.Event]
-	one := format.Sample{Misc: format.MiscKernel, ID: a.IDs[0], PID: int32(c.PID), TID: int32(c.TID),
-		Time: c.First + offset, Period: c.Weight}
-	switch {
-	case len(stack.Kernel) > 0:
-		one.IP = binary.LittleEndian.Uint64(stack.Kernel)
-	case len(stack.User) > 0:
-		one.Misc, one.IP = format.MiscUser, binary.LittleEndian.Uint64(stack.User)
-	}
-	if a.Flags&format.FlagExcludeCallchainKernel == 0 {
-		one.Callchain = kernelChain(stack.Kernel)
-	}
+	one := sampleOf(a, stack)
+	one.PID, one.TID, one.Time, one.Period = int32(c.PID), int32(c.TID), c.First+offset, c.Weight
 	return one.AppendTo(nil, a.SampleType)
 }
 
@@ -375,8 +340,11 @@ func (r *Counter) Enable(on bool) error { return r.bpf.Enable(on) }
 // Stats returns the statistics of the programs.
 func (r *Counter) Stats() bpf.Stats { return r.bpf.Stats() }
 
-// Uncounted returns the number of events that were not counted, because there were too many stacks.
-func (r *Counter) Uncounted() (uint64, error) { return r.bpf.Uncounted() }
+// Summary implements Program.
+func (r *Counter) Summary(sum *Summary) (err error) {
+	sum.Uncounted, err = r.bpf.Uncounted()
+	return err
+}
 
 // Close detaches the programs and closes their counters.
 func (r *Counter) Close() {

@@ -45,7 +45,7 @@ func TestLimit(t *testing.T) {
 // The mark of a callchain is no frame of a stack.
 func TestTakeStack(t *testing.T) {
 	r := &Counter{opts: CounterOptions{Attrs: []format.Attr{{SampleType: SampleType, IDs: []uint64{5}}}},
-		stacks: map[uint64]bpf.Stack{}}
+		stacks: newStackStore()}
 	kernelContext := format.ContextKernel
 	for hash, frames := range map[uint64][]uint64{1: {kernelContext, 0x10, 0x20}, 2: {0x10, 0x20}} {
 		raw := binary.LittleEndian.AppendUint64(nil, hash)
@@ -54,8 +54,8 @@ func TestTakeStack(t *testing.T) {
 		for _, ip := range frames {
 			raw = binary.LittleEndian.AppendUint64(raw, ip)
 		}
-		r.addStack(stacks.Output{Raw: raw})
-		stack := r.stacks[hash]
+		r.stacks.take(stacks.Output{Raw: raw})
+		stack := r.stacks.known[hash]
 		rec := r.sample(&count{Count: bpf.Count{Weight: 3}}, &stack, 0)
 		if ip := binary.LittleEndian.Uint64(rec[16:]); len(stack.Kernel) != 16 || ip != 0x10 {
 			t.Errorf("stack %d: frames %x, ip %x", hash, stack.Kernel, ip)

@@ -5,6 +5,7 @@ package programs
 import (
 	"encoding/binary"
 
+	"gperf/bpf"
 	"gperf/format"
 )
 
@@ -17,6 +18,30 @@ const SampleType = format.SampleIdentifier | format.SampleIP | format.SampleTID 
 func LimitAttr(a *format.Attr, optional format.SampleType) {
 	a.SampleType = SampleType | a.SampleType&optional
 	a.SampleRegsUser, a.SampleStackUser, a.SampleRegsIntr, a.BranchSampleType = 0, 0, 0, 0
+}
+
+// sampleOf returns a sample of an event with the kernel's part of its callchain. Its ip is the innermost frame of the
+// kernel, or that of user space if kernel code is excluded or unknown.
+func sampleOf(a *format.Attr, s *bpf.Stack) format.Sample {
+	kernel := s.Kernel
+	if a.Flags&format.FlagExcludeKernel != 0 {
+		kernel = nil
+	}
+	one := format.Sample{Misc: format.MiscKernel, ID: a.IDs[0]}
+	switch {
+	case len(kernel) > 0:
+		one.IP = binary.LittleEndian.Uint64(kernel)
+	case len(s.User) > 0:
+		one.Misc, one.IP = format.MiscUser, binary.LittleEndian.Uint64(s.User)
+	}
+	if a.Flags&format.FlagExcludeCallchainKernel != 0 {
+		kernel = nil
+	}
+	if n := 8 * int(a.SampleMaxStack); n > 0 && len(kernel) > n {
+		kernel = kernel[:n]
+	}
+	one.Callchain = kernelChain(kernel)
+	return one
 }
 
 // kernelChain returns a callchain of kernel frames, 8 bytes each. The user frames may follow.

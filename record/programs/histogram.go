@@ -68,9 +68,8 @@ func (s *Sampler) histogramOf(span *event.Span) *bpf.Histogram {
 // Counts reports whether there are histograms.
 func (s *Sampler) Counts() bool { return len(s.histograms) > 0 }
 
-// Finish reads the histograms: the next call of Late adds the samples of the spans that were not in
-// earlier ones.
-func (s *Sampler) Finish() error {
+// Snapshot reads the histograms.
+func (s *Sampler) Snapshot() error {
 	if len(s.histograms) == 0 {
 		return nil
 	}

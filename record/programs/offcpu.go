@@ -46,18 +46,16 @@ type OffCPUOptions struct {
 
 // OffCPU records waits.
 type OffCPU struct {
-	// Counters are the BPF output events for waits, one of each CPU.
-	Counters []perfevent.Counter
+	no
+	opts     OffCPUOptions
+	bpf      *bpf.OffCPU
+	event    stacks.Event
+	waker    stacks.Event // if there is Options.Waker
+	code     kernelCode
+	counters []perfevent.Counter // the BPF output events for waits, one of each CPU
+	outputs  stacks.Outputs      // the other ones
 
-	opts    OffCPUOptions
-	bpf     *bpf.OffCPU
-	event   stacks.Event
-	waker   stacks.Event // if there is Options.Waker
-	code    kernelCode
-	outputs stacks.Outputs // except those of Counters
-
-	stacks  map[uint64]callers // by hash: the distinct stacks so far
-	fresh   []fresh            // stacks whose interpreted frames have no names yet
+	stacks  stackStore
 	copies  copies
 	waits   []wait            // not yet in the file
 	asleep  []asleep          // samples that are not yet in the file
@@ -65,18 +63,6 @@ type OffCPU struct {
 	offset  uint64            // from CLOCK_MONOTONIC to the recording's clock; valid if there was a wait
 	started bool              // there was a wait
 	comms   map[uint32]string // by tid: the names in the file of wakers that are not recorded
-}
-
-// callers is a stack: ips, 8 bytes each.
-type callers struct {
-	kernel, user []byte
-	generation   uint32 // bpf.Stack's
-}
-
-// fresh is a stack that was read since the last call of Late.
-type fresh struct {
-	out   stacks.Output
-	stack bpf.Stack
 }
 
 // wait is a wait that has ended.
@@ -94,7 +80,7 @@ func NewOffCPU(o OffCPUOptions) (*OffCPU, error) {
 		return nil, err
 	}
 	r := &OffCPU{opts: o, event: stacks.NewEvent(&o.Attr), code: findKernelCode(o.Waker != nil),
-		stacks: map[uint64]callers{}, comms: map[uint32]string{}}
+		stacks: newStackStore(), comms: map[uint32]string{}}
 	if o.Waker != nil {
 		r.waker = stacks.NewEvent(o.Waker)
 	}
@@ -128,15 +114,15 @@ func (r *OffCPU) Attach(mergers []*stacks.Merger) error {
 		if err != nil {
 			return err
 		}
-		r.Counters = append(r.Counters, c)
+		r.counters = append(r.counters, c)
 	}
 	return nil
 }
 
 // Reopen opens the output of a CPU again that is online again. group is the number of events.
 func (r *OffCPU) Reopen(n *stacks.Merger, group int) error {
-	for i := range r.Counters {
-		removed := &r.Counters[i]
+	for i := range r.counters {
+		removed := &r.counters[i]
 		if removed.CPU != n.Ring.CPU {
 			continue
 		}
@@ -160,7 +146,7 @@ func (r *OffCPU) openOutput(n *stacks.Merger) (c perfevent.Counter, err error) {
 		take    func(stacks.Output)
 	}{
 		{0, func(o stacks.Output) { r.takeWait(o, cpu) }},
-		{0, r.takeStack},
+		{0, r.stacks.take},
 		{0, r.takeCopy},
 		{1, r.takeCopy}, // a table may be missing
 	} {
@@ -191,19 +177,6 @@ func (r *OffCPU) takeWait(o stacks.Output, cpu uint32) {
 	r.waits = append(r.waits, wait{Wait: w, time: o.Time, cpu: cpu})
 }
 
-func (r *OffCPU) takeStack(o stacks.Output) {
-	s, ok := bpf.ParseStack(o.Raw)
-	if !ok {
-		return
-	}
-	s.Kernel, s.User = bytes.Clone(s.Kernel), bytes.Clone(s.User)
-	r.stacks[s.Hash] = callers{s.Kernel, s.User, s.Generation}
-	if len(s.User) > 0 {
-		s.Interpreted, o.Raw = bytes.Clone(s.Interpreted), nil
-		r.fresh = append(r.fresh, fresh{o, s})
-	}
-}
-
 func (r *OffCPU) takeCopy(o stacks.Output) {
 	head, ok := bpf.ParseHead(o.Raw)
 	if !ok || !head.Copy {
@@ -220,10 +193,7 @@ func (r *OffCPU) Late(j *stacks.Merged) {
 		j.Request(c.pid, c.time, c.head, c.data)
 	}
 	r.copies.fresh = nil
-	for _, f := range r.fresh {
-		r.stacks[f.stack.Hash] = callers{f.stack.Kernel, j.Interpret(f.out, &f.stack), f.stack.Generation}
-	}
-	r.fresh = nil
+	r.stacks.interpret(j)
 	r.waits = slices.DeleteFunc(r.waits, func(w wait) bool { return r.join(j, &w) })
 	for i := range r.waits {
 		r.waits[i].tried = true
@@ -233,8 +203,8 @@ func (r *OffCPU) Late(j *stacks.Merged) {
 
 // join adds the sample of a wait, after that of its waker. It reports false if one of their stacks is to come.
 func (r *OffCPU) join(j *stacks.Merged, w *wait) bool {
-	stack, known := r.stacks[w.Stack]
-	woke, wokeKnown := r.stacks[w.Waker.Stack]
+	stack, known := r.stacks.known[w.Stack]
+	woke, wokeKnown := r.stacks.known[w.Waker.Stack]
 	if (!known || w.Waker.Known && !wokeKnown) && !w.tried {
 		return false
 	}
@@ -247,8 +217,8 @@ func (r *OffCPU) join(j *stacks.Merged, w *wait) bool {
 	if w.Waker.Known {
 		r.joinWaker(j, w, woke, wokeKnown)
 	}
-	stack.kernel = callersOf(stack.kernel, r.code.scheduler)
-	rec := w.sample(&r.opts.Attr, thread{w.PID, w.TID}, stack)
+	stack.Kernel = callersOf(stack.Kernel, r.code.scheduler)
+	rec := w.sample(&r.opts.Attr, thread{w.PID, w.TID}, &stack)
 	switch {
 	case !known: // its record was lost
 		r.bpf.Forget(w.Stack)
@@ -258,14 +228,14 @@ func (r *OffCPU) join(j *stacks.Merged, w *wait) bool {
 	case w.Head.Copy:
 		j.JoinNone(rec)
 	default:
-		w.Head.Frames, w.Head.Generation = uint32(len(stack.user)/8), stack.generation
-		j.Join(&r.event, rec, w.Head, stack.user)
+		w.Head.Frames, w.Head.Generation = uint32(len(stack.User)/8), stack.Generation
+		j.Join(&r.event, rec, w.Head, stack.User)
 	}
 	return true
 }
 
 // joinWaker adds the sample of a wait's waker.
-func (r *OffCPU) joinWaker(j *stacks.Merged, w *wait, stack callers, known bool) {
+func (r *OffCPU) joinWaker(j *stacks.Merged, w *wait, stack bpf.Stack, known bool) {
 	by := &w.Waker
 	if by.Comm != "" && r.comms[by.TID] != by.Comm {
 		r.comms[by.TID] = by.Comm
@@ -273,15 +243,15 @@ func (r *OffCPU) joinWaker(j *stacks.Merged, w *wait, stack callers, known bool)
 		comm.ID = format.RecordID{PID: comm.PID, TID: comm.TID, Time: w.time, CPU: w.cpu, ID: r.opts.Waker.IDs[0]}
 		j.Records = comm.AppendTo(j.Records, r.waker.Trailer)
 	}
-	stack.kernel = callersOf(stack.kernel, r.code.runners)
-	rec := w.sample(r.opts.Waker, thread{by.PID, by.TID}, stack)
+	stack.Kernel = callersOf(stack.Kernel, r.code.runners)
+	rec := w.sample(r.opts.Waker, thread{by.PID, by.TID}, &stack)
 	if !known {
 		r.bpf.Forget(by.Stack)
 		j.JoinNone(rec)
 		return
 	}
-	by.Head.Frames, by.Head.Generation = uint32(len(stack.user)/8), stack.generation
-	j.Join(&r.waker, rec, by.Head, stack.user)
+	by.Head.Frames, by.Head.Generation = uint32(len(stack.User)/8), stack.Generation
+	j.Join(&r.waker, rec, by.Head, stack.User)
 }
 
 // Finish takes the sums of short waits and the waits that have not ended: the next call of Late
@@ -308,19 +278,25 @@ func (r *OffCPU) Finish() error {
 // Enable starts or stops the program.
 func (r *OffCPU) Enable(on bool) error { return r.bpf.Enable(on) }
 
+// Counters implements Program.
+func (r *OffCPU) Counters() []perfevent.Counter { return r.counters }
+
 // Stats returns the program's statistics.
 func (r *OffCPU) Stats() bpf.Stats { return r.bpf.Stats() }
 
 // NewFile prepares for another file of the recording, which has none of the names in the last one.
 func (r *OffCPU) NewFile() { clear(r.comms) }
 
-// Unrecorded returns the number of waits without a sample: see [bpf.OffCPU.Unrecorded].
-func (r *OffCPU) Unrecorded() (uint64, error) { return r.bpf.Unrecorded() }
+// Summary implements Program.
+func (r *OffCPU) Summary(sum *Summary) (err error) {
+	sum.UnrecordedWaits, err = r.bpf.Unrecorded()
+	return err
+}
 
 // Close detaches the program and closes the counters.
 func (r *OffCPU) Close() {
 	r.bpf.Close()
-	for _, c := range r.Counters {
+	for _, c := range r.counters {
 		unix.Close(c.FD)
 	}
 	r.outputs.Close()

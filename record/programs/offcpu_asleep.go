@@ -50,19 +50,19 @@ const maxAsleep, minAsleep = 0xf000, 4 << 10
 // sleeper returns the sample of a thread's wait, with up to size bytes of the user stack.
 func (r *OffCPU) sleeper(w *wait, s *bpf.Sleeper, size int) asleep {
 	a := asleep{head: s.Head}
-	stack := callers{kernel: s.Kernel} // the kernel leaves the scheduler out
+	stack := bpf.Stack{Kernel: s.Kernel} // the kernel leaves the scheduler out
 	how := r.opts.userStacks()
 	a.head.Copy = s.Head.Copy && how == bpf.StacksByTables
 	if s.Head.Copy && how != bpf.NoUserStacks {
 		user := stacks.ReadAsleep(s.PID, &s.Regs, size)
-		stack.user = user.Callers()
+		stack.User = user.Callers()
 		if a.head.Copy {
 			a.data, a.head.Stack = user.Copy()
 		} else {
-			a.data, a.head.Frames = stack.user, uint32(len(stack.user)/8)
+			a.data, a.head.Frames = stack.User, uint32(len(stack.User)/8)
 		}
 	}
-	a.record = w.sample(&r.opts.Attr, thread{s.PID, s.TID}, stack)
+	a.record = w.sample(&r.opts.Attr, thread{s.PID, s.TID}, &stack)
 	return a
 }
 

@@ -101,7 +101,7 @@ func TestWaker(t *testing.T) {
 	wakers.IDs = []uint64{2}
 	r := &OffCPU{opts: OffCPUOptions{Attr: waits, Waker: &wakers}, event: stacks.NewEvent(&waits),
 		waker: stacks.NewEvent(&wakers), comms: map[uint32]string{},
-		stacks: map[uint64]callers{5: {kernel: words(1, 2, 0x50)}, 6: {kernel: words(1, 2, 0x60)}}}
+		stacks: stackStore{known: map[uint64]bpf.Stack{5: {Kernel: words(1, 2, 0x50)}, 6: {Kernel: words(1, 2, 0x60)}}}}
 	wait := bpf.Wait{Duration: 1234, Stack: 5, PID: 7, TID: 8,
 		Waker: bpf.Waker{Known: true, Stack: 6, PID: 9, TID: 10, Comm: "alarm"}}
 	late := wait
@@ -115,8 +115,8 @@ func TestWaker(t *testing.T) {
 	r.Late(&j)
 	comm := format.Comm{PID: 9, TID: 10, Comm: "alarm", ID: format.RecordID{PID: 9, TID: 10, Time: 77, CPU: 3, ID: 2}}
 	w := ended(wait)
-	waker := w.sample(&wakers, thread{9, 10}, callers{kernel: words(0x60)})
-	of := w.sample(&waits, thread{7, 8}, callers{kernel: words(0x50)})
+	waker := w.sample(&wakers, thread{9, 10}, &bpf.Stack{Kernel: words(0x60)})
+	of := w.sample(&waits, thread{7, 8}, &bpf.Stack{Kernel: words(0x50)})
 	want := slices.Concat(comm.AppendTo(nil, format.NewSampleLayout(&waits).Trailer), waker, of, waker, of, of)
 	if !slices.Equal(j.Records, want) {
 		t.Errorf("%x\nwant %x", j.Records, want)
@@ -130,20 +130,20 @@ func TestWaker(t *testing.T) {
 func TestSample(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags format.AttrFlags
-		stack callers
+		stack bpf.Stack
 		mode  format.Misc
 		ip    uint64
 		chain []uint64
 	}{
-		"kernel":          {0, callers{kernel: words(5, 6), user: words(7)}, format.MiscKernel, 5, []uint64{format.ContextKernel, 5, 6}},
-		"user only":       {format.FlagExcludeKernel, callers{kernel: words(5, 6), user: words(7)}, format.MiscUser, 7, nil},
-		"no kernel chain": {format.FlagExcludeCallchainKernel, callers{kernel: words(5, 6)}, format.MiscKernel, 5, nil},
-		"unknown":         {0, callers{}, format.MiscKernel, 0, nil},
+		"kernel":          {0, bpf.Stack{Kernel: words(5, 6), User: words(7)}, format.MiscKernel, 5, []uint64{format.ContextKernel, 5, 6}},
+		"user only":       {format.FlagExcludeKernel, bpf.Stack{Kernel: words(5, 6), User: words(7)}, format.MiscUser, 7, nil},
+		"no kernel chain": {format.FlagExcludeCallchainKernel, bpf.Stack{Kernel: words(5, 6)}, format.MiscKernel, 5, nil},
+		"unknown":         {0, bpf.Stack{}, format.MiscKernel, 0, nil},
 	} {
 		a := format.Attr{SampleType: SampleType | format.SampleCallchain, IDs: []uint64{99}, Flags: c.flags,
 			SampleMaxStack: 2}
 		w := &wait{Wait: bpf.Wait{Duration: 1234}, time: 77, cpu: 3}
-		rec := w.sample(&a, thread{1, 2}, c.stack)
+		rec := w.sample(&a, thread{1, 2}, &c.stack)
 		want := words(uint64(format.TypeSample)|uint64(c.mode)<<32|uint64(len(rec))<<48, 99, c.ip, 2<<32|1, 77, 3, 1234,
 			uint64(len(c.chain)))
 		if want = append(want, words(c.chain...)...); !slices.Equal(rec, want) {

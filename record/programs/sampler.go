@@ -27,6 +27,8 @@ type SamplerOptions struct {
 	PerTask []uint64
 	// Unwinder, if not nil, walks the user stacks of the samples.
 	Unwinder *bpf.Unwinder
+	// Recorded are the recorded CPUs, whose rings get samples.
+	Recorded []int
 	// CPUs, if not nil, are those on which histograms count.
 	CPUs []int
 	// Select selects the packets of events that have one.
@@ -42,10 +44,9 @@ type SamplerOptions struct {
 
 // Sampler makes the samples of a recording's events that have no counters.
 type Sampler struct {
-	// Counters are the BPF output events, one of each CPU.
-	Counters []perfevent.Counter
-
+	no
 	opts        SamplerOptions
+	counters    []perfevent.Counter // the BPF output events, one of each CPU
 	bpf         *bpf.Sampler
 	first       int                    // index of the first event whose samples programs write
 	attrs       []format.Attr          // of these events
@@ -237,24 +238,24 @@ func (s *Sampler) attachFunctions(events []*event.Event) error {
 }
 
 // Attach directs the samples of each recorded CPU to its ring; other rings have side band only.
-func (s *Sampler) Attach(mergers []*stacks.Merger, cpus []int) error {
+func (s *Sampler) Attach(mergers []*stacks.Merger) error {
 	for _, n := range mergers {
-		if !slices.Contains(cpus, n.Ring.CPU) || s.attrs == nil {
+		if !slices.Contains(s.opts.Recorded, n.Ring.CPU) || s.attrs == nil {
 			continue
 		}
 		c, err := s.openOutput(n)
 		if err != nil {
 			return err
 		}
-		s.Counters = append(s.Counters, c)
+		s.counters = append(s.counters, c)
 	}
 	return nil
 }
 
 // Reopen opens the output of a CPU again that is online again. group is the number of events.
 func (s *Sampler) Reopen(n *stacks.Merger, group int) error {
-	for i := range s.Counters {
-		removed := &s.Counters[i]
+	for i := range s.counters {
+		removed := &s.counters[i]
 		if removed.CPU != n.Ring.CPU {
 			continue
 		}
@@ -337,13 +338,22 @@ func (s *Sampler) EnableEvent(events []event.Event, event int, on bool) error {
 // Stats returns the programs' statistics.
 func (s *Sampler) Stats() bpf.Stats { return s.bpf.Stats() }
 
-// Tracepoints returns the counters of tracepoints that the Sampler has opened.
-func (s *Sampler) Tracepoints() []int { return s.tracepoints }
+// Counters implements Program.
+func (s *Sampler) Counters() []perfevent.Counter { return s.counters }
+
+// Tracepoints implements Program.
+func (s *Sampler) Tracepoints() (own map[uint64]int, others []int) { return nil, s.tracepoints }
+
+// Summary implements Program.
+func (s *Sampler) Summary(sum *Summary) (err error) {
+	sum.Spans, err = s.bpf.SpanStats()
+	return err
+}
 
 // Close detaches the programs and closes the counters.
 func (s *Sampler) Close() {
 	s.bpf.Close()
-	for _, c := range s.Counters {
+	for _, c := range s.counters {
 		unix.Close(c.FD)
 	}
 	for _, fd := range s.tracepoints {
