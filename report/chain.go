@@ -38,7 +38,7 @@ func (c *calls) sumSamples() uint64 { return c.samples + c.moreBelow }
 // grower makes the tree of an entry's callchains. It does not descend into
 // branches that are too small to be shown.
 type grower struct {
-	*CallGraph
+	graph   *CallGraph
 	minHits uint64
 
 	// Scratch memory, reused for each fork.
@@ -64,7 +64,7 @@ var growers = sync.Pool{New: func() any { return new(grower) }}
 func (g *CallGraph) grow(list []call, minHits uint64) *branch {
 	root := &branch{}
 	w := growers.Get().(*grower)
-	w.CallGraph, w.minHits = g, minHits
+	w.graph, w.minHits = g, minHits
 	w.fork(root, slices.Clone(list), 0)
 	growers.Put(w)
 	return root
@@ -83,7 +83,7 @@ func (w *grower) fork(b *branch, list []call, n int) {
 	for _, g := range groups {
 		b.children = append(b.children, w.branch(b, g.calls, n))
 	}
-	if !w.isList() {
+	if !w.graph.isList() {
 		slices.SortStableFunc(b.children, func(a, b *branch) int { return cmp.Compare(b.sum(), a.sum()) })
 	}
 }
@@ -145,7 +145,7 @@ func (w *grower) branch(parent *branch, list []call, n int) *branch {
 	for {
 		first := list[0].rest(n)
 		b.frames = append(b.frames, first[0])
-		if w.Branches {
+		if w.graph.Branches {
 			b.hops = append(b.hops, sumAt(list, n))
 		}
 		n++
@@ -204,8 +204,8 @@ func (g *CallGraph) minPeriod(total uint64) uint64 {
 
 // least returns the minimum period of children of b that are shown.
 func (w *grower) least(b *branch) uint64 {
-	if w.Mode == GraphFractal {
-		return uint64(math.Ceil(float64(b.below) * (w.Percent / 100)))
+	if w.graph.Mode == GraphFractal {
+		return uint64(math.Ceil(float64(b.below) * (w.graph.Percent / 100)))
 	}
 	return w.minHits
 }

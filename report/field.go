@@ -47,9 +47,9 @@ func (t *traces) text(event int, raw []byte) string {
 
 // field is a tracepoint's field as a sort key.
 type field struct {
-	event int
-	*tracepoint.Field
-	raw bool // show the field as it is
+	event  int
+	format *tracepoint.Field
+	raw    bool // show the field as it is
 }
 
 // newFieldKey makes a column of a field, aligned right.
@@ -75,10 +75,10 @@ func newFieldKey(event int, fd *tracepoint.Field, raw bool) *SortKey {
 // width counts the bytes of a dynamic field, with the NUL of a string, or of a text with
 // a length; fixed ones have their place.
 func (f *field) width(h *Hist, e *Entry) int {
-	if !f.Sized() {
+	if !f.format.Sized() {
 		return 0
 	}
-	return len(f.Bytes(e.raw, h.traces.env.Order))
+	return len(f.format.Bytes(e.raw, h.traces.env.Order))
 }
 
 // textWidth is the length of the longest text; as in perf, those of other
@@ -86,11 +86,11 @@ func (f *field) width(h *Hist, e *Entry) int {
 func (f *field) textWidth(hists []*Hist) int {
 	n := 0
 	for _, h := range hists {
-		if f.raw || key.HasBlanks(f.Field) || h.traces.formats[h.event] == nil {
+		if f.raw || key.HasBlanks(f.format) || h.traces.formats[h.event] == nil {
 			continue
 		}
 		for _, e := range h.Entries {
-			n = max(n, len(tracepoint.Printed(h.trace(e), f.Name)))
+			n = max(n, len(tracepoint.Printed(h.trace(e), f.format.Name)))
 		}
 	}
 	return n
@@ -99,10 +99,10 @@ func (f *field) textWidth(hists []*Hist) int {
 // printedText returns the word after the field's name in the printedText of the print fmt, or
 // else the raw field.
 func (f *field) text(h *Hist, e *Entry) string {
-	if !f.raw && !key.HasBlanks(f.Field) {
-		if s := tracepoint.Printed(h.trace(e), f.Name); s != "" {
+	if !f.raw && !key.HasBlanks(f.format) {
+		if s := tracepoint.Printed(h.trace(e), f.format.Name); s != "" {
 			return s
 		}
 	}
-	return string(h.traces.formats[f.event].AppendField(nil, f.Field, e.raw, &h.traces.env))
+	return string(h.traces.formats[f.event].AppendField(nil, f.format, e.raw, &h.traces.env))
 }

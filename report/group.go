@@ -112,13 +112,13 @@ func (h *Hist) allSamples() uint64 {
 
 // appendFigures appends a figure of an entry, that of every member in a group.
 func (w *blockWriter) appendFigures(b []byte, e *Entry, k *SortKey, width int) []byte {
-	if w.members == nil {
-		return k.figureOf(w.Hist, b, e, width)
+	if w.hist.members == nil {
+		return k.figureOf(w.hist, b, e, width)
 	}
 	if k.user == 0 {
 		width = k.min
 	}
-	for i, m := range w.members {
+	for i, m := range w.hist.members {
 		switch {
 		case m.Total.Samples == 0:
 		case e.group[i] == nil:

@@ -14,10 +14,10 @@ import (
 
 // node is an entry of a hierarchy.
 type node struct {
-	*Entry // with the sums of those below
-	keys   []*SortKey
-	depth  int
-	below  []*node // none below a leaf
+	entry *Entry // with the sums of those below
+	keys  []*SortKey
+	depth int
+	below []*node // none below a leaf
 }
 
 // indent is the indentation of a level, in blanks.
@@ -57,7 +57,7 @@ func (l *layout) shownAs(keys []*SortKey) (list []*SortKey) {
 	for _, k := range keys {
 		i := slices.IndexFunc(l.columns, func(c *SortKey) bool {
 			return c.Name == k.Name && (c.field == nil) == (k.field == nil) &&
-				(c.field == nil || c.field.Field == k.field.Field)
+				(c.field == nil || c.field.format == k.field.format)
 		})
 		if i >= 0 && l.columns[i].figureOf == nil && !slices.ContainsFunc(l.levels, func(level []*SortKey) bool {
 			return slices.Contains(level, l.columns[i])
@@ -95,7 +95,7 @@ func sumOf(list []*Entry) *Entry {
 
 // hierarchyWriter writes the hierarchy of an event.
 type hierarchyWriter struct {
-	*blockWriter
+	blocks *blockWriter
 	levels [][]*SortKey
 	sep    string // between columns, blanks where they are aligned
 	text   []byte
@@ -103,14 +103,14 @@ type hierarchyWriter struct {
 
 // writeHierarchy writes the block of an event as a hierarchy.
 func (w *blockWriter) writeHierarchy() error {
-	hw := hierarchyWriter{blockWriter: w, sep: cmp.Or(w.opts.Separator, "  ")}
+	hw := hierarchyWriter{blocks: w, sep: cmp.Or(w.hist.opts.Separator, "  ")}
 	hw.setLevels()
-	if !w.opts.Quiet {
+	if !w.hist.opts.Quiet {
 		w.w.Write(w.appendTitle(nil))
 		hw.head()
 	}
 	if len(hw.levels) > 0 {
-		hw.all(hw.nodes(w.list, 0))
+		hw.all(hw.nodes(w.hist.list, 0))
 	}
 	_, err := w.w.WriteString("\n\n")
 	return err
@@ -118,8 +118,8 @@ func (w *blockWriter) writeHierarchy() error {
 
 // setLevels sets the levels of the event, without fields of other events.
 func (hw *hierarchyWriter) setLevels() {
-	for _, level := range hw.layout.levels {
-		level = slices.DeleteFunc(slices.Clone(level), func(k *SortKey) bool { return !k.shown(hw.event) })
+	for _, level := range hw.blocks.hist.layout.levels {
+		level = slices.DeleteFunc(slices.Clone(level), func(k *SortKey) bool { return !k.shown(hw.blocks.hist.event) })
 		if len(level) > 0 {
 			hw.levels = append(hw.levels, level)
 		}
@@ -135,18 +135,18 @@ func (hw *hierarchyWriter) nodes(list []*Entry, depth int) (nodes []*node) {
 		for n < len(list) && hw.compareBy(keys, list[0], list[n]) == 0 {
 			n++
 		}
-		nd := &node{Entry: sumOf(list[:n]), keys: keys, depth: depth}
+		nd := &node{entry: sumOf(list[:n]), keys: keys, depth: depth}
 		if depth+1 < len(hw.levels) {
-			nd.below, nd.calls, nd.Entry.depth = hw.nodes(list[:n], depth+1), nil, 0
+			nd.below, nd.entry.calls, nd.entry.depth = hw.nodes(list[:n], depth+1), nil, 0
 		}
 		nodes, list = append(nodes, nd), list[n:]
 	}
-	return order(nodes, func(there, new *node) bool { return hw.compareResult(new.Entry, there.Entry) > 0 })
+	return order(nodes, func(there, new *node) bool { return hw.blocks.hist.compareResult(new.entry, there.entry) > 0 })
 }
 
 func (hw *hierarchyWriter) compareBy(keys []*SortKey, a, b *Entry) int {
 	for _, k := range keys {
-		if c := k.cmp(hw.Hist, a, b); c != 0 {
+		if c := k.cmp(hw.blocks.hist, a, b); c != 0 {
 			return c
 		}
 	}
@@ -155,8 +155,8 @@ func (hw *hierarchyWriter) compareBy(keys []*SortKey, a, b *Entry) int {
 
 // figureIndexes are the places of the figures among the columns.
 func (hw *hierarchyWriter) figureIndexes() (list []int) {
-	for i, k := range hw.layout.columns {
-		if k.figureOf != nil && k.shown(hw.event) {
+	for i, k := range hw.blocks.hist.layout.columns {
+		if k.figureOf != nil && k.shown(hw.blocks.hist.event) {
 			list = append(list, i)
 		}
 	}
@@ -166,10 +166,10 @@ func (hw *hierarchyWriter) figureIndexes() (list []int) {
 // margin returns how wide the indentation of the last level is, with this many levels
 // more. It is 0 where columns are not aligned.
 func (hw *hierarchyWriter) margin(more int) int {
-	if hw.opts.Separator != "" {
+	if hw.blocks.hist.opts.Separator != "" {
 		return 0
 	}
-	if hw.layout.hiddenLevel {
+	if hw.blocks.hist.layout.hiddenLevel {
 		more++
 	}
 	return max(len(hw.levels)-1+more, 0) * indent
@@ -177,14 +177,15 @@ func (hw *hierarchyWriter) margin(more int) int {
 
 func (hw *hierarchyWriter) head() {
 	margin := hw.margin(0)
-	fmt.Fprintf(hw.w, "# %*s", margin, "")
+	fmt.Fprintf(hw.blocks.w, "# %*s", margin, "")
 	dots := strings.Repeat(".", margin)
 	for n, i := range hw.figureIndexes() {
 		if n > 0 {
 			dots += strings.ReplaceAll(hw.sep, " ", ".")
 		}
-		dots += strings.Repeat(".", hw.widths[i])
-		fmt.Fprintf(hw.w, "%s%s", appendRight(nil, hw.layout.columns[i].Head, hw.widths[i]), hw.sep)
+		dots += strings.Repeat(".", hw.blocks.widths[i])
+		head := hw.blocks.hist.layout.columns[i].Head
+		fmt.Fprintf(hw.blocks.w, "%s%s", appendRight(nil, head, hw.blocks.widths[i]), hw.sep)
 	}
 	var heads []string
 	width := 0
@@ -193,19 +194,19 @@ func (hw *hierarchyWriter) head() {
 		below := depth*indent + len(level) - 1
 		for _, k := range level {
 			names = append(names, strings.TrimSpace(k.Head))
-			below += hw.widths[slices.Index(hw.layout.columns, k)]
+			below += hw.blocks.widths[slices.Index(hw.blocks.hist.layout.columns, k)]
 		}
 		heads = append(heads, strings.Join(names, "+"))
 		width = max(width, below)
 	}
 	head := strings.Join(heads, " / ")
-	fmt.Fprintf(hw.w, "%s\n# %s%s%s\n#\n", head, dots, hw.sep, strings.Repeat(".", max(width, len(head))))
+	fmt.Fprintf(hw.blocks.w, "%s\n# %s%s%s\n#\n", head, dots, hw.sep, strings.Repeat(".", max(width, len(head))))
 }
 
 // all writes nodes and their descendants.
 func (hw *hierarchyWriter) all(nodes []*node) {
 	for _, nd := range nodes {
-		if hw.visible(nd.shown(hw.opts)) {
+		if hw.blocks.hist.visible(nd.entry.shown(hw.blocks.hist.opts)) {
 			hw.one(nd)
 		}
 		hw.all(nd.below)
@@ -215,28 +216,31 @@ func (hw *hierarchyWriter) all(nodes []*node) {
 func (hw *hierarchyWriter) one(nd *node) {
 	b := text.AppendBlanks(hw.text[:0], nd.depth*indent)
 	for n, i := range hw.figureIndexes() {
-		if n > 0 || hw.opts.Separator == "" {
+		if n > 0 || hw.blocks.hist.opts.Separator == "" {
 			b = append(b, hw.sep...)
 		}
 		start := len(b)
-		b = hw.appendFigures(b, nd.Entry, hw.layout.columns[i], hw.widths[i])
-		b = text.AppendBlanks(b, hw.widths[i]-hw.columns(b[start:]))
+		b = hw.blocks.appendFigures(b, nd.entry, hw.blocks.hist.layout.columns[i], hw.blocks.widths[i])
+		b = text.AppendBlanks(b, hw.blocks.widths[i]-hw.blocks.columns(b[start:]))
 	}
 	b = text.AppendBlanks(b, hw.margin(0))
 	names := len(b)
 	for _, k := range nd.keys {
-		line := k.append(hw.Hist, nil, nd.Entry, hw.widths[slices.Index(hw.layout.columns, k)])
+		column := slices.Index(hw.blocks.hist.layout.columns, k)
+		line := k.append(hw.blocks.hist, nil, nd.entry, hw.blocks.widths[column])
 		b = append(append(b, hw.sep...), strings.TrimLeft(string(line), " ")...)
 	}
-	b = append(hw.opts.Look.Crop(b, names), '\n')
-	if nd.below == nil && hw.chains {
-		b = hw.graphs.append(b, nd.Entry, nd.shown(hw.opts))
+	b = append(hw.blocks.hist.opts.Look.Crop(b, names), '\n')
+	if nd.below == nil && hw.blocks.hist.chains {
+		b = hw.blocks.graphs.append(b, nd.entry, nd.entry.shown(hw.blocks.hist.opts))
 	}
-	if nd.below != nil && !slices.ContainsFunc(nd.below, func(c *node) bool { return hw.visible(c.shown(hw.opts)) }) {
+	hist := hw.blocks.hist
+	visible := func(c *node) bool { return hist.visible(c.entry.shown(hist.opts)) }
+	if nd.below != nil && !slices.ContainsFunc(nd.below, visible) {
 		b = text.AppendBlanks(b, hw.margin(1+nd.depth))
-		b = fmt.Appendf(b, "%*sno entry >= %.2f%%\n", hw.figuresWidth()+4, "", hw.opts.PercentLimit)
+		b = fmt.Appendf(b, "%*sno entry >= %.2f%%\n", hw.figuresWidth()+4, "", hw.blocks.hist.opts.PercentLimit)
 	}
-	hw.w.Write(b)
+	hw.blocks.w.Write(b)
 	hw.text = b
 }
 
@@ -244,7 +248,7 @@ func (hw *hierarchyWriter) one(nd *node) {
 func (hw *hierarchyWriter) figuresWidth() int {
 	n := -2
 	for _, i := range hw.figureIndexes() {
-		n += hw.widths[i] + 2
+		n += hw.blocks.widths[i] + 2
 	}
 	return n
 }

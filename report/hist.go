@@ -121,7 +121,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 			places: &p,
 		}
 		h.chains = opts.Graph.Mode != GraphNone && opts.hasChains(&f.Attrs[i])
-		(&histBuilder{Hist: h, identities: same}).fill(stacks)
+		(&histBuilder{hist: h, identities: same}).fill(stacks)
 		all[i] = h
 	}
 	groups := eventGroups(f, opts)
@@ -193,10 +193,10 @@ type identities struct {
 
 // histBuilder adds stacks to a histogram, one at a time.
 type histBuilder struct {
-	*Hist
-	entries []*Entry // in the order in which they came up
-	*identities
-	buf []byte
+	hist       *Hist
+	entries    []*Entry // in the order in which they came up
+	identities *identities
+	buf        []byte
 
 	number int      // of the stack
 	tails  []hopSum // of the stack's callchain from each frame on
@@ -214,15 +214,15 @@ func (b *histBuilder) fill(stacks []*stack) {
 		case '.':
 			st.User = st.Period
 		}
-		b.all.add(&st.Stat)
-		if !st.filtered || !b.opts.Relative {
-			b.Total.add(&st.Stat)
+		b.hist.all.add(&st.Stat)
+		if !st.filtered || !b.hist.opts.Relative {
+			b.hist.Total.add(&st.Stat)
 		}
 		if st.filtered {
 			continue
 		}
 		b.begin(i+1, st)
-		if b.parent == nil && b.opts.OnlyParents {
+		if b.parent == nil && b.hist.opts.OnlyParents {
 			continue
 		}
 		b.leaf().Self.add(&st.Stat)
@@ -235,17 +235,17 @@ func (b *histBuilder) fill(stacks []*stack) {
 			}
 		})
 	}
-	if b.chains {
-		b.minHits = b.opts.Graph.minPeriod(b.Total.Period)
+	if b.hist.chains {
+		b.hist.minHits = b.hist.opts.Graph.minPeriod(b.hist.Total.Period)
 		b.fillCalls(stacks)
 	}
-	if b.opts.SymbolFilter != "" {
+	if b.hist.opts.SymbolFilter != "" {
 		b.filterSymbols()
 	}
 	// perf sorts its entries a second time if a key makes it merge them again.
-	b.list = order(b.entries, b.before)
-	if b.layout.uses&usesComm != 0 {
-		b.list = order(b.list, b.before)
+	b.hist.list = order(b.entries, b.hist.before)
+	if b.hist.layout.uses&usesComm != 0 {
+		b.hist.list = order(b.hist.list, b.hist.before)
 	}
 }
 
@@ -256,11 +256,11 @@ func (b *histBuilder) fillCalls(stacks []*stack) {
 			continue
 		}
 		b.begin(-i-1, st)
-		if b.parent == nil && b.opts.OnlyParents {
+		if b.parent == nil && b.hist.opts.OnlyParents {
 			continue
 		}
 		b.each(func(e *Entry, from int) {
-			if share := e.shown(b.opts); share >= b.minHits && b.visible(share) && from < len(st.chain) {
+			if share := e.shown(b.hist.opts); share >= b.hist.minHits && b.hist.visible(share) && from < len(st.chain) {
 				e.calls = append(e.calls, call{st, from})
 			}
 		})
@@ -272,13 +272,13 @@ func (b *histBuilder) fillCalls(stacks []*stack) {
 func (b *histBuilder) filterSymbols() {
 	b.entries = slices.DeleteFunc(b.entries, func(e *Entry) bool {
 		sym := e.place.frame.Sym()
-		return sym == nil || !strings.Contains(sym.Name, b.opts.SymbolFilter)
+		return sym == nil || !strings.Contains(sym.Name, b.hist.opts.SymbolFilter)
 	})
-	if b.opts.Relative && b.opts.NoChildren {
-		b.Total.Period, b.Total.Latency = 0, 0
+	if b.hist.opts.Relative && b.hist.opts.NoChildren {
+		b.hist.Total.Period, b.hist.Total.Latency = 0, 0
 		for _, e := range b.entries {
-			b.Total.Period += e.Self.Period
-			b.Total.Latency += e.Self.Latency
+			b.hist.Total.Period += e.Self.Period
+			b.hist.Total.Latency += e.Self.Latency
 		}
 	}
 }
@@ -287,10 +287,10 @@ func (b *histBuilder) filterSymbols() {
 func (b *histBuilder) begin(number int, st *stack) {
 	b.number, b.stack = number, st
 	if st.chain == nil {
-		st.chain, st.hops = b.places.chain(st, b.opts)
+		st.chain, st.hops = b.hist.places.chain(st, b.hist.opts)
 		b.ignoreCallees(st)
 	}
-	uses := b.layout.uses
+	uses := b.hist.layout.uses
 	b.key = entryKey{}
 	if uses&usesComm != 0 {
 		b.key.comm = st.commID
@@ -302,7 +302,7 @@ func (b *histBuilder) begin(number int, st *stack) {
 		b.key.pid = st.thread.PID
 	}
 	if uses&usesNoDigit != 0 {
-		b.key.noDigit = b.names.numberOf(noDigits(st.comm))
+		b.key.noDigit = b.identities.names.numberOf(noDigits(st.comm))
 	}
 	if uses&usesCPU != 0 {
 		b.key.cpu = st.cpu
@@ -311,16 +311,16 @@ func (b *histBuilder) begin(number int, st *stack) {
 		b.key.raw = b.rawID(st)
 	}
 	b.parent = nil
-	if uses&usesParent != 0 || b.opts.OnlyParents {
-		if b.parent = b.parents.find(st.chain); b.parent != nil {
-			b.key.parent = b.names.numberOf(b.parent.Name)
+	if uses&usesParent != 0 || b.hist.opts.OnlyParents {
+		if b.parent = b.identities.parents.find(st.chain); b.parent != nil {
+			b.key.parent = b.identities.names.numberOf(b.parent.Name)
 		}
 	}
 	if uses&usesExtra != 0 {
-		b.buf = b.layout.appendIdentity(b.buf[:0], st.extra, func(k *SortKey, f *session.Frame) uint64 {
-			return uint64(k.identity(b.places, f))
+		b.buf = b.hist.layout.appendIdentity(b.buf[:0], st.extra, func(k *SortKey, f *session.Frame) uint64 {
+			return uint64(k.identity(b.hist.places, f))
 		})
-		b.key.extra = b.extras.number(b.buf)
+		b.key.extra = b.identities.extras.number(b.buf)
 	}
 }
 
@@ -328,11 +328,11 @@ func (b *histBuilder) begin(number int, st *stack) {
 // --ignore-callees. As in perf, the frames before it are dropped: its callees, or
 // in graphs that begin with the callers, its callers.
 func (b *histBuilder) ignoreCallees(st *stack) {
-	if b.opts.IgnoreCallees == nil {
+	if b.hist.opts.IgnoreCallees == nil {
 		return
 	}
 	for i, pl := range slices.Backward(st.chain) {
-		if sym := pl.frame.Sym(); sym != nil && pl.call == nil && b.opts.IgnoreCallees.MatchString(sym.Name) {
+		if sym := pl.frame.Sym(); sym != nil && pl.call == nil && b.hist.opts.IgnoreCallees.MatchString(sym.Name) {
 			st.chain, st.leaf = st.chain[i:], pl.frame
 			if st.hops != nil {
 				st.hops = st.hops[i:]
@@ -344,32 +344,32 @@ func (b *histBuilder) ignoreCallees(st *stack) {
 
 // rawID returns equal numbers for data with equal keys.
 func (b *histBuilder) rawID(st *stack) int32 {
-	if b.traces.formats[b.event] == nil {
+	if b.hist.traces.formats[b.hist.event] == nil {
 		return 0
 	}
 	b.buf = b.buf[:0]
-	for _, k := range b.layout.sorts {
+	for _, k := range b.hist.layout.sorts {
 		switch {
-		case k.field != nil && k.field.event == b.event:
-			b.buf = append(b.buf, k.field.Bytes(st.raw, b.traces.env.Order)...)
+		case k.field != nil && k.field.event == b.hist.event:
+			b.buf = append(b.buf, k.field.format.Bytes(st.raw, b.hist.traces.env.Order)...)
 		case k.field == nil && k.uses&usesRaw != 0:
-			b.buf = append(b.buf, b.traces.text(b.event, st.raw)...)
+			b.buf = append(b.buf, b.hist.traces.text(b.hist.event, st.raw)...)
 		}
 		b.buf = append(b.buf, 0)
 	}
-	return b.raws.number(b.buf)
+	return b.identities.raws.number(b.buf)
 }
 
 // leaf returns the entry of the stack's sampled frame.
 func (b *histBuilder) leaf() *Entry {
-	pl := b.places.of(b.stack.leaf)
+	pl := b.hist.places.of(b.stack.leaf)
 	ip := leafIP(pl.frame)
-	if b.opts.Mode == ModeBranches { // perf compares the targets of branches by ip
+	if b.hist.opts.Mode == ModeBranches { // perf compares the targets of branches by ip
 		ip = pl.frame.IP
 	}
 	id := pl.id
 	if ip != pl.frame.IP && pl.frame.Sym() == nil {
-		id = b.places.id(pl, ip)
+		id = b.hist.places.id(pl, ip)
 	}
 	return b.entry(pl, id, ip, b.stack.level, atSample)
 }
@@ -381,7 +381,7 @@ func (b *histBuilder) each(visit func(e *Entry, from int)) {
 	e := b.leaf()
 	e.last = b.number
 	visit(e, 0)
-	if b.opts.NoChildren {
+	if b.hist.opts.NoChildren {
 		return
 	}
 	level := b.stack.level
@@ -403,34 +403,34 @@ func (b *histBuilder) each(visit func(e *Entry, from int)) {
 func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, at position) *Entry {
 	k := b.key
 	var srcline, srcfile string
-	if b.layout.uses&(usesSrcline|usesSrcfile) != 0 {
-		c := callAt(pl, at.inlines(b.opts))
-		if srcline = b.places.srcline(pl, c); at != atSample {
-			srcline = b.places.lineInChain(pl, c)
+	if b.hist.layout.uses&(usesSrcline|usesSrcfile) != 0 {
+		c := callAt(pl, at.inlines(b.hist.opts))
+		if srcline = b.hist.places.srcline(pl, c); at != atSample {
+			srcline = b.hist.places.lineInChain(pl, c)
 		}
-		srcfile = b.places.srcfile(c)
-		if b.layout.uses&usesSrcline != 0 {
-			k.srcline = b.names.numberOf(srcline)
+		srcfile = b.hist.places.srcfile(c)
+		if b.hist.layout.uses&usesSrcline != 0 {
+			k.srcline = b.identities.names.numberOf(srcline)
 		}
-		if b.layout.uses&usesSrcfile != 0 {
-			k.srcfile = b.names.numberOf(srcfile)
+		if b.hist.layout.uses&usesSrcfile != 0 {
+			k.srcfile = b.identities.names.numberOf(srcfile)
 		}
 	}
-	switch b.layout.uses & (usesDSO | usesSymbol | usesAddress) {
+	switch b.hist.layout.uses & (usesDSO | usesSymbol | usesAddress) {
 	case 0:
 	case usesDSO:
 		k.place = pl.file
 	case usesSymbol, usesDSO | usesSymbol:
 		k.place = id
 	case usesAddress:
-		k.place = b.places.address("", pl.frame.IP)
+		k.place = b.hist.places.address("", pl.frame.IP)
 	default:
-		k.place = b.places.address(pl.dso, pl.frame.IP)
+		k.place = b.hist.places.address(pl.dso, pl.frame.IP)
 	}
-	if b.layout.uses&usesPlace != 0 {
+	if b.hist.layout.uses&usesPlace != 0 {
 		k.numbers = b.numbersOf(pl, ip)
 	}
-	e := b.byKey[k]
+	e := b.hist.byKey[k]
 	if e == nil {
 		st := b.stack
 		e = &Entry{
@@ -447,7 +447,7 @@ func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, at posit
 			parent:  b.parent,
 			key:     k,
 		}
-		b.byKey[k] = e
+		b.hist.byKey[k] = e
 		b.entries = append(b.entries, e)
 	}
 	return e

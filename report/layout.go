@@ -142,7 +142,7 @@ func (f *Filter) list(k *SortKey) []string {
 
 func appendNew(list []*SortKey, k *SortKey) []*SortKey {
 	for _, have := range list {
-		if have == k || k.field != nil && have.field != nil && have.field.Field == k.field.Field {
+		if have == k || k.field != nil && have.field != nil && have.field.format == k.field.format {
 			return list
 		}
 	}
@@ -321,7 +321,7 @@ func (l *layout) appendRaw(b []byte, event int, raw []byte, t *traces) []byte {
 		case k.field == nil:
 			return append(b[:0], raw...)
 		case k.field.event == event:
-			b = append(b, k.field.Bytes(raw, t.env.Order)...)
+			b = append(b, k.field.format.Bytes(raw, t.env.Order)...)
 			b = append(b, 0)
 		}
 	}

@@ -73,8 +73,8 @@ func (m *Merge) Begin() (err error) {
 
 // Counted is the samples of one recording.
 type Counted struct {
-	*counter
-	lost uint64
+	counter *counter
+	lost    uint64
 }
 
 // errChanged: a recording has other events than when it was described.
@@ -98,15 +98,15 @@ func (m *Merge) Count(s *session.Session, events []int) (*Counted, format.Skippe
 
 // Add adds a recording's samples. It uses the recording's session for the last time.
 func (m *Merge) Add(c *Counted) {
-	origin := c.session.Origin
-	m.pool.Begin(c.allFrames())
-	for _, st := range c.stacks {
+	origin := c.counter.session.Origin
+	m.pool.Begin(c.counter.allFrames())
+	for _, st := range c.counter.stacks {
 		m.add(c, st, &origin)
 	}
 	m.lost += c.lost
-	m.total.samples += c.samples
-	m.total.serial += c.serial
-	for event, n := range c.branched {
+	m.total.samples += c.counter.samples
+	m.total.serial += c.counter.serial
+	for event, n := range c.counter.branched {
 		m.total.branched[event] += n
 	}
 }
@@ -134,7 +134,7 @@ func (m *Merge) add(c *Counted, st *stack, origin *session.Origin) {
 		m.rank(st.frames.Frame(i))
 	}
 	if st.raw != nil {
-		st.raw = m.withCode(c.session, st.event, st.raw)
+		st.raw = m.withCode(c.counter.session, st.event, st.raw)
 	}
 	if x := st.extra; x != nil {
 		x.from, x.to, x.data = m.frame(x.from), m.frame(x.to), m.frame(x.data)

@@ -72,12 +72,12 @@ func offsetKey() *SortKey {
 // numbersOf numbers the values of the keys for a place.
 func (b *histBuilder) numbersOf(pl *place, ip uint64) int32 {
 	b.buf = b.buf[:0]
-	for _, k := range b.layout.sorts {
+	for _, k := range b.hist.layout.sorts {
 		if k.ofPlace != nil {
-			b.buf = binary.LittleEndian.AppendUint64(b.buf, k.ofPlace(b.places, pl, ip))
+			b.buf = binary.LittleEndian.AppendUint64(b.buf, k.ofPlace(b.hist.places, pl, ip))
 		}
 	}
-	return b.numbers.number(b.buf)
+	return b.identities.numbers.number(b.buf)
 }
 
 // processKey distinguishes processes, and shows the names of their first threads.

@@ -58,7 +58,7 @@ func write(out io.Writer, l *layouts, opts *Options, hists []*Hist, lost uint64)
 
 // blockWriter writes the block of a histogram.
 type blockWriter struct {
-	*Hist
+	hist   *Hist
 	w      *bufio.Writer
 	widths []int // of the columns
 	whole  []int // before they were fitted to the window
@@ -68,7 +68,7 @@ type blockWriter struct {
 // writeBlock writes the block of a histogram.
 func writeBlock(w *bufio.Writer, h *Hist) error {
 	b := &blockWriter{
-		Hist:   h,
+		hist:   h,
 		w:      w,
 		widths: h.widths(),
 		graphs: drawing{
@@ -93,14 +93,14 @@ func writeBlock(w *bufio.Writer, h *Hist) error {
 
 // fit reduces the widths of the columns to those of the window, except figures and --column-widths.
 func (w *blockWriter) fit() {
-	if w.opts.Look.Width == 0 || w.opts.Separator != "" || w.opts.Hierarchy {
+	if w.hist.opts.Look.Width == 0 || w.hist.opts.Separator != "" || w.hist.opts.Hierarchy {
 		return
 	}
-	room, minimums := w.opts.Look.Width, make([]int, len(w.widths))
-	for i, k := range w.layout.columns {
+	room, minimums := w.hist.opts.Look.Width, make([]int, len(w.widths))
+	for i, k := range w.hist.layout.columns {
 		minimums[i] = -1
 		switch {
-		case !k.shown(w.event): // it takes no room
+		case !k.shown(w.hist.event): // it takes no room
 			room += w.widths[i]
 		case k.figureOf == nil && k.user == 0:
 			minimums[i] = max(len(k.Head), minColumn)
@@ -120,14 +120,14 @@ const minColumn = 10
 func (w *blockWriter) writeList() error {
 	const atATime = 256
 	var text []byte
-	if !w.opts.Quiet {
+	if !w.hist.opts.Quiet {
 		text = w.appendHead(w.appendTitle(text))
 	}
 	var graphs [atATime][]byte
-	for portion := range slices.Chunk(w.Visible(), atATime) {
-		if w.chains {
+	for portion := range slices.Chunk(w.hist.Visible(), atATime) {
+		if w.hist.chains {
 			parallel.Do(len(portion), func(i int) {
-				graphs[i] = w.graphs.append(graphs[i][:0], portion[i], portion[i].shown(w.opts))
+				graphs[i] = w.graphs.append(graphs[i][:0], portion[i], portion[i].shown(w.hist.opts))
 			})
 		}
 		for i, e := range portion {
@@ -145,18 +145,18 @@ func (w *blockWriter) writeList() error {
 
 // appendTitle appends the text before the columns.
 func (w *blockWriter) appendTitle(b []byte) []byte {
-	total := w.sum()
+	total := w.hist.sum()
 	b = appendShort(append(b, "# Samples: "...), total.Samples)
 	plural := ""
-	if w.plural {
+	if w.hist.plural {
 		plural = "s"
 	}
-	b = fmt.Appendf(b, " of event%s '%s'\n", plural, w.Event)
-	if w.opts.Mode == ModeMemory {
-		return fmt.Appendf(b, "# Total weight : %d\n# Sort order   : %s\n#\n", total.Period, w.layout.order)
+	b = fmt.Appendf(b, " of event%s '%s'\n", plural, w.hist.Event)
+	if w.hist.opts.Mode == ModeMemory {
+		return fmt.Appendf(b, "# Total weight : %d\n# Sort order   : %s\n#\n", total.Period, w.hist.layout.order)
 	}
-	if w.opts.Weight != "" {
-		return fmt.Appendf(b, "# Sum of %s: %d\n#\n", w.opts.Weight, total.Period)
+	if w.hist.opts.Weight != "" {
+		return fmt.Appendf(b, "# Sum of %s: %d\n#\n", w.hist.opts.Weight, total.Period)
 	}
 	return fmt.Appendf(b, "# Event count (approx.): %d\n#\n", total.Period)
 }
@@ -194,13 +194,13 @@ func (h *Hist) madeTraces() bool {
 }
 
 func (w *blockWriter) appendHead(b []byte) []byte {
-	sep := w.opts.Separator
+	sep := w.hist.opts.Separator
 	if sep == "" {
 		sep = "  "
 	}
 	head, dots := []byte("# "), []byte("# ")
-	for i, k := range w.layout.columns {
-		if !k.shown(w.event) {
+	for i, k := range w.hist.layout.columns {
+		if !k.shown(w.hist.event) {
 			continue
 		}
 		if len(dots) > 2 {
@@ -214,17 +214,17 @@ func (w *blockWriter) appendHead(b []byte) []byte {
 		dots = append(dots, strings.Repeat(".", w.widths[i])...)
 	}
 	b = append(append(b, head...), '\n')
-	if w.opts.Separator != "" {
+	if w.hist.opts.Separator != "" {
 		return b
 	}
 	return append(append(b, dots...), "\n#\n"...)
 }
 
 func (w *blockWriter) appendEntry(b []byte, e *Entry) []byte {
-	sep := w.opts.Separator
+	sep := w.hist.opts.Separator
 	first := true
-	for i, k := range w.layout.columns {
-		if !k.shown(w.event) {
+	for i, k := range w.hist.layout.columns {
+		if !k.shown(w.hist.event) {
 			continue
 		}
 		if sep == "" {
@@ -256,11 +256,11 @@ func (w *blockWriter) appendEntry(b []byte, e *Entry) []byte {
 // appendName appends the text of column i, which is no figure. A column that was fitted to the window has the
 // beginnings and ends of long texts.
 func (w *blockWriter) appendName(b []byte, e *Entry, i int) []byte {
-	k := w.layout.columns[i]
+	k := w.hist.layout.columns[i]
 	if w.widths[i] == w.whole[i] {
-		return k.append(w.Hist, b, e, w.widths[i])
+		return k.append(w.hist, b, e, w.widths[i])
 	}
-	shown := strings.TrimRight(string(k.append(w.Hist, nil, e, w.whole[i])), " ")
+	shown := strings.TrimRight(string(k.append(w.hist, nil, e, w.whole[i])), " ")
 	if k.uses&usesSymbol != 0 {
 		return append(b, text.Function(shown, w.widths[i])...)
 	}
@@ -269,10 +269,10 @@ func (w *blockWriter) appendName(b []byte, e *Entry, i int) []byte {
 
 // columns returns the width of a text: in bytes, as perf does, unless its look is that of a terminal.
 func (w *blockWriter) columns(b []byte) int {
-	if w.opts.Look == (text.Style{}) {
+	if w.hist.opts.Look == (text.Style{}) {
 		return len(b)
 	}
-	return w.opts.Look.Columns(b)
+	return w.hist.opts.Look.Columns(b)
 }
 
 // replaceByte replaces the separator within a field.

@@ -34,19 +34,19 @@ func (t *times) shown(ns uint64) uint64 {
 
 // timeBases follows the base from batch to batch: they are printed at the same time.
 type timeBases struct {
-	*printer // which prints nothing
+	printer *printer // which prints nothing
 }
 
 // before returns the times before the batch.
 func (t *timeBases) before(b *session.Batch) times {
-	before := t.line.times
+	before := t.printer.line.times
 	if before.since == SinceBoot || before.since == SinceFirst && before.base != 0 {
 		return before
 	}
-	t.inOrder(b, func(s *session.Sample) { t.skip(s, t.fields[s.Event], &t.events[s.Event]) },
+	t.printer.inOrder(b, func(s *session.Sample) { t.skip(s, t.printer.fields[s.Event], &t.printer.events[s.Event]) },
 		func(r *session.Record) {
-			if s, e, ok := t.recordStart(r); ok {
-				t.skip(s, t.fields[r.Event], &e)
+			if s, e, ok := t.printer.recordStart(r); ok {
+				t.skip(s, t.printer.fields[r.Event], &e)
 			}
 		})
 	return before
@@ -55,6 +55,6 @@ func (t *timeBases) before(b *session.Batch) times {
 // skip notes the time of a line.
 func (t *timeBases) skip(s *session.Sample, fields Field, e *event) {
 	if fields&FieldTime != 0 {
-		t.line.times.shown(e.known(s).Time)
+		t.printer.line.times.shown(e.known(s).Time)
 	}
 }

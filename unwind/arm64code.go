@@ -22,11 +22,11 @@ func immediate(i uint32) uint64 { return uint64(i >> 10 & 0xfff) }
 // call, in the same function: then code without CFI contains that address too. Where the whole mapping has no CFI, only
 // the function's first and last instructions distinguish the two.
 func (w *walk) byLinkRegister() bool {
-	lr, ok := w.regs.Get(w.regs.lr)
+	lr, ok := w.regs.Get(w.regs.abi.lr)
 	if !ok || !w.allRegs {
 		return false
 	}
-	lr = w.regs.strip(lr)
+	lr = w.regs.abi.strip(lr)
 	pushed, edge := w.atEdge()
 	if at := lr - 1; edge || at < w.m.Start || at >= w.m.End {
 		ok = w.space.Mapping(at) != nil
@@ -38,7 +38,7 @@ func (w *walk) byLinkRegister() bool {
 	}
 	w.regs.setIP(lr)
 	w.regs.setSP(w.regs.SP() + pushed)
-	w.regs.known &= w.regs.tracked()
+	w.regs.known &= w.regs.abi.tracked()
 	return true
 }
 

@@ -79,7 +79,7 @@ func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 	if why != EndOfStack {
 		return stop, why
 	}
-	next := Regs{abi: w.regs.abi, v: w.regs.v, known: w.regs.known & w.regs.saved}
+	next := Regs{abi: w.regs.abi, v: w.regs.v, known: w.regs.known & w.regs.abi.saved}
 	if s.signal {
 		next.known = w.regs.known // the CFI describes all registers that change
 	}
@@ -105,10 +105,10 @@ func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 	if scratch && (cfa <= w.regs.SP() || w.space.Mapping(ra) == nil) {
 		return stop, NoRule
 	}
-	if w.regs.lr >= 0 && !s.signal { // the callee may have overwritten it
-		next.known &^= 1 << w.regs.lr
+	if w.regs.abi.lr >= 0 && !s.signal { // the callee may have overwritten it
+		next.known &^= 1 << w.regs.abi.lr
 	}
-	next.setIP(w.regs.strip(ra))
+	next.setIP(w.regs.abi.strip(ra))
 	w.regs = next
 	if s.signal {
 		return interrupted, 0
@@ -120,14 +120,14 @@ func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
 // called others, CFI does this only if the functions called there preserve it.
 func (w *walk) isScratch(r RegRule) bool {
 	return w.regs.abi == &x86ABI && r.Kind == Register && r.Reg < x86RIP &&
-		(w.regs.saved|1<<x86RSP)>>r.Reg&1 == 0
+		(w.regs.abi.saved|1<<x86RSP)>>r.Reg&1 == 0
 }
 
 // returnAddress returns the caller's ip. The reason is EndOfStack if there is no error.
 func (w *walk) returnAddress(s *step, cfa uint64) (ra uint64, why Reason) {
 	switch s.ra.Kind {
 	case Unspecified, SameValue:
-		if w.regs.lr < 0 {
+		if w.regs.abi.lr < 0 {
 			return 0, NoRule
 		}
 		// In a leaf function it is in the link register.

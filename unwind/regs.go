@@ -121,7 +121,7 @@ const (
 
 // Regs are the registers of a frame by DWARF number.
 type Regs struct {
-	*abi
+	abi   *abi
 	known uint64 // bit n: v[n] is known
 	v     [walkRegs]uint64
 }
@@ -161,13 +161,13 @@ func (r *Regs) Get(n int) (v uint64, ok bool) {
 }
 
 // IP, SP and FP return the instruction, stack and frame pointer.
-func (r *Regs) IP() uint64 { return r.v[r.ip] }
-func (r *Regs) SP() uint64 { return r.v[r.sp] }
-func (r *Regs) FP() uint64 { return r.v[r.fp] }
+func (r *Regs) IP() uint64 { return r.v[r.abi.ip] }
+func (r *Regs) SP() uint64 { return r.v[r.abi.sp] }
+func (r *Regs) FP() uint64 { return r.v[r.abi.fp] }
 
-func (r *Regs) setIP(v uint64) { r.Set(r.ip, v) }
-func (r *Regs) setSP(v uint64) { r.Set(r.sp, v) }
-func (r *Regs) setFP(v uint64) { r.Set(r.fp, v) }
+func (r *Regs) setIP(v uint64) { r.Set(r.abi.ip, v) }
+func (r *Regs) setSP(v uint64) { r.Set(r.abi.sp, v) }
+func (r *Regs) setFP(v uint64) { r.Set(r.abi.fp, v) }
 
 // x86PerfRegs are the DWARF numbers of x86-64 registers in the order of
 // arch/x86/include/uapi/asm/perf_regs.h; -1 for flags and segments.
@@ -201,6 +201,6 @@ func PerfRegs(m elf.Machine, mask uint64, values []uint64) (r Regs, ok bool) {
 		}
 		mask >>= 1
 	}
-	need := uint64(1)<<r.ip | 1<<r.sp
+	need := uint64(1)<<r.abi.ip | 1<<r.abi.sp
 	return r, r.known&need == need
 }

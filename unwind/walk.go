@@ -285,7 +285,7 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	case CFARSP:
 		cfa = sp + uint64(r.CFAOff)
 	case CFARBP:
-		if _, known := w.regs.Get(w.regs.fp); !known && r.Flags&FlagConvention != 0 {
+		if _, known := w.regs.Get(w.regs.abi.fp); !known && r.Flags&FlagConvention != 0 {
 			return w.withoutFP(ip)
 		}
 		if fp == 0 && r.Flags&FlagConvention != 0 {
@@ -344,9 +344,9 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 		return stop, Unreadable
 	}
 	// Rules do not cover the other registers, but code with conventions preserves them.
-	keep := w.regs.tracked()
+	keep := w.regs.abi.tracked()
 	if w.full && r.FP == FPSame && r.Flags&FlagInferred == 0 {
-		keep |= w.regs.saved
+		keep |= w.regs.abi.saved
 	}
 	switch r.FP {
 	case FPAtCFA:
@@ -365,16 +365,16 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	w.regs.known &= keep
 	switch {
 	case !ok || r.FP == FPUndefined: // the walk can continue while callers do not need rbp
-		w.regs.known &^= 1 << w.regs.fp
-		w.regs.v[w.regs.fp] = 0
+		w.regs.known &^= 1 << w.regs.abi.fp
+		w.regs.v[w.regs.abi.fp] = 0
 	case r.FP != FPSame:
 		w.regs.setFP(fp)
 	}
-	w.regs.setIP(w.regs.strip(ra))
+	w.regs.setIP(w.regs.abi.strip(ra))
 	w.regs.setSP(cfa)
-	if r.RA == RAGoroutine && w.regs.lr >= 0 {
+	if r.RA == RAGoroutine && w.regs.abi.lr >= 0 {
 		if lr, ok := w.mem.Word(goroutine + uint64(r.FPOff) - 8); ok {
-			w.regs.Set(w.regs.lr, lr)
+			w.regs.Set(w.regs.abi.lr, lr)
 		}
 	}
 	switch {
@@ -398,7 +398,7 @@ func (w *walk) withoutFP(ip uint64) (outcome, Reason) {
 // goroutine returns the address of the g of the goroutine that Go's thread runs, or 0 and the reason. A g has the
 // address of its thread, m, which begins with that of its first g, g0.
 func (w *walk) goroutine(curg uint64) (g uint64, why Reason) {
-	m, ok1 := w.mem.Word(w.last.v[w.regs.g] + goM)
+	m, ok1 := w.mem.Word(w.last.v[w.regs.abi.g] + goM)
 	g0, ok2 := w.mem.Word(m)
 	again, ok3 := w.mem.Word(g0 + goM)
 	g, ok4 := w.mem.Word(m + curg)
@@ -416,8 +416,8 @@ func (w *walk) kept(n int16) (uint64, bool) { return w.regs.Get(int(n)) }
 
 // bySignal steps to the code that a signal interrupted. sp is that of the call of rt_sigreturn.
 func (w *walk) bySignal(sp uint64) (outcome, Reason) {
-	at := sp + w.regs.context
-	for i, n := range w.regs.contextRegs {
+	at := sp + w.regs.abi.context
+	for i, n := range w.regs.abi.contextRegs {
 		v, ok := w.mem.Word(at + uint64(i)*8)
 		if !ok {
 			return stop, Unreadable
@@ -431,24 +431,24 @@ func (w *walk) bySignal(sp uint64) (outcome, Reason) {
 // follows. If the frame pointer is invalid, the walk ends with why.
 // anywhere means that it may point to another stack, as where Go switches stacks.
 func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
-	fp, ok := w.regs.Get(w.regs.fp)
+	fp, ok := w.regs.Get(w.regs.abi.fp)
 	switch {
-	case !ok || fp&(w.regs.word-1) != 0:
+	case !ok || fp&(w.regs.abi.word-1) != 0:
 		return stop, why
 	case fp == 0 && w.m.Made:
 		return stop, why
-	case fp == 0 && w.regs.lr >= 0: // arm64's procedure call standard ends the list of frames so
+	case fp == 0 && w.regs.abi.lr >= 0: // arm64's procedure call standard ends the list of frames so
 		return stop, EndOfStack
 	case fp == 0:
 		return stop, ZeroReturn
 	}
 	next, ok1 := w.mem.Word(fp)
-	ra, ok2 := w.mem.Word(fp + w.regs.word)
+	ra, ok2 := w.mem.Word(fp + w.regs.abi.word)
 	if !ok1 || !ok2 {
 		return stop, Unreadable
 	}
-	ra = w.regs.strip(ra)
-	far := fp+w.regs.below-w.regs.SP() > near
+	ra = w.regs.abi.strip(ra)
+	far := fp+w.regs.abi.below-w.regs.SP() > near
 	if far && !anywhere && (w.m.Object != nil || w.m.Made) { // only programs without CFI switch stacks
 		return stop, why
 	}
@@ -457,7 +457,7 @@ func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
 	}
 	w.regs.known = 0
 	w.regs.setIP(ra)
-	w.regs.setSP(fp + 2*w.regs.word)
+	w.regs.setSP(fp + 2*w.regs.abi.word)
 	w.regs.setFP(next)
 	return switched, 0
 }

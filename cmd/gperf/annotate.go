@@ -177,7 +177,7 @@ func (o *annotateFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "gperf annotate: %v\n%s", m, hintOf(m))
 	}
 	if errors.Is(err, annotate.ErrNoSamples) {
-		return fmt.Errorf("%s has no samples", in.Path)
+		return fmt.Errorf("%s has no samples", in.recording.Path)
 	}
 	return cmp.Or(err, incomplete)
 }

@@ -68,11 +68,11 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 		return err
 	}
 	defer in.Close()
-	if len(in.Parts) == 0 {
-		return fmt.Errorf("%s is a pipe and can be read only once: write it to a file first", in.Path)
+	if len(in.recording.Parts) == 0 {
+		return fmt.Errorf("%s is a pipe and can be read only once: write it to a file first", in.recording.Path)
 	}
 	hits, skipped, err := archive.Collect(in.session, o.mapped)
-	input.WarnSkipped(stderr, in.Path, skipped)
+	input.WarnSkipped(stderr, in.recording.Path, skipped)
 	if err == nil && o.exclude != "" {
 		err = excludeFiles(hits, o.exclude)
 	}
@@ -82,7 +82,7 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 	if o.perf {
 		return o.runPerf(in, hits, stdout, stderr)
 	}
-	name := cmp.Or(o.output, filepath.Clean(in.Path)+".zip")
+	name := cmp.Or(o.output, filepath.Clean(in.recording.Path)+".zip")
 	written := func(n int64) { in.bar.Bytes("writing "+filepath.Base(name), n, 0) }
 	n, err := archive.WriteFile(name, stdout, written, func(w io.Writer) error { return o.pack(w, in, hits, stderr) })
 	if err == nil && name != "-" {
@@ -109,8 +109,8 @@ func (o *archiveFlags) pack(out io.Writer, in *openInput, hits *archive.Hits, st
 		NoDebug: o.noDebug,
 		Whole:   o.whole,
 	}
-	for i, part := range in.Parts {
-		if err := p.AddRecording(i, in.Directory, part); err != nil {
+	for i, part := range in.recording.Parts {
+		if err := p.Writer.AddRecording(i, in.recording.Directory, part); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (o *archiveFlags) pack(out io.Writer, in *openInput, hits *archive.Hits, st
 		fmt.Fprintf(stderr, "gperf archive: no debug information for %s: no source lines and inline frames\n",
 			text.JoinFirst(noDebug, 5))
 	}
-	return p.Close()
+	return p.Writer.Close()
 }
 
 // warnNotPacked returns a function that reports a file missing from the archive.

@@ -14,12 +14,12 @@ import (
 
 // runPerf writes perf archive's format, and prints the messages of perf archive.
 func (o *archiveFlags) runPerf(in *openInput, hits *archive.Hits, stdout, stderr io.Writer) error {
-	name := cmp.Or(o.output, filepath.Clean(in.Path)+".tar.bz2")
+	name := cmp.Or(o.output, filepath.Clean(in.recording.Path)+".tar.bz2")
 	pack := func(w io.Writer) error { return packPerf(w, in, hits, stderr) }
 	if o.all {
 		name = cmp.Or(o.output, allName(time.Now()))
 		symbols := pack
-		pack = func(w io.Writer) error { return in.WriteAll(w, symbols) }
+		pack = func(w io.Writer) error { return in.recording.WriteAll(w, symbols) }
 	}
 	_, err := archive.WriteFile(name, stdout, nil, func(w io.Writer) error { return archive.Compressed(name, w, pack) })
 	if err == nil && name != "-" {
@@ -38,7 +38,7 @@ func allName(now time.Time) string {
 
 // packPerf packs the files that have build IDs.
 func packPerf(out io.Writer, in *openInput, hits *archive.Hits, stderr io.Writer) error {
-	w := archive.NewPerfWriter(in.session.Symbols.Locator(), out, in.Written)
+	w := archive.NewPerfWriter(in.session.Symbols.Locator(), out, in.recording.Written)
 	n, err := hits.PackPerf(w, warnNotPacked(stderr))
 	if err != nil {
 		return err

@@ -54,6 +54,6 @@ func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	skipped, err := inspect.BuildIDs(bufio.NewWriter(stdout), in.session, o.hits)
-	input.WarnSkipped(stderr, in.Path, skipped)
+	input.WarnSkipped(stderr, in.recording.Path, skipped)
 	return err
 }

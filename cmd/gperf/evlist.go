@@ -43,6 +43,6 @@ func (o *evlistFlags) run(stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	w := bufio.NewWriter(stdout)
-	inspect.Events(w, in.File, o.EventOptions)
+	inspect.Events(w, in.recording.File, o.EventOptions)
 	return w.Flush()
 }

@@ -189,7 +189,7 @@ func (o *formatFlags) count(command string, in *openInput, c *export.StackSet, s
 	skipped, err := c.Add(in.session)
 	if err != nil {
 		in.warn(stderr, skipped)
-		return unknownKey(cmp.Or(o.byFlag, "--by"), in.Wrap(err))
+		return unknownKey(cmp.Or(o.byFlag, "--by"), in.recording.Wrap(err))
 	}
 	o.warnCounted(command, c, in.hasCallchains(), stderr)
 	// This reads symbols: warnings about them come later.

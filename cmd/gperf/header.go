@@ -28,6 +28,6 @@ func (o *headerFlags) print(stdout io.Writer, in *openInput) (done bool, err err
 		return false, nil
 	}
 	w := bufio.NewWriter(stdout)
-	inspect.Header(w, in.File, in.Written, o.info)
+	inspect.Header(w, in.recording.File, in.recording.Written, o.info)
 	return o.headerOnly, w.Flush()
 }

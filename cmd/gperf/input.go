@@ -103,17 +103,17 @@ func (in *inputFlags) addWeight(s *pflag.FlagSet) {
 
 // openInput is an open recording with its session.
 type openInput struct {
-	*archive.Recording
-	fd      *os.File // nil: stdin, or a file on a server
-	origin  session.Origin
-	session *session.Session
-	shared  bool            // the session's symbols belong to many
-	weight  *session.Weight // nil without --weight
-	filter  *session.Filter
-	files   *files
-	bar     *cli.Progress
-	lines   bool // the user asked for source lines
-	verbose bool // list all files without symbols
+	recording *archive.Recording
+	fd        *os.File // nil: stdin, or a file on a server
+	origin    session.Origin
+	session   *session.Session
+	shared    bool            // the session's symbols belong to many
+	weight    *session.Weight // nil without --weight
+	filter    *session.Filter
+	files     *files
+	bar       *cli.Progress
+	lines     bool // the user asked for source lines
+	verbose   bool // list all files without symbols
 }
 
 const defaultFile = "perf.data"
@@ -176,12 +176,12 @@ func (in *inputFlags) confine(file *os.File, stderr io.Writer) error {
 
 // prepare makes the session of an open recording.
 func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
-	f := r.File
+	f := r.recording.File
 	for _, w := range f.Warnings {
 		if in.strict {
-			return fmt.Errorf("%s: %w", r.Path, w)
+			return fmt.Errorf("%s: %w", r.recording.Path, w)
 		}
-		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.Path, w)
+		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.recording.Path, w)
 	}
 	f.Strict = in.strict
 	filter, err := in.filter(f)
@@ -200,12 +200,12 @@ func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
 		r.bar = cli.NewProgress("gperf", stderr, false)
 	}
 	if r.origin.File == "" {
-		r.origin = new(session.Origins).Of(f, r.Path)
+		r.origin = new(session.Origins).Of(f, r.recording.Path)
 	}
 	opts := session.Options{File: f, Symbols: in.symbolizer(r), Keep: keep, NoIdle: in.noIdle, NoNative: in.noNative,
-		KeepExited: in.keepExited, Written: r.Written, Origin: r.origin}
+		KeepExited: in.keepExited, Written: r.recording.Written, Origin: r.origin}
 	if in.many == nil {
-		opts.Progress = func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.Path), n, of) }
+		opts.Progress = func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.recording.Path), n, of) }
 	}
 	r.session = session.New(opts)
 	return nil
@@ -213,18 +213,20 @@ func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
 
 // symbolizer returns the Symbolizer of an open recording, and sets its files.
 func (in *inputFlags) symbolizer(r *openInput) *symbolize.Symbolizer {
-	recorded := session.RecordedSymbols(r.File)
-	generated := r.Generated()
-	r.shared = in.many != nil && r.Packed == nil && r.Proc == "" && recorded == nil && generated == ""
+	recorded := session.RecordedSymbols(r.recording.File)
+	generated := r.recording.Generated()
+	own := r.recording.Packed != nil || r.recording.Proc != "" || recorded != nil || generated != ""
+	r.shared = in.many != nil && !own
 	if r.shared {
 		r.files = in.many.sharedFiles()
 	} else {
-		r.files = in.files.open(r.Packed, r.Path, r.bar)
+		r.files = in.files.open(r.recording.Packed, r.recording.Path, r.bar)
 		r.files.Generated = generated
 	}
-	id, ref, addr := session.RecordedKernel(r.File)
+	id, ref, addr := session.RecordedKernel(r.recording.File)
 	opts := symbolize.Options{Locator: &r.files.Locator, Demangle: !in.noDemangle,
-		Kallsyms: cmp.Or(in.kallsyms, r.Kallsyms()), Proc: r.Proc, KernelBuildID: id, KernelRef: ref,
+		Kallsyms: cmp.Or(in.kallsyms, r.recording.Kallsyms()), Proc: r.recording.Proc,
+		KernelBuildID: id, KernelRef: ref,
 		KernelRefAddr: addr, Recorded: recorded, Reading: r.bar.Reading}
 	switch {
 	case r.shared:
@@ -256,7 +258,7 @@ func (in *inputFlags) openFile(r *openInput, path string, stderr io.Writer) (err
 	}
 	switch {
 	case path == "-":
-		r.Recording, err = archive.OpenRecording(os.Stdin, "stdin")
+		r.recording, err = archive.OpenRecording(os.Stdin, "stdin")
 		return err
 	case archive.IsURL(path):
 		return r.openURL(path)
@@ -270,7 +272,7 @@ func (in *inputFlags) openFile(r *openInput, path string, stderr io.Writer) (err
 		err = in.confine(r.fd, stderr)
 	}
 	if err == nil {
-		r.Recording, err = archive.OpenRecording(r.fd, name)
+		r.recording, err = archive.OpenRecording(r.fd, name)
 	}
 	return err
 }
@@ -279,7 +281,7 @@ func (in *inputFlags) openFile(r *openInput, path string, stderr io.Writer) (err
 func (in *openInput) openURL(address string) error {
 	f, err := archive.OpenRemote(context.Background(), address, archive.RemoteOptions{})
 	if err == nil {
-		in.Recording, err = archive.OpenRecordingAt(f, f.Size(), f.Name(), f.Modified())
+		in.recording, err = archive.OpenRecordingAt(f, f.Size(), f.Name(), f.Modified())
 	}
 	return err
 }
@@ -291,8 +293,8 @@ func (in *openInput) Close() {
 	if in.session != nil && !in.shared {
 		in.session.Symbols.Close()
 	}
-	if in.Recording != nil {
-		in.Recording.Close()
+	if in.recording != nil {
+		in.recording.Close()
 	}
 	in.fd.Close()
 }
@@ -302,15 +304,15 @@ func (in *openInput) hasBranches() bool   { return in.has(format.SampleBranchSta
 
 // has reports whether samples of an event have a field.
 func (in *openInput) has(field format.SampleType) bool {
-	return slices.ContainsFunc(in.File.Attrs, func(a format.Attr) bool { return a.SampleType&field != 0 })
+	return slices.ContainsFunc(in.recording.File.Attrs, func(a format.Attr) bool { return a.SampleType&field != 0 })
 }
 
 // recordedDepth returns the recording's limit of frames per callchain, but at least
 // perfMaxStack.
 func (in *openInput) recordedDepth() int {
 	n := perfMaxStack
-	for i := range in.File.Attrs {
-		n = max(n, int(in.File.Attrs[i].SampleMaxStack))
+	for i := range in.recording.File.Attrs {
+		n = max(n, int(in.recording.File.Attrs[i].SampleMaxStack))
 	}
 	return min(n, maxStack)
 }
@@ -329,8 +331,8 @@ func (in *openInput) warn(stderr io.Writer, skipped format.Skipped) error {
 }
 
 func (in *openInput) finding(skipped format.Skipped) input.Recording {
-	return input.Recording{Path: in.Path, Packed: in.Packed != nil, Session: in.session, Weight: in.weight,
-		Skipped: skipped, Filter: in.filter}
+	return input.Recording{Path: in.recording.Path, Packed: in.recording.Packed != nil, Session: in.session,
+		Weight: in.weight, Skipped: skipped, Filter: in.filter}
 }
 
 // filter returns the filter of the samples.

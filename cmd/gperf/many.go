@@ -98,18 +98,18 @@ func (in *openInput) reopens() bool {
 // describe describes an open recording, and prints its defects.
 func (m *many) describe(r *openInput, origins *session.Origins, src *source,
 	describe func(*format.File) ([]int, error)) (o session.Origin, err error) {
-	for _, w := range r.File.Warnings {
+	for _, w := range r.recording.File.Warnings {
 		if m.flags.strict {
-			return o, fmt.Errorf("%s: %w", r.Path, w)
+			return o, fmt.Errorf("%s: %w", r.recording.Path, w)
 		}
-		fmt.Fprintf(m.stderr, "gperf: %s: %v\n", r.Path, w)
+		fmt.Fprintf(m.stderr, "gperf: %s: %v\n", r.recording.Path, w)
 	}
 	if describe != nil {
-		if src.events, err = describe(r.File); err != nil {
-			return o, fmt.Errorf("%s: %w", r.Path, err)
+		if src.events, err = describe(r.recording.File); err != nil {
+			return o, fmt.Errorf("%s: %w", r.recording.Path, err)
 		}
 	}
-	return origins.Of(r.File, r.Path), nil
+	return origins.Of(r.recording.File, r.recording.Path), nil
 }
 
 // fail reports a recording that cannot be read.
@@ -128,7 +128,7 @@ func (m *many) open(src *source) (r *openInput, err error) {
 	src.open = nil
 	if err == nil {
 		r.origin, r.bar = src.origin, m.bar
-		r.File.Warnings = nil // describe printed them
+		r.recording.File.Warnings = nil // describe printed them
 		err = m.flags.prepare(r, io.Discard)
 	}
 	if err != nil {
@@ -209,7 +209,7 @@ func countMany[T any](m *many, count func(*openInput, *source) (T, format.Skippe
 			return r
 		}
 		r.value, r.skipped, r.err = count(r.in, &m.sources[i])
-		r.err = r.in.Wrap(r.err)
+		r.err = r.in.recording.Wrap(r.err)
 		return r
 	}
 	drop := func(r countedOne[T]) {
@@ -256,9 +256,9 @@ func (m *many) each(use func(*openInput, *source) (format.Skipped, error)) error
 		switch damage := (*format.Error)(nil); {
 		case err == nil:
 		case !m.flags.strict && (errors.As(err, &damage) || errors.Is(err, io.ErrUnexpectedEOF)):
-			m.fail(in.Wrap(err))
+			m.fail(in.recording.Wrap(err))
 		default:
-			return in.Wrap(err)
+			return in.recording.Wrap(err)
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func (o *hopFlags) print(from *inputFlags, nanosecs bool, stdout, stderr io.Writ
 
 // pcapng writes the packets of a recording.
 func (o *formatFlags) pcapng(in *openInput, stdout, stderr io.Writer) error {
-	if !packets.HasBytes(in.File) {
+	if !packets.HasBytes(in.recording.File) {
 		return packets.ErrNoBytes // before a file is replaced
 	}
 	var incomplete error
@@ -88,7 +88,7 @@ func (in *inputFlags) openLive(stderr io.Writer) (r *openInput, stop func(), err
 	reading, cancel := context.WithCancel(context.Background())
 	context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, cancel) })
 	r = &openInput{verbose: in.verbose}
-	if r.Recording, err = input.LivePipe(reading, os.Stdin).Open("stdin"); err == nil {
+	if r.recording, err = input.LivePipe(reading, os.Stdin).Open("stdin"); err == nil {
 		err = in.prepare(r, stderr)
 	}
 	if err != nil {

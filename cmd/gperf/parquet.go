@@ -34,7 +34,7 @@ func (o *formatFlags) parquet(paths []string, from *inputFlags, maxStack int, st
 	for _, in := range inputs {
 		r, err := export.NewRows(in.session, opts)
 		if err != nil {
-			return in.Wrap(err)
+			return in.recording.Wrap(err)
 		}
 		recordings = append(recordings, r)
 	}
@@ -44,11 +44,11 @@ func (o *formatFlags) parquet(paths []string, from *inputFlags, maxStack int, st
 			skipped, err := out.Add(recordings[i])
 			incomplete = cmp.Or(incomplete, in.warn(stderr, skipped))
 			if err != nil {
-				return in.Wrap(err)
+				return in.recording.Wrap(err)
 			}
 			if recordings[i].Estimated {
 				fmt.Fprintf(stderr, "gperf report: %s does not say the time of day: times assume that it was written "+
-					"when it ended; gperf record, and perf record -k mono, record it\n", in.Path)
+					"when it ended; gperf record, and perf record -k mono, record it\n", in.recording.Path)
 			}
 		}
 		return out.Close()

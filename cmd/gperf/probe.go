@@ -343,7 +343,7 @@ func (f *probeFlags) showVars() error {
 	for _, at := range l {
 		fmt.Fprintf(f.stdout, "Available variables at %s\n\t@<%s>\n", f.vars, at.Place)
 		var lines []string
-		for _, v := range at.Vars {
+		for _, v := range at.Scope.Vars {
 			if v.Err == nil && (f.externs || !v.Global) && keep(v.Name) {
 				lines = append(lines, fmt.Sprintf("\t\t%s\t%s\n", v.Type, v.Name))
 			}

@@ -28,8 +28,8 @@ type state struct {
 
 // follower remembers files that need no look until they change.
 type follower struct {
-	*pushFlags
-	seen map[string]state // by path
+	flags *pushFlags
+	seen  map[string]state // by path
 }
 
 // followFiles pushes recordings as they are completed, until ctx is done.
@@ -125,16 +125,16 @@ func (f *follower) visit(ctx context.Context, path string) {
 	case !complete && time.Since(now.changed) < settled:
 	default:
 		warnings := io.Discard
-		if *f.verbose {
-			warnings = f.stderr
+		if *f.flags.verbose {
+			warnings = f.flags.stderr
 		}
-		err := f.add(ctx, path, warnings)
+		err := f.flags.add(ctx, path, warnings)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			f.say("%v", err)
-			f.failed = true
+			f.flags.say("%v", err)
+			f.flags.failed = true
 		}
 		f.seen[path] = now
 	}

@@ -41,5 +41,5 @@ func (in *inputFlags) OpenPush(path string, stderr io.Writer) (*push.Input, func
 		return err
 	}
 	warn := func(s format.Skipped) { skipped = s }
-	return &push.Input{Recording: r.Recording, Session: r.session, Warn: warn}, done, nil
+	return &push.Input{Recording: r.recording, Session: r.session, Warn: warn}, done, nil
 }

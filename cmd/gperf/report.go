@@ -187,7 +187,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if o.formats.format == "csv" {
 		return o.csv(in, stdout, stderr)
 	}
-	if list, err := o.listing(s, in.File); list != nil || err != nil {
+	if list, err := o.listing(s, in.recording.File); list != nil || err != nil {
 		if err != nil {
 			return err
 		}
@@ -195,19 +195,20 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		incomplete := in.warn(stderr, skipped)
 		return cmp.Or(unknownKey("--sort", err), incomplete)
 	}
-	if keys, ok := tui.SortKeys(o.Sort); screen && ok && !in.File.Has(format.FeatureBranchStack) {
+	if keys, ok := tui.SortKeys(o.Sort); screen && ok && !in.recording.File.Has(format.FeatureBranchStack) {
 		return in.browse(&o.input, tui.Options{Keys: keys, Limit: o.PercentLimit, Search: o.SymbolFilter,
 			Children: !o.NoChildren},
 			tui.Recording{MaxStack: o.MaxStack, NoInline: !o.Inline}, o.Filter, stdout, stderr)
 	}
-	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.File.Pipe && !o.hasGraph(in) {
+	if s.Changed("call-graph") && o.Graph.Mode != report.GraphNone && !in.recording.File.Pipe && !o.hasGraph(in) {
 		return errors.New("the recording has no callchains: record them with -g")
 	}
 	skipped, err := report.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
-		if in.filter.Misses() == nil && !in.File.Has(format.FeatureStat) { // of which in.warn printed why
-			fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.Path, noSamplesIn(in.File))
+		if in.filter.Misses() == nil && !in.recording.File.Has(format.FeatureStat) { // of which in.warn printed why
+			fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.recording.Path,
+				noSamplesIn(in.recording.File))
 		}
 		err = nil
 	}
@@ -273,8 +274,8 @@ func (o *reportFlags) dump(w io.Writer, in *openInput) (format.Skipped, error) {
 			return format.Skipped{}, err
 		}
 	}
-	skipped, err := script.Dump(w, in.session, in.Path)
-	if err != nil || len(in.Parts) == 0 {
+	skipped, err := script.Dump(w, in.session, in.recording.Path)
+	if err != nil || len(in.recording.Parts) == 0 {
 		return skipped, err
 	}
 	_, err = inspect.Stats(w, in.session)

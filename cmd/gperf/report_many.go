@@ -36,7 +36,7 @@ func (o *reportFlags) runMany(paths []string, s *pflag.FlagSet, stdout, stderr i
 	merge := report.NewMerge(opts)
 	depth, chains := perfMaxStack, false
 	m, err := o.input.readMany(paths, stderr, func(f *format.File) ([]int, error) {
-		in := openInput{Recording: &archive.Recording{File: f}}
+		in := openInput{recording: &archive.Recording{File: f}}
 		depth, chains = max(depth, in.recordedDepth()), chains || f.Pipe || o.hasGraph(&in)
 		return merge.Describe(f)
 	})

@@ -47,10 +47,10 @@ func (in *openInput) browse(flags *inputFlags, o tui.Options, r tui.Recording, f
 	if err != nil {
 		return err
 	}
-	o.Path, r.Session = in.Path, in.session
-	if len(in.Parts) > 0 {
+	o.Path, r.Session = in.recording.Path, in.session
+	if len(in.recording.Parts) > 0 {
 		r.Reopen = func() (*session.Session, func(), error) {
-			again, err := flags.openPath(in.Path, io.Discard)
+			again, err := flags.openPath(in.recording.Path, io.Discard)
 			if err != nil {
 				return nil, nil, err
 			}

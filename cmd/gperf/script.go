@@ -238,7 +238,7 @@ func (o *scriptFlags) print(stdout io.Writer, in *openInput, opts script.Options
 		return format.Skipped{}, err
 	}
 	if o.dump {
-		return script.Dump(stdout, in.session, in.Path)
+		return script.Dump(stdout, in.session, in.recording.Path)
 	}
 	if o.tree.on {
 		limits, err := o.tree.options()
@@ -256,7 +256,7 @@ func (o *scriptFlags) print(stdout io.Writer, in *openInput, opts script.Options
 // printPerEvent prints the samples of each event to a separate file.
 func (o *scriptFlags) printPerEvent(stdout io.Writer, in *openInput, opts script.Options) (format.Skipped, error) {
 	var err error
-	if opts.Events, err = createEventFiles(in.Path, in.File); err != nil {
+	if opts.Events, err = createEventFiles(in.recording.Path, in.recording.File); err != nil {
 		return format.Skipped{}, err
 	}
 	skipped, err := script.Print(stdout, in.session, opts)

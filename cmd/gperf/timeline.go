@@ -16,7 +16,7 @@ func (o *formatFlags) list(in *openInput, opts export.TimelineOptions, stdout, s
 		skipped, err := out.Add(in.session)
 		incomplete = in.warn(stderr, skipped)
 		if err != nil {
-			return in.Wrap(err)
+			return in.recording.Wrap(err)
 		}
 		return out.Finish()
 	})

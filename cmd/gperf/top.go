@@ -234,7 +234,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdou
 	in, reading := new(openInput), context.Background()
 	if src == nil {
 		reading, err = ctx, f.input.openFile(in, f.input.paths[0], held)
-	} else if in.Recording, err = src.Open("stdin"); err != nil && ctx.Err() != nil {
+	} else if in.recording, err = src.Open("stdin"); err != nil && ctx.Err() != nil {
 		return nil // the user quit before the recording began
 	}
 	defer in.Close()
@@ -264,7 +264,7 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdou
 	}
 	skipped, err := top.Run(reading, in.session, top.Options{Options: f.table, Delay: f.interval,
 		Past: src == nil}, print)
-	input.WarnSkipped(held, in.Path, skipped)
+	input.WarnSkipped(held, in.recording.Path, skipped)
 	return err
 }
 

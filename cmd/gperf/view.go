@@ -26,11 +26,11 @@ import (
 
 // viewInput is an open recording.
 type viewInput struct {
-	*archive.Recording
-	Session *session.Session
-	FD      *os.File // nil: stdin
-	Warn    func(stderr io.Writer, skipped format.Skipped) error
-	Close   func()
+	recording *archive.Recording
+	Session   *session.Session
+	FD        *os.File // nil: stdin
+	Warn      func(stderr io.Writer, skipped format.Skipped) error
+	Close     func()
 }
 
 // viewOpener opens recordings with the filters and symbols that the command line names.
@@ -134,7 +134,7 @@ const maxOpen = 8
 func (v *viewFlags) showMany(paths []string) error {
 	l := v.loader
 	incomplete, err := v.opener.Each(paths, v.stderr, func(i int, in *viewInput) (format.Skipped, error) {
-		skipped, err := l.Add(table.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
+		skipped, err := l.Add(table.Source{Path: in.recording.Path, Session: in.Session, Baseline: i < len(v.baseline)})
 		l.Settle()
 		return skipped, err
 	})
@@ -177,7 +177,7 @@ func (v *viewFlags) showFiles(paths []string) error {
 	if v.export != "" {
 		return cmp.Or(v.writePage(paths, t, about), incomplete)
 	}
-	if shown := inputs[len(v.baseline)]; len(shown.Parts) > 0 {
+	if shown := inputs[len(v.baseline)]; len(shown.recording.Parts) > 0 {
 		v.server.Open = func() (*session.Session, error) { return session.New(shown.Session.Options), nil }
 	}
 	err = v.serve(t, about, func(ctx context.Context) { v.watch(ctx, paths, inputs, about) })
@@ -207,9 +207,10 @@ func (v *viewFlags) load(inputs []*viewInput, stderr io.Writer) (t *table.Table,
 	l := v.loader
 	skipped := make([]format.Skipped, len(inputs))
 	for i, in := range inputs {
-		skipped[i], err = l.Add(table.Source{Path: in.Path, Session: in.Session, Baseline: i < len(v.baseline)})
+		baseline := i < len(v.baseline)
+		skipped[i], err = l.Add(table.Source{Path: in.recording.Path, Session: in.Session, Baseline: baseline})
 		if err != nil {
-			return nil, nil, in.Wrap(err)
+			return nil, nil, in.recording.Wrap(err)
 		}
 	}
 	t = l.Table() // it reads symbols: warnings about them come later
@@ -225,7 +226,7 @@ func (v *viewFlags) load(inputs []*viewInput, stderr io.Writer) (t *table.Table,
 func titleOf(inputs []*viewInput) string {
 	var names []string
 	for _, in := range inputs {
-		names = append(names, filepath.Base(in.Path))
+		names = append(names, filepath.Base(in.recording.Path))
 	}
 	return strings.Join(names, " → ")
 }

@@ -44,11 +44,11 @@ func (in *inputFlags) Each(paths []string, stderr io.Writer,
 }
 
 func (in *inputFlags) Prepare(r *archive.Recording, stderr io.Writer) (*viewInput, error) {
-	i := &openInput{Recording: r}
+	i := &openInput{recording: r}
 	err := in.prepare(i, stderr)
 	return i.viewed(), err
 }
 
 func (in *openInput) viewed() *viewInput {
-	return &viewInput{Recording: in.Recording, Session: in.session, FD: in.fd, Warn: in.warn, Close: in.Close}
+	return &viewInput{recording: in.recording, Session: in.session, FD: in.fd, Warn: in.warn, Close: in.Close}
 }

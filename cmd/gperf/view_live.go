@@ -26,7 +26,7 @@ func (v *viewFlags) watch(ctx context.Context, paths []string, inputs []*viewInp
 			continue
 		}
 		wait.Go(func() {
-			view.Watch(ctx, in.FD, in.Path, func(c view.Change) {
+			view.Watch(ctx, in.FD, in.recording.Path, func(c view.Change) {
 				if c == view.Grew {
 					select {
 					case grew <- struct{}{}:
@@ -35,7 +35,8 @@ func (v *viewFlags) watch(ctx context.Context, paths []string, inputs []*viewInp
 					return
 				}
 				what := map[view.Change]string{view.Replaced: "replaced", view.Removed: "removed"}[c]
-				message := fmt.Sprintf("%s was %s: this page shows the recording that was there before", in.Path, what)
+				message := fmt.Sprintf("%s was %s: this page shows the recording that was there before",
+					in.recording.Path, what)
 				fmt.Fprintf(v.stderr, "gperf view: %s\n", message)
 				v.server.Notify(message)
 			})

@@ -284,14 +284,14 @@ func TestKernelText(t *testing.T) {
 	for _, id := range []dso.BuildID{{}, dso.NewBuildID([]byte("of that kernel......"))} {
 		var out bytes.Buffer
 		p := &Packer{Writer: NewWriter(&out)}
-		if err := p.Add(recording, noon, bytes.NewReader(noise(100))); err != nil {
+		if err := p.Writer.Add(recording, noon, bytes.NewReader(noise(100))); err != nil {
 			t.Fatal(err)
 		}
 		text := []Text{{0xffffffff81000010, noise(1000)}, {0xffffffffc0000000, noise(7)}}
 		if err := p.AddKernelText(id, elf.EM_AARCH64, text); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Close(); err != nil {
+		if err := p.Writer.Close(); err != nil {
 			t.Fatal(err)
 		}
 		im, err := mustOpen(t, out.Bytes()).Locator().Kcore(id)
@@ -334,13 +334,13 @@ func TestVDSO(t *testing.T) {
 	}
 	var out bytes.Buffer
 	p := &Packer{Writer: NewWriter(&out), Locator: locator}
-	if err := p.Add(recording, noon, bytes.NewReader(noise(100))); err != nil {
+	if err := p.Writer.Add(recording, noon, bytes.NewReader(noise(100))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.AddDSO(DSO{Paths: []string{dso.VDSO}, ID: id, NoID: []string{dso.VDSO}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Close(); err != nil {
+	if err := p.Writer.Close(); err != nil {
 		t.Fatal(err)
 	}
 	packed := mustOpen(t, out.Bytes()).Locator()

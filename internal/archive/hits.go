@@ -228,7 +228,7 @@ func (h *Hits) packLines(p *Packer) error {
 		}
 	})
 	for name, file := range h.session.Symbols.PackedLines() {
-		if err := p.Add(name, time.Time{}, bytes.NewReader(file)); err != nil {
+		if err := p.Writer.Add(name, time.Time{}, bytes.NewReader(file)); err != nil {
 			return &WriteError{err}
 		}
 	}

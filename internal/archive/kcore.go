@@ -27,7 +27,7 @@ func (p *Packer) AddKernelText(id dso.BuildID, machine elf.Machine, l []Text) er
 		return fmt.Errorf("the kernel's code: %d functions are more than the %d that a core file may have", len(l),
 			most)
 	}
-	if err := p.Add(procName("kcore", id), time.Time{}, bytes.NewReader(kcore(machine, l))); err != nil {
+	if err := p.Writer.Add(procName("kcore", id), time.Time{}, bytes.NewReader(kcore(machine, l))); err != nil {
 		return &WriteError{err}
 	}
 	return nil

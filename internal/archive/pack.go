@@ -19,7 +19,7 @@ import (
 
 // Packer finds files and packs them.
 type Packer struct {
-	*Writer
+	Writer  *Writer
 	Locator *dso.Locator
 	NoDebug bool // omit debug information
 	Whole   bool // packs files as they are
@@ -91,7 +91,7 @@ func (p *Packer) AddDSO(d DSO) (debug, err error) {
 		}
 	}
 	names := places(name, d.ID)
-	if inode, ok := d.ID.Inode(); ok && p.names[names[0]] { // another file that was recorded at the same path
+	if inode, ok := d.ID.Inode(); ok && p.Writer.names[names[0]] { // another file that was recorded at the same path
 		names = []string{".debug/.inode/" + inode.String() + "/elf", ".debug/.inode/" + inode.String() + "/debug"}
 	}
 	for _, f := range files {
@@ -245,7 +245,7 @@ func (p *Packer) pack(name string, f part, hit []Range) error {
 	if p.Whole {
 		f.use = forAll
 	}
-	if err := p.Add(name, changed(f.im.Path), contents(f.im, f.use, hit)); err != nil {
+	if err := p.Writer.Add(name, changed(f.im.Path), contents(f.im, f.use, hit)); err != nil {
 		return &WriteError{err}
 	}
 	return nil
@@ -376,7 +376,7 @@ func (p *Packer) AddFileOf(pid int32, name string) error {
 // copy packs the contents of r and closes it.
 func (p *Packer) copy(name string, r io.ReadCloser) error {
 	defer r.Close()
-	if err := p.Add(name, time.Time{}, r); err != nil {
+	if err := p.Writer.Add(name, time.Time{}, r); err != nil {
 		return &WriteError{err}
 	}
 	return nil

@@ -43,28 +43,28 @@ var binaryOperators = map[string]struct {
 
 // arithmetic parses operands and operators that bind tighter than a precedence.
 func (p *parser) arithmetic(above int) *value {
-	p.enter()
-	defer p.leave()
+	p.cursor.enter()
+	defer p.cursor.leave()
 	return p.arithmeticAfter(p.factor(), above)
 }
 
 func (p *parser) arithmeticAfter(left *value, above int) *value {
 	for {
-		t := p.peek()
+		t := p.cursor.peek()
 		op, ok := binaryOperators[t.text]
 		if t.kind != tokenOperator || !ok || op.precedence <= above {
 			return left
 		}
-		p.take()
+		p.cursor.take()
 		left = p.calculate(op.alu, left, p.arithmetic(op.precedence), t)
 	}
 }
 
 // factor parses a number, a field, or arithmetic in parentheses.
 func (p *parser) factor() *value {
-	p.enter()
-	defer p.leave()
-	t := p.take()
+	p.cursor.enter()
+	defer p.cursor.leave()
+	t := p.cursor.take()
 	switch t.kind {
 	case tokenNumber:
 		return &value{number: t.number}
@@ -74,7 +74,7 @@ func (p *parser) factor() *value {
 			return p.calculate(bpf.ALUOpSub, &value{}, p.factor(), t)
 		case "(":
 			v := p.arithmetic(0)
-			p.expect(")")
+			p.cursor.expect(")")
 			return v
 		}
 	case tokenWord:
@@ -84,11 +84,11 @@ func (p *parser) factor() *value {
 			return &value{number: n}
 		case t.text == "len" || t.text == "length":
 			return &value{op: opLength}
-		case isProtocolWord(t.text) && p.accept("["):
+		case isProtocolWord(t.text) && p.cursor.accept("["):
 			return p.field(t)
 		}
 	}
-	p.unexpected(t)
+	p.cursor.unexpected(t)
 	return &value{}
 }
 
@@ -96,14 +96,14 @@ func (p *parser) factor() *value {
 func (p *parser) field(proto token) *value {
 	v := p.header(proto)
 	v.op, v.size, v.index = opField, 1, p.arithmetic(0)
-	if p.accept(":") {
-		size := p.take()
+	if p.cursor.accept(":") {
+		size := p.cursor.take()
 		if n := size.number; size.kind != tokenNumber || n != 1 && n != 2 && n != 4 {
-			p.fail(size, "a field has 1, 2 or 4 bytes")
+			p.cursor.fail(size, "a field has 1, 2 or 4 bytes")
 		}
 		v.size = int(size.number)
 	}
-	p.expect("]")
+	p.cursor.expect("]")
 	return v
 }
 
@@ -115,7 +115,7 @@ func (h *headers) header(t token) *value {
 		h.needEthernet(t)
 		return &value{requires: always(true)}
 	case proto.sap || t.text == "ah" || t.text == "esp":
-		h.fail(t, "fields of %q cannot be read", t.text)
+		h.cursor.fail(t, "fields of %q cannot be read", t.text)
 		return &value{requires: always(true)}
 	case proto.etherType != 0:
 		return &value{off: payload, requires: h.etherType(proto.etherType, t)}
@@ -132,10 +132,10 @@ func (p *parser) calculate(op bpf.ALUOp, left, right *value, t token) *value {
 	if right.op == opNumber {
 		switch {
 		case right.number == 0 && (op == bpf.ALUOpDiv || op == bpf.ALUOpMod):
-			p.fail(t, "division by zero")
+			p.cursor.fail(t, "division by zero")
 			return &value{}
 		case right.number > 31 && (op == bpf.ALUOpShiftLeft || op == bpf.ALUOpShiftRight):
-			p.fail(t, "a shift by more than 31 bits")
+			p.cursor.fail(t, "a shift by more than 31 bits")
 			return &value{}
 		case left.op == opNumber:
 			return &value{number: fold(op, left.number, right.number)}
@@ -182,7 +182,8 @@ func (p *parser) compare(op string, left, right *value, t token) *cond {
 		ok = left.codePair(right, &c.load, 0)
 	}
 	if !ok {
-		return p.fail(t, "the arithmetic is too complex: it requires more than %d temporary numbers", scratchSlots)
+		return p.cursor.fail(t, "the arithmetic is too complex: it requires more than %d temporary numbers",
+			scratchSlots)
 	}
 	return and(and(left.required(), right.required()), c)
 }

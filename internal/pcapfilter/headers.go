@@ -9,7 +9,7 @@ import (
 // headers is the positions of the headers that a primitive reads, in bytes. The words "vlan",
 // "mpls" and "pppoes" move them for the rest of the expression.
 type headers struct {
-	*cursor // records errors
+	cursor  *cursor // records errors
 	link    linkHeader
 	typ     uint32 // position of the link header's type field
 	payload uint32 // position of the network header
@@ -61,7 +61,7 @@ func (h *headers) etherType(typ uint32, t token) *cond {
 func (h *headers) labeled(typ uint32, t token) *cond {
 	version := map[uint32]uint32{etherIPv4: 0x40, etherIPv6: 0x60}[typ]
 	if version == 0 {
-		return h.fail(t, "only IPv4 and IPv6 are recognized after an MPLS label")
+		return h.cursor.fail(t, "only IPv4 and IPv6 are recognized after an MPLS label")
 	}
 	return and(equal(h.payload-2, 1, 1, 1), equal(h.payload, 1, version, 0xf0))
 }
@@ -89,9 +89,9 @@ func pppType(typ uint32) uint32 {
 func (h *headers) needEthernet(t token) bool {
 	switch h.link {
 	case linkNone:
-		h.fail(t, "%q needs a link-level header, which these packets do not have", t.text)
+		h.cursor.fail(t, "%q needs a link-level header, which these packets do not have", t.text)
 	case linkPPP:
-		h.fail(t, `%q needs an Ethernet header, not PPP's after "pppoes"`, t.text)
+		h.cursor.fail(t, `%q needs an Ethernet header, not PPP's after "pppoes"`, t.text)
 	}
 	return h.link == linkEthernet
 }
@@ -101,10 +101,10 @@ func (h *headers) vlan(t token) *cond {
 		return always(false)
 	}
 	if h.labels > 0 {
-		return h.fail(t, `no VLAN tag can follow "mpls"`)
+		return h.cursor.fail(t, `no VLAN tag can follow "mpls"`)
 	}
 	c := or(or(h.etherType(etherVLAN, t), h.etherType(etherQinQ, t)), h.etherType(etherOldQinQ, t))
-	if id, ok := h.optionalNumber(0xfff, "VLAN"); ok {
+	if id, ok := h.cursor.optionalNumber(0xfff, "VLAN"); ok {
 		c = and(c, equal(h.payload, 2, id, 0xfff))
 	}
 	h.typ += 4
@@ -123,7 +123,7 @@ func (h *headers) mpls(t token) *cond {
 	} else {
 		c = h.etherType(etherMPLS, t)
 	}
-	if label, ok := h.optionalNumber(0xfffff, "MPLS label"); ok {
+	if label, ok := h.cursor.optionalNumber(0xfffff, "MPLS label"); ok {
 		c = and(c, equal(h.payload, 4, label<<12, 0xfffff000))
 	}
 	h.payload += 4
@@ -143,7 +143,7 @@ func (h *headers) pppoes(t token) *cond {
 		return always(false)
 	}
 	c := h.etherType(etherPPPoES, t)
-	if session, ok := h.optionalNumber(0xffff, "PPPoE session"); ok {
+	if session, ok := h.cursor.optionalNumber(0xffff, "PPPoE session"); ok {
 		c = and(c, equal(h.payload, 4, session, 0xffff))
 	}
 	h.link, h.typ, h.payload = linkPPP, h.payload+6, h.payload+8
@@ -184,7 +184,7 @@ func (h *headers) ipv4Net(q qualifiers, addr, mask uint32, t token) *cond {
 		}
 		return c
 	}
-	return h.fail(t, "an IPv4 address cannot follow %q", q.proto)
+	return h.cursor.fail(t, "an IPv4 address cannot follow %q", q.proto)
 }
 
 func (h *headers) ipv6Net(dir direction, addr []byte, bits uint32, t token) *cond {
@@ -227,9 +227,9 @@ func (h *headers) cast(word, proto string, t token) *cond {
 	case word == "multicast" && proto == "ip6":
 		return and(h.etherType(etherIPv6, t), equal(payload+24, 1, 0xff, 0xff))
 	case proto == "ip":
-		return h.fail(t, `"ip broadcast" needs the network's mask, which packets do not have`)
+		return h.cursor.fail(t, `"ip broadcast" needs the network's mask, which packets do not have`)
 	}
-	return h.fail(t, "%q cannot follow %q", word, proto)
+	return h.cursor.fail(t, "%q cannot follow %q", word, proto)
 }
 
 // protocol selects the packets of a keyword of protocols.
@@ -264,14 +264,14 @@ func (h *headers) protoNumber(q qualifiers, n uint32, t token) *cond {
 	if q.proto == "ether" {
 		switch {
 		case n == etherAppleTalk || n == etherAARP || n == sapIPX:
-			return h.fail(t, "AppleTalk and IPX are not supported")
+			return h.cursor.fail(t, "AppleTalk and IPX are not supported")
 		case n > 0xffff:
-			return h.fail(t, "EtherType %#x is larger than 0xffff", n)
+			return h.cursor.fail(t, "EtherType %#x is larger than 0xffff", n)
 		}
 		return h.etherType(n, t)
 	}
 	if n > 255 {
-		return h.fail(t, "protocol %d is larger than 255", n)
+		return h.cursor.fail(t, "protocol %d is larger than 255", n)
 	}
 	switch q.proto {
 	case "":
@@ -281,7 +281,7 @@ func (h *headers) protoNumber(q qualifiers, n uint32, t token) *cond {
 	case "ip6":
 		return h.ipv6Proto(n, t)
 	}
-	return h.fail(t, "%q carries no other protocol with a number", q.proto)
+	return h.cursor.fail(t, "%q carries no other protocol with a number", q.proto)
 }
 
 // portRange is ports and the number of the only protocol that has them, or 0.
@@ -290,16 +290,16 @@ type portRange struct{ first, last, proto uint32 }
 // ports compiles ports: IPv6's before IPv4's, SCTP's first, as libpcap does.
 func (h *headers) ports(q qualifiers, r portRange, t token) *cond {
 	if r.last > 0xffff {
-		return h.fail(t, "port %d is larger than 65535", r.last)
+		return h.cursor.fail(t, "port %d is larger than 65535", r.last)
 	}
 	protos := []uint32{protoSCTP, protoTCP, protoUDP}
 	if q.proto != "" {
 		n := protocols[q.proto].number
 		if n != protoSCTP && n != protoTCP && n != protoUDP {
-			return h.fail(t, `%q has no ports: write "tcp port", "udp port" or "sctp port"`, q.proto)
+			return h.cursor.fail(t, `%q has no ports: write "tcp port", "udp port" or "sctp port"`, q.proto)
 		}
 		if r.proto != 0 && r.proto != n {
-			return h.fail(t, "%s is not a port of %s", t.text, q.proto)
+			return h.cursor.fail(t, "%s is not a port of %s", t.text, q.proto)
 		}
 		r.proto = n
 	}

@@ -35,12 +35,12 @@ type operand struct {
 }
 
 func (p *parser) program() *cond {
-	if p.peek().kind == tokenEnd {
+	if p.cursor.peek().kind == tokenEnd {
 		return always(true)
 	}
 	o := p.expression(nil)
-	if t := p.peek(); t.kind != tokenEnd {
-		p.unexpected(t)
+	if t := p.cursor.peek(); t.kind != tokenEnd {
+		p.cursor.unexpected(t)
 	}
 	return p.condition(o)
 }
@@ -48,7 +48,7 @@ func (p *parser) program() *cond {
 // condition returns an operand's condition. A number needs a comparison.
 func (p *parser) condition(o operand) *cond {
 	if o.value != nil {
-		return p.fail(o.at, "a number needs a comparison, such as \"= 0\"")
+		return p.cursor.fail(o.at, "a number needs a comparison, such as \"= 0\"")
 	}
 	return o.cond
 }
@@ -56,14 +56,14 @@ func (p *parser) condition(o operand) *cond {
 // expression parses operands with "and" and "or", which have the same precedence. list is the
 // qualifiers that it may repeat, or nil.
 func (p *parser) expression(list *qualifiers) operand {
-	p.enter()
-	defer p.leave()
+	p.cursor.enter()
+	defer p.cursor.leave()
 	o := p.term(list)
 	for {
 		join := and
 		switch {
-		case p.accept("and"):
-		case p.accept("or"):
+		case p.cursor.accept("and"):
+		case p.cursor.accept("or"):
 			join = or
 		default:
 			return o
@@ -75,21 +75,21 @@ func (p *parser) expression(list *qualifiers) operand {
 }
 
 func (p *parser) term(list *qualifiers) operand {
-	p.enter()
-	defer p.leave()
-	at := p.peek()
-	if p.accept("not") || p.accept("!") {
+	p.cursor.enter()
+	defer p.cursor.leave()
+	at := p.cursor.peek()
+	if p.cursor.accept("not") || p.cursor.accept("!") {
 		o := p.term(list)
 		return operand{cond: not(p.condition(o)), list: o.list, at: at}
 	}
 	var o operand
 	switch {
-	case p.accept("("):
+	case p.cursor.accept("("):
 		o = p.expression(list)
-		p.expect(")")
-	case p.startsNumber():
+		p.cursor.expect(")")
+	case p.cursor.startsNumber():
 		o.value = p.arithmetic(0)
-	case list != nil && p.startsItem():
+	case list != nil && p.cursor.startsItem():
 		return operand{cond: p.item(*list), list: list, at: at}
 	default:
 		o = p.primitive()
@@ -105,7 +105,7 @@ func (p *parser) term(list *qualifiers) operand {
 // number without a comparison is an item of a list, or stands in parentheses.
 func (p *parser) comparison(o operand, list *qualifiers) operand {
 	left := p.arithmeticAfter(o.value, 0)
-	if op, ok := p.acceptAny("=", "==", "!=", "<=", ">=", "<", ">"); ok {
+	if op, ok := p.cursor.acceptAny("=", "==", "!=", "<=", ">=", "<", ">"); ok {
 		return operand{cond: p.compare(op, left, p.arithmetic(0), o.at), at: o.at}
 	}
 	if left.op == opNumber && list != nil {
@@ -116,18 +116,18 @@ func (p *parser) comparison(o operand, list *qualifiers) operand {
 
 // primitive parses one that begins with a keyword.
 func (p *parser) primitive() operand {
-	t := p.peek()
+	t := p.cursor.peek()
 	if t.kind != tokenWord {
 		if slices.Contains([]tokenKind{tokenName, tokenIPv4, tokenIPv6, tokenMAC}, t.kind) {
-			return operand{cond: p.fail(t, `%s needs a word before it, such as "host"`, t.text)}
+			return operand{cond: p.cursor.fail(t, `%s needs a word before it, such as "host"`, t.text)}
 		}
-		return operand{cond: p.unexpected(t)}
+		return operand{cond: p.cursor.unexpected(t)}
 	}
-	switch p.next++; t.text {
+	switch p.cursor.next++; t.text {
 	case "less":
-		return operand{cond: atMost(p.number())}
+		return operand{cond: atMost(p.cursor.number())}
 	case "greater":
-		return operand{cond: atLeast(p.number())}
+		return operand{cond: atLeast(p.cursor.number())}
 	case "vlan":
 		return operand{cond: p.vlan(t)}
 	case "mpls":
@@ -137,23 +137,23 @@ func (p *parser) primitive() operand {
 	case "pppoes":
 		return operand{cond: p.pppoes(t)}
 	}
-	p.next--
+	p.cursor.next--
 	return p.qualified()
 }
 
 // qualified parses qualifiers with the item that they need, or a protocol alone.
 func (p *parser) qualified() operand {
-	first := p.peek()
+	first := p.cursor.peek()
 	var q qualifiers
 	if isProtocolWord(first.text) {
-		p.next++
+		p.cursor.next++
 		if q.proto = first.text; q.proto == "link" {
 			q.proto = "ether"
 		}
 	}
 	hasDir := p.direction(&q)
 	if !hasDir {
-		if cast, ok := p.acceptAny("broadcast", "multicast"); ok {
+		if cast, ok := p.cursor.acceptAny("broadcast", "multicast"); ok {
 			return operand{cond: p.cast(cast, q.proto, first)}
 		}
 	}
@@ -162,24 +162,25 @@ func (p *parser) qualified() operand {
 		kinds = append(kinds, "proto")
 	}
 	var hasKind bool
-	q.kind, hasKind = p.acceptAny(kinds...)
+	q.kind, hasKind = p.cursor.acceptAny(kinds...)
 	switch {
 	case hasDir || hasKind:
 		return operand{cond: p.item(q), list: &q}
 	case q.proto == "":
-		return operand{cond: p.unexpected(first)}
+		return operand{cond: p.cursor.unexpected(first)}
 	case q.proto == "ether":
-		return operand{cond: p.fail(p.peek(), `expected a word such as "host", "src" or "proto" after "ether"`)}
+		const want = `expected a word such as "host", "src" or "proto" after "ether"`
+		return operand{cond: p.cursor.fail(p.cursor.peek(), want)}
 	}
-	if reason, ok := unsupported[p.peek().text]; ok {
-		return operand{cond: p.fail(p.peek(), "%q is not supported: %s", p.peek().text, reason)}
+	if reason, ok := unsupported[p.cursor.peek().text]; ok {
+		return operand{cond: p.cursor.fail(p.cursor.peek(), "%q is not supported: %s", p.cursor.peek().text, reason)}
 	}
 	return operand{cond: p.protocol(q.proto, first)}
 }
 
 // direction parses src, dst, "src or dst" or "src and dst".
 func (p *parser) direction(q *qualifiers) bool {
-	word, ok := p.acceptAny("src", "dst")
+	word, ok := p.cursor.acceptAny("src", "dst")
 	if !ok {
 		return false
 	}
@@ -187,13 +188,13 @@ func (p *parser) direction(q *qualifiers) bool {
 	if word == "src" {
 		q.dir = destination
 	}
-	joint, other := p.peek(), p.tokens[min(p.next+1, len(p.tokens)-1)]
+	joint, other := p.cursor.peek(), p.cursor.tokens[min(p.cursor.next+1, len(p.cursor.tokens)-1)]
 	if joint.kind == tokenWord && other.kind == tokenWord && other.text == word {
 		switch joint.text {
 		case "or":
-			q.dir, p.next = either, p.next+2
+			q.dir, p.cursor.next = either, p.cursor.next+2
 		case "and":
-			q.dir, p.next = both, p.next+2
+			q.dir, p.cursor.next = both, p.cursor.next+2
 		}
 	}
 	return true
@@ -206,25 +207,25 @@ var expected = map[string]string{"port": "a port", "portrange": "two ports, such
 // item parses what follows qualifiers: an address, a port, a number, a name, or several of
 // them in parentheses.
 func (p *parser) item(q qualifiers) *cond {
-	p.enter()
-	defer p.leave()
-	if p.accept("not") || p.accept("!") {
+	p.cursor.enter()
+	defer p.cursor.leave()
+	if p.cursor.accept("not") || p.cursor.accept("!") {
 		return not(p.item(q))
 	}
-	if p.accept("(") {
+	if p.cursor.accept("(") {
 		c := p.item(q)
 		for {
-			if p.accept("and") {
+			if p.cursor.accept("and") {
 				c = and(c, p.item(q))
-			} else if p.accept("or") {
+			} else if p.cursor.accept("or") {
 				c = or(c, p.item(q))
 			} else {
-				p.expect(")")
+				p.cursor.expect(")")
 				return c
 			}
 		}
 	}
-	t := p.take()
+	t := p.cursor.take()
 	switch t.kind {
 	case tokenNumber:
 		return p.numberItem(q, t.number, t)
@@ -245,7 +246,7 @@ func (p *parser) item(q qualifiers) *cond {
 	if !ok {
 		what = "an address"
 	}
-	return p.fail(t, "expected %s", what)
+	return p.cursor.fail(t, "expected %s", what)
 }
 
 func (p *parser) numberItem(q qualifiers, n uint32, t token) *cond {
@@ -266,31 +267,31 @@ func (p *parser) numberItem(q qualifiers, n uint32, t token) *cond {
 
 func (p *parser) ipv4Item(q qualifiers, t token) *cond {
 	mask, explicit := uint32(0xffffffff)<<(32-t.bits), true
-	length := p.peek()
+	length := p.cursor.peek()
 	switch {
-	case p.accept("/"):
-		bits := p.take()
+	case p.cursor.accept("/"):
+		bits := p.cursor.take()
 		if bits.kind != tokenNumber || bits.number > 32 {
-			return p.fail(bits, "expected a prefix length from 0 to 32")
+			return p.cursor.fail(bits, "expected a prefix length from 0 to 32")
 		}
 		mask = uint32(uint64(0xffffffff) << (32 - bits.number))
-	case p.accept("mask"):
-		m := p.take()
+	case p.cursor.accept("mask"):
+		m := p.cursor.take()
 		if m.kind != tokenIPv4 {
-			return p.fail(m, "expected a mask, such as 255.255.0.0")
+			return p.cursor.fail(m, "expected a mask, such as 255.255.0.0")
 		}
 		mask = m.number
 	default:
 		explicit = false
 	}
 	if explicit && q.kind != "net" {
-		return p.fail(length, `only networks have a mask: write "net"`)
+		return p.cursor.fail(length, `only networks have a mask: write "net"`)
 	}
 	if explicit && t.number&^mask != 0 {
-		return p.fail(t, "the address has bits outside of the mask: write %s", dotted(t.number&mask))
+		return p.cursor.fail(t, "the address has bits outside of the mask: write %s", dotted(t.number&mask))
 	}
 	if q.kind == "port" || q.kind == "portrange" || q.kind == "proto" {
-		return p.fail(t, "an address cannot follow %q", q.kind)
+		return p.cursor.fail(t, "an address cannot follow %q", q.kind)
 	}
 	return p.ipv4Net(q, t.number, mask, t)
 }
@@ -303,31 +304,31 @@ func dotted(addr uint32) string {
 
 func (p *parser) ipv6Item(q qualifiers, t token) *cond {
 	bits := uint32(128)
-	if length := p.peek(); p.accept("/") {
-		n := p.take()
+	if length := p.cursor.peek(); p.cursor.accept("/") {
+		n := p.cursor.take()
 		if n.kind != tokenNumber || n.number > 128 {
-			return p.fail(n, "expected a prefix length from 0 to 128")
+			return p.cursor.fail(n, "expected a prefix length from 0 to 128")
 		}
 		if bits = n.number; q.kind != "net" && bits != 128 {
-			return p.fail(length, `only networks have a mask: write "net"`)
+			return p.cursor.fail(length, `only networks have a mask: write "net"`)
 		}
 	}
 	if q.kind == "port" || q.kind == "portrange" || q.kind == "proto" {
-		return p.fail(t, "an address cannot follow %q", q.kind)
+		return p.cursor.fail(t, "an address cannot follow %q", q.kind)
 	}
 	a := netip.AddrFrom16([16]byte(t.addr))
 	if prefix := netip.PrefixFrom(a, int(bits)).Masked(); prefix.Addr() != a {
-		return p.fail(t, "the address has bits outside of the mask: write %s", prefix.Addr())
+		return p.cursor.fail(t, "the address has bits outside of the mask: write %s", prefix.Addr())
 	}
 	if q.proto != "" && q.proto != "ip6" {
-		return p.fail(t, "an IPv6 address cannot follow %q", q.proto)
+		return p.cursor.fail(t, "an IPv6 address cannot follow %q", q.proto)
 	}
 	return p.ipv6Net(q.dir, t.addr, bits, t)
 }
 
 func (p *parser) macItem(q qualifiers, t token) *cond {
 	if q.proto != "ether" || q.kind != "" && q.kind != "host" {
-		return p.fail(t, `an Ethernet address needs "ether host", "ether src" or "ether dst"`)
+		return p.cursor.fail(t, `an Ethernet address needs "ether host", "ether src" or "ether dst"`)
 	}
 	return p.etherHost(q.dir, t.addr, t)
 }
@@ -361,11 +362,11 @@ func (p *parser) nameItem(q qualifiers, t token, name string) *cond {
 	case "proto":
 		return p.protoName(q, t, name)
 	}
-	return p.failNear(t, name, keywords, "unknown address %q: gperf does not look up names", name)
+	return p.cursor.failNear(t, name, keywords, "unknown address %q: gperf does not look up names", name)
 }
 
 func (p *parser) unknownName(t token, kind, name string, names []string) *cond {
-	return p.failNear(t, name, names, "unknown %s %q", kind, name)
+	return p.cursor.failNear(t, name, names, "unknown %s %q", kind, name)
 }
 
 func namesOf(names numbers) (l []string) {

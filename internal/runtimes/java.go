@@ -78,12 +78,12 @@ func (j *java) Walk(uint64) Walk { return newWalk(KindJava, &j.walk) }
 
 // In implements Runtime.
 func (j *java) In(bias uint64) Process {
-	return &javaProcess{java: j, bias: bias, known: map[uint64]uint32{}}
+	return &javaProcess{vm: j, bias: bias, known: map[uint64]uint32{}}
 }
 
 // javaProcess is HotSpot in a process.
 type javaProcess struct {
-	*java
+	vm      *java
 	bias    uint64
 	methods *hotspot.Methods
 	read    time.Time        // when methods was set
@@ -104,7 +104,7 @@ func (j *javaProcess) attach(mem io.ReaderAt) error {
 		return j.broken
 	}
 	methods, err := hotspot.NewMethods(mem, func(name string) (uint64, bool) {
-		vaddr, ok := j.symbols[name]
+		vaddr, ok := j.vm.symbols[name]
 		return vaddr + j.bias, ok
 	})
 	switch {

@@ -75,11 +75,11 @@ func (v *v8) Walk(uint64) Walk {
 }
 
 // In implements Runtime.
-func (v *v8) In(uint64) Process { return &v8Process{v8: v} }
+func (v *v8) In(uint64) Process { return &v8Process{vm: v} }
 
 // v8Process is V8 in a process.
 type v8Process struct {
-	*v8
+	vm      *v8
 	scripts v8Scripts
 	codes   v8Codes
 	types   map[uint64]uint16 // by map, of objects whose maps never change
@@ -90,7 +90,7 @@ func (v *v8Process) heap(mem io.ReaderAt) *v8Heap {
 	if v.types == nil {
 		v.types = map[uint64]uint16{}
 	}
-	return &v8Heap{mem, &v.objects, v.types}
+	return &v8Heap{mem, &v.vm.objects, v.types}
 }
 
 // mayHaveV8 reports whether a file, by its name, may have V8: node, libnode.so.108.

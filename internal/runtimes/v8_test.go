@@ -16,7 +16,7 @@ import (
 
 // v8Test13 and v8Test11 are V8 as in Node.js 24 and 20.
 func v8Test13() *v8Process {
-	return &v8Process{v8: &v8{version: [2]int{13, 6},
+	return &v8Process{vm: &v8{version: [2]int{13, 6},
 		walk: v8Walk{Shared: 32, Data: 8, Script: 40, Literal: 60, ScriptID: 64, BytecodeHeader: 64},
 		objects: v8Objects{instanceType: 12, nameOrScope: 24, firstLocal: 6, positions: 4, length: 12, first: 16,
 			second: 24, actual: 16, parent: 16, offset: 24, chars: 16, resource: 24, source: 8, scriptName: 16,
@@ -29,12 +29,12 @@ func v8Test13() *v8Process {
 
 func v8Test11() *v8Process {
 	v := v8Test13()
-	v.version = [2]int{11, 3}
-	v.walk.Script, v.walk.Literal, v.walk.BytecodeHeader = 32, 52, 54
-	o := &v.objects
+	v.vm.version = [2]int{11, 3}
+	v.vm.walk.Script, v.vm.walk.Literal, v.vm.walk.BytecodeHeader = 32, 52, 54
+	o := &v.vm.objects
 	o.nameOrScope, o.firstLocal, o.positions, o.bytecode, o.sourcePositions = 16, 4, 0, 16, 32
 	o.sharedType, o.scopeType, o.bytecodeType, o.codeType = 262, 261, 191, 245
-	v.layout = v8Layout{stream: 252, first: 16, code: 8, start: 40, size: 56, table: 24, deopt: 16, flags: 48,
+	v.vm.layout = v8Layout{stream: 252, first: 16, code: 8, start: 40, size: 56, table: 24, deopt: 16, flags: 48,
 		kindMask: 15, baseline: 11, literals: 2, outer: 6, inlined: 7}
 	return v
 }
@@ -42,8 +42,8 @@ func v8Test11() *v8Process {
 // v8Test10 is V8 as in Node.js 18, which has instructions in the Code object.
 func v8Test10() *v8Process {
 	v := v8Test11()
-	v.version = [2]int{10, 2}
-	v.layout = v8Layout{stream: v.objects.codeType, first: 128, size: 40, table: 24, deopt: 16, flags: 48,
+	v.vm.version = [2]int{10, 2}
+	v.vm.layout = v8Layout{stream: v.vm.objects.codeType, first: 128, size: 40, table: 24, deopt: 16, flags: 48,
 		kindMask: 15, baseline: 11, literals: 2, outer: 6, inlined: 7}
 	return v
 }
@@ -138,7 +138,7 @@ func (m *v8Memory) add(v *v8Process, f v8Function) Interpreted {
 	scope := f.only
 	if scope == 0 {
 		flags, words := uint64(0), []uint64{0, 0, toSmi(f.variables)}
-		if v.objects.positions != 0 {
+		if v.vm.objects.positions != 0 {
 			words = append(words, toSmi(f.start), toSmi(f.start+50))
 		}
 		inline := 2 * f.variables
@@ -156,25 +156,25 @@ func (m *v8Memory) add(v *v8Process, f v8Function) Interpreted {
 			flags |= v8InferredName
 			words = append(words, f.inferred)
 		}
-		if v.objects.positions == 0 {
+		if v.vm.objects.positions == 0 {
 			words = append(words, toSmi(f.start), toSmi(f.start+50))
 			flags <<= 32
 		} else {
 			flags |= 4
 		}
 		words[0] = flags
-		scope = m.object(v.objects.scopeType, append(words, 0, 0, 0, 0, 0)...)
+		scope = m.object(v.vm.objects.scopeType, append(words, 0, 0, 0, 0, 0)...)
 	}
 	code := make([]uint64, 8)
-	code[0], code[v.objects.sourcePositions/8-1] = toSmi(max(f.size, 1)), m.array(f.positions)
+	code[0], code[v.vm.objects.sourcePositions/8-1] = toSmi(max(f.size, 1)), m.array(f.positions)
 	const id = 77
-	script := m.object(v.objects.scriptType, f.source, f.file, toSmi(f.lineOffset), 0, 0, 0, 0, toSmi(id))
+	script := m.object(v.vm.objects.scriptType, f.source, f.file, toSmi(f.lineOffset), 0, 0, 0, 0, toSmi(id))
 	words := make([]uint64, 9)
-	words[v.walk.Data/8-1] = m.object(v.objects.bytecodeType, code...)
-	words[v.objects.nameOrScope/8-1] = scope
-	words[v.walk.Script/8-1] = script
-	words[v.walk.Literal/8-1] |= 5 << (8 * (v.walk.Literal % 8))
-	return Interpreted{Code: m.object(v.objects.sharedType, words...), Check: v8Check(toSmi(id), 5)}
+	words[v.vm.walk.Data/8-1] = m.object(v.vm.objects.bytecodeType, code...)
+	words[v.vm.objects.nameOrScope/8-1] = scope
+	words[v.vm.walk.Script/8-1] = script
+	words[v.vm.walk.Literal/8-1] |= 5 << (8 * (v.vm.walk.Literal % 8))
+	return Interpreted{Code: m.object(v.vm.objects.sharedType, words...), Check: v8Check(toSmi(id), 5)}
 }
 
 // signedBytes encodes a table of positions.
@@ -193,8 +193,8 @@ func signedBytes(values ...int) (b []byte) {
 func TestV8Positions(t *testing.T) {
 	v, m := v8Test13(), &v8Memory{}
 	words := make([]uint64, 8)
-	words[v.objects.sourcePositions/8-1] = m.array(signedBytes(-0-1, 2*(10+1), 1, 2*5, 4, 2*7))
-	got := v.heap(m).positionsOf(m.object(v.objects.bytecodeType, words...))
+	words[v.vm.objects.sourcePositions/8-1] = m.array(signedBytes(-0-1, 2*(10+1), 1, 2*5, 4, 2*7))
+	got := v.heap(m).positionsOf(m.object(v.vm.objects.bytecodeType, words...))
 	if want := []v8Position{{0, 10}, {0, 15}, {4, 22}}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
@@ -234,12 +234,12 @@ func TestV8Function(t *testing.T) {
 			passed := m.add(v, c.f)
 			got, err := v.Function(m, passed)
 			if err != nil {
-				t.Errorf("%s: %s: %v", v, c.name, err)
+				t.Errorf("%s: %s: %v", v.vm, c.name, err)
 				continue
 			}
 			if got.Name != c.name || got.File != c.path || !slices.Equal(got.Lines, c.lines) ||
 				got.Size != 2*uint32(max(c.f.size, 1)) {
-				t.Errorf("%s: %+v, want %+v", v, got, c)
+				t.Errorf("%s: %+v, want %+v", v.vm, got, c)
 			}
 			other := passed
 			other.Check += 2

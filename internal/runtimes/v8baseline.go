@@ -17,14 +17,14 @@ type v8Baseline struct {
 // baseline reads what code was made from, nil if that is not known.
 func (v *v8Process) baseline(h *v8Heap, c *v8Head) *v8Baseline {
 	bytecode, err := h.bytecodeOf(c.object)
-	if err != nil || bytecode == 0 || len(v.bytecodes) == 0 {
+	if err != nil || bytecode == 0 || len(v.vm.bytecodes) == 0 {
 		return nil
 	}
 	length, err := h.word(bytecode, 8)
 	if err != nil || smi(length) <= 0 || smi(length) > maxV8Table {
 		return nil
 	}
-	text, err := readAt(h.mem, bytecode-v8Tag+uint64(v.walk.BytecodeHeader), int(smi(length)))
+	text, err := readAt(h.mem, bytecode-v8Tag+uint64(v.vm.walk.BytecodeHeader), int(smi(length)))
 	if err != nil {
 		return nil
 	}

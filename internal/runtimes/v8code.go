@@ -61,19 +61,20 @@ func (s *v8Shared) check() uint32 { return v8Check(s.id, s.literal) }
 
 // shared reads a SharedFunctionInfo. The error is ErrChanged if the object is another one.
 func (v *v8Process) shared(h *v8Heap, object uint64) (s v8Shared, err error) {
-	if h.is(object, h.sharedType) != nil {
+	if h.is(object, h.objects.sharedType) != nil {
 		return s, ErrChanged
 	}
-	w, err := h.words(object, 0, int(max(v.walk.Literal, v.walk.Script, uint16(h.nameOrScope), v.walk.Data)/8)+1)
+	walk := &v.vm.walk
+	w, err := h.words(object, 0, int(max(walk.Literal, walk.Script, uint16(h.objects.nameOrScope), walk.Data)/8)+1)
 	if err != nil {
 		return s, err
 	}
-	s = v8Shared{script: w[v.walk.Script/8], literal: uint32(w[v.walk.Literal/8] >> (8 * (v.walk.Literal % 8))),
-		data: w[v.walk.Data/8], scope: w[h.nameOrScope/8]}
-	if err := h.is(s.script, h.scriptType); err != nil {
+	s = v8Shared{script: w[walk.Script/8], literal: uint32(w[walk.Literal/8] >> (8 * (walk.Literal % 8))),
+		data: w[v.vm.walk.Data/8], scope: w[h.objects.nameOrScope/8]}
+	if err := h.is(s.script, h.objects.scriptType); err != nil {
 		return s, err
 	}
-	s.id, err = h.word(s.script, uint64(v.walk.ScriptID))
+	s.id, err = h.word(s.script, uint64(v.vm.walk.ScriptID))
 	return s, err
 }
 
@@ -147,10 +148,10 @@ func (h *v8Heap) scope(object uint64) (name string, start int32, err error) {
 		name, err = h.name(object)
 		return name, -1, err
 	}
-	if t != h.scopeType {
+	if t != h.objects.scopeType {
 		return "", 0, errObject
 	}
-	head, err := h.words(object, 0, h.firstLocal)
+	head, err := h.words(object, 0, h.objects.firstLocal)
 	if err != nil {
 		return "", 0, err
 	}
@@ -161,7 +162,7 @@ func (h *v8Heap) scope(object uint64) (name string, start int32, err error) {
 	if variables < 0 || variables > v8MaxVariables {
 		return "", 0, errObject
 	}
-	at := h.firstLocal + int(variables)
+	at := h.objects.firstLocal + int(variables)
 	if variables < v8MaxInlineNames {
 		at += int(variables)
 	} else {
@@ -182,8 +183,8 @@ func (h *v8Heap) scope(object uint64) (name string, start int32, err error) {
 		names, rest = append(names, rest[0]), rest[1:]
 	}
 	start = smi(rest[0])
-	if h.positions != 0 {
-		start = smi(head[h.positions])
+	if h.objects.positions != 0 {
+		start = smi(head[h.objects.positions])
 	}
 	for _, n := range names {
 		name, err := h.name(n)
@@ -219,7 +220,7 @@ func (h *v8Heap) str(object uint64) (string, error) {
 // a file.
 func (h *v8Heap) scriptFile(script uint64) string {
 	name := ""
-	if at, err := h.word(script, h.scriptName); err == nil {
+	if at, err := h.word(script, h.objects.scriptName); err == nil {
 		name, _ = h.str(at)
 	}
 	if strings.HasPrefix(name, "file://") {
@@ -240,12 +241,12 @@ func (h *v8Heap) bytecodeOf(data uint64) (uint64, error) {
 		return 0, nil
 	}
 	t, err := h.typeOf(data)
-	if err == nil && t == h.codeType {
-		if data, err = h.word(data, h.bytecode); err == nil {
+	if err == nil && t == h.objects.codeType {
+		if data, err = h.word(data, h.objects.bytecode); err == nil {
 			t, err = h.typeOf(data)
 		}
 	}
-	if err != nil || t != h.bytecodeType {
+	if err != nil || t != h.objects.bytecodeType {
 		return 0, err
 	}
 	return data, nil
@@ -262,7 +263,7 @@ const maxV8Table = 1 << 20
 
 // positionsOf returns the positions of bytecode, nil if V8 has not kept them.
 func (h *v8Heap) positionsOf(code uint64) (list []v8Position) {
-	table, err := h.word(code, h.sourcePositions)
+	table, err := h.word(code, h.objects.sourcePositions)
 	if err != nil {
 		return nil
 	}
@@ -342,11 +343,11 @@ const (
 
 // lines returns the lines of positions in a script. There is none where the source cannot be read.
 func (s *v8Scripts) lines(h *v8Heap, script, id uint64, positions []v8Position) (list []Line) {
-	source, err := h.word(script, h.source)
+	source, err := h.word(script, h.objects.source)
 	if err != nil {
 		return nil
 	}
-	first, err := h.word(script, h.lineOffset)
+	first, err := h.word(script, h.objects.lineOffset)
 	if err != nil || !isSmi(first) {
 		return nil
 	}

@@ -71,25 +71,25 @@ type codeKey struct {
 
 // codeOf returns the code of a frame, nil if there is none that is known.
 func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
-	if v.layout.stream == 0 {
+	if v.vm.layout.stream == 0 {
 		return nil
 	}
 	if r := v.codes.known.Find(f.IP); r != nil && (r.Value.runs(f) || !v.stale(h, r.Value)) {
 		return r.Value
 	}
 	head, ok := v.findCode(h, f.IP)
-	if !ok || head.kind == v.layout.baseline && !f.Has {
+	if !ok || head.kind == v.vm.layout.baseline && !f.Has {
 		return nil // it does not say whose it is
 	}
 	c, p := &v8Code{v8Head: head}, procmem.NewPages(h.mem, maxPages)
 	defer p.Release()
 	near := v.heap(p)
 	switch {
-	case c.kind > v.layout.baseline:
+	case c.kind > v.vm.layout.baseline:
 		if c.optimized = v.optimized(near, &head); c.optimized != nil {
 			c.owner, c.partial = c.optimized.functions[v8Outer].Check, c.optimized.partial
 		}
-	case c.kind == v.layout.baseline:
+	case c.kind == v.vm.layout.baseline:
 		c.baseline, c.owner = v.baseline(near, &head), f.Passed.Check
 	}
 	if again, err := v.head(h, head.stream); err != nil || again != head {
@@ -149,7 +149,7 @@ func (v *v8Process) findCode(h *v8Heap, ip uint64) (v8Head, bool) {
 			if !isObject(w) || v.codes.streamMap != 0 && w != v.codes.streamMap || others[w] {
 				continue
 			}
-			if v.codes.streamMap == 0 && !h.isMap(w, v.layout.stream) {
+			if v.codes.streamMap == 0 && !h.isMap(w, v.vm.layout.stream) {
 				others[w] = true
 				continue
 			}
@@ -166,12 +166,12 @@ func (v *v8Process) findCode(h *v8Heap, ip uint64) (v8Head, bool) {
 // isMap reports whether an object is the map of objects of a type.
 func (h *v8Heap) isMap(object uint64, of uint16) bool {
 	t, err := h.typeIn(object)
-	return err == nil && t == of && h.is(object, h.mapType) == nil
+	return err == nil && t == of && h.is(object, h.objects.mapType) == nil
 }
 
 // head reads what describes the code of an object with instructions. The error is errObject if it is another one.
 func (v *v8Process) head(h *v8Heap, stream uint64) (c v8Head, err error) {
-	l := &v.layout
+	l := &v.vm.layout
 	w, err := h.words(stream, 0, 2)
 	if err != nil {
 		return c, err
@@ -212,7 +212,7 @@ func (v *v8Process) generated(h *v8Heap, f NativeFrame) (b Bound) {
 		b.Functions = c.optimized.at(uint32(f.IP - c.instructions.Start))
 		b.Others = c.optimized.all
 	case c.baseline != nil && c.runs(f) && f.Passed.Off == 0:
-		f.Passed.Off = 2 * v.bytecodes.offset(c.baseline, f.IP-c.instructions.Start)
+		f.Passed.Off = 2 * v.vm.bytecodes.offset(c.baseline, f.IP-c.instructions.Start)
 		b.Functions = []Interpreted{f.Passed}
 	}
 	b.Replaces = len(b.Functions) > 0

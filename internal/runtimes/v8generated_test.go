@@ -22,10 +22,10 @@ func (m *v8Memory) code(v *v8Process, c v8TestCode) (start uint64) {
 		b := binary.LittleEndian.AppendUint64(nil, of)
 		return m.raw(binary.LittleEndian.AppendUint64(b, uint64(typ)<<32)) + 1
 	}
-	l := &v.layout
-	maps := kind(0, v.objects.mapType)
+	l := &v.vm.layout
+	maps := kind(0, v.vm.objects.mapType)
 	m.put(maps-1, maps) // of itself
-	object := m.object(v.objects.codeType, make([]uint64, 8)...)
+	object := m.object(v.vm.objects.codeType, make([]uint64, 8)...)
 	b := binary.LittleEndian.AppendUint64(nil, kind(maps, l.stream))
 	b = binary.LittleEndian.AppendUint64(b, object)
 	b = append(b, make([]byte, int(l.first)-len(b))...)
@@ -49,14 +49,14 @@ func (m *v8Memory) put(at, w uint64) { binary.LittleEndian.PutUint64(m.b[at-v8Ba
 func TestV8Baseline(t *testing.T) {
 	v, m := v8Test13(), &v8Memory{}
 	// The bytecodes are 0 to 5. Bytecode 4 has no operand, bytecode 5 one of 1, 2 or 4 bytes.
-	v.bytecodes = v8Bytecodes{1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 5}
+	v.vm.bytecodes = v8Bytecodes{1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 5}
 	bytecodes := []byte{4, 5, 9, 0, 5, 9, 9, 4} // at 0, 1, 3 and 7
 	words := make([]uint64, 7)
 	words[0] = toSmi(len(bytecodes))
-	bytecode := m.object(v.objects.bytecodeType, append(words, binary.LittleEndian.Uint64(bytecodes))...)
+	bytecode := m.object(v.vm.objects.bytecodeType, append(words, binary.LittleEndian.Uint64(bytecodes))...)
 	table := m.array([]byte{10, 4, 0x80 | 2, 2, 6, 8})
-	start := m.code(v, v8TestCode{kind: v.layout.baseline, size: 300, table: table, deopt: bytecode})
-	shared := m.object(v.objects.sharedType, make([]uint64, 8)...)
+	start := m.code(v, v8TestCode{kind: v.vm.layout.baseline, size: 300, table: table, deopt: bytecode})
+	shared := m.object(v.vm.objects.sharedType, make([]uint64, 8)...)
 	for _, c := range []struct{ pc, want uint64 }{
 		{0, 0}, {9, 0}, // the entry
 		{10, 0}, {13, 0}, {14, 1}, {271, 1}, {272, 3}, {277, 3}, {278, 7}, {285, 7},
@@ -97,9 +97,9 @@ func v8TestInlined(m *v8Memory, v *v8Process) (start uint64) {
 		off, pos = p[0], p[1]
 	}
 	data := make([]uint64, 12)
-	l := &v.layout
+	l := &v.vm.layout
 	data[l.literals], data[l.outer], data[l.inlined], data[l.inlined+1] = literals, outer, inlined, toSmi(60)
-	if v.version[0] == 13 {
+	if v.vm.version[0] == 13 {
 		data[l.outer] = m.object(1003, outer)
 	}
 	deopt := m.object(1002, append([]uint64{toSmi(len(data))}, data...)...)
@@ -120,7 +120,7 @@ func TestV8Optimized(t *testing.T) {
 			t.Helper()
 			b, err := v.Bind(mem, NativeFrame{IP: start + pc, Generated: true})
 			if err != nil || b.Replaces != (len(b.Functions) > 0) || b.Replaces && len(b.Others) != 3 {
-				t.Errorf("%s, at %d: %+v, %v", v, pc, b, err)
+				t.Errorf("%s, at %d: %+v, %v", v.vm, pc, b, err)
 			}
 			for _, f := range b.Functions {
 				fn, err := v.Function(m, f)
@@ -144,7 +144,7 @@ func TestV8Optimized(t *testing.T) {
 			} {
 				for _, pc := range []uint64{c.from, c.to} {
 					if got := strings.Join(names(mem, pc), ", "); got != c.want {
-						t.Errorf("%s, at %d: %q, want %q", v, pc, got, c.want)
+						t.Errorf("%s, at %d: %q, want %q", v.vm, pc, got, c.want)
 					}
 				}
 			}
@@ -161,16 +161,16 @@ func TestV8Optimized(t *testing.T) {
 			}
 			f := NativeFrame{IP: start + 20, Generated: true, Has: true, Passed: passed}
 			if b, err := v.Bind(m, f); err != nil || !slices.Equal(b.Functions, want) {
-				t.Errorf("%s, own function %t: %+v, %v", v, own, b, err)
+				t.Errorf("%s, own function %t: %+v, %v", v.vm, own, b, err)
 			}
 		}
 		if stale, _ := v.Stale(m); stale {
-			t.Errorf("%s: stale", v)
+			t.Errorf("%s: stale", v.vm)
 		}
 		other := v8TestInlined(m, v)
-		copy(m.b[start-v.layout.first-v8Base:], m.b[other-v.layout.first-v8Base:][:32]) // of another Code object
+		copy(m.b[start-v.vm.layout.first-v8Base:], m.b[other-v.vm.layout.first-v8Base:][:32]) // of another Code object
 		if stale, _ := v.Stale(m); !stale {
-			t.Errorf("%s: not stale", v)
+			t.Errorf("%s: not stale", v.vm)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func FuzzV8Optimized(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, ip uint64, version uint8) {
 		v := versions[int(version)%len(versions)]()
-		v.bytecodes = v8Bytecodes(b[:min(len(b), 200)/3*3])
+		v.vm.bytecodes = v8Bytecodes(b[:min(len(b), 200)/3*3])
 		m := &v8Memory{b}
 		for range 2 {
 			bound, err := v.Bind(m, NativeFrame{IP: ip, Generated: true})
@@ -194,7 +194,7 @@ func FuzzV8Optimized(f *testing.F) {
 			}
 			v.Stale(m)
 		}
-		if off := v.bytecodes.offset(&v8Baseline{b, b}, ip); off > uint32(len(b)) {
+		if off := v.vm.bytecodes.offset(&v8Baseline{b, b}, ip); off > uint32(len(b)) {
 			t.Errorf("offset %d", off)
 		}
 	})

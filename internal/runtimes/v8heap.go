@@ -11,9 +11,9 @@ import (
 // v8Heap reads objects of V8's heap: tagged pointers are an address plus 1, and small integers (Smi) have their value
 // in the upper half of a word.
 type v8Heap struct {
-	mem io.ReaderAt
-	*v8Objects
-	types map[uint64]uint16 // of v8Process
+	mem     io.ReaderAt
+	objects *v8Objects
+	types   map[uint64]uint16 // of v8Process
 }
 
 const v8Tag = 1
@@ -66,7 +66,7 @@ func (h *v8Heap) typeOf(object uint64) (uint16, error) {
 	t, err := h.typeIn(m)
 	if err == nil && h.lasts(t) {
 		if meta, err := h.word(m, 0); err == nil {
-			if of, err := h.typeIn(meta); err == nil && of == h.mapType {
+			if of, err := h.typeIn(meta); err == nil && of == h.objects.mapType {
 				h.types[m] = t
 			}
 		}
@@ -79,7 +79,7 @@ func (h *v8Heap) typeIn(m uint64) (uint16, error) {
 	if !isObject(m) {
 		return 0, errObject // the object has moved
 	}
-	b, err := readAt(h.mem, m-v8Tag+h.instanceType, 2)
+	b, err := readAt(h.mem, m-v8Tag+h.objects.instanceType, 2)
 	if err != nil {
 		return 0, err
 	}
@@ -88,8 +88,9 @@ func (h *v8Heap) typeIn(m uint64) (uint16, error) {
 
 // lasts reports whether objects of a type share one map, or a few, which stay for as long as the process runs.
 func (h *v8Heap) lasts(t uint16) bool {
-	return h.isString(t) || slices.Contains([]uint16{h.mapType, h.sharedType, h.scopeType, h.scriptType, h.bytecodeType,
-		h.codeType}, t)
+	o := h.objects
+	return h.isString(t) || slices.Contains([]uint16{o.mapType, o.sharedType, o.scopeType, o.scriptType, o.bytecodeType,
+		h.objects.codeType}, t)
 }
 
 // is returns an error if an object does not have a type.
@@ -102,7 +103,7 @@ func (h *v8Heap) is(object uint64, want uint16) error {
 }
 
 // isString reports whether an object of a type is a string.
-func (h *v8Heap) isString(t uint16) bool { return t&h.notStringMask == 0 }
+func (h *v8Heap) isString(t uint16) bool { return t&h.objects.notStringMask == 0 }
 
 // maxV8Parts limits the parts that a string is put together from.
 const maxV8Parts = 1 << 12
@@ -133,15 +134,15 @@ func (t *v8Text) add(object uint64) error {
 		if err != nil {
 			return err
 		}
-		switch typ & t.h.representationMask {
+		switch typ & t.h.objects.representationMask {
 		case v8Cons:
-			w, err := t.h.words(object, t.h.first, 2)
+			w, err := t.h.words(object, t.h.objects.first, 2)
 			if err != nil {
 				return err
 			}
 			left = append(left, w[1], w[0])
 		case v8Thin:
-			w, err := t.h.word(object, t.h.actual)
+			w, err := t.h.word(object, t.h.objects.actual)
 			if err != nil {
 				return err
 			}
@@ -163,7 +164,7 @@ func (h *v8Heap) stringHead(object uint64) (typ uint16, n int, err error) {
 	if !h.isString(typ) {
 		return 0, 0, errString
 	}
-	b, err := readAt(h.mem, object-v8Tag+h.length, 4)
+	b, err := readAt(h.mem, object-v8Tag+h.objects.length, 4)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -176,8 +177,8 @@ func (h *v8Heap) stringHead(object uint64) (typ uint16, n int, err error) {
 // flat adds n characters of a string that has them in one place, its own, another string's or outside the heap.
 func (t *v8Text) flat(object uint64, typ uint16, n int) error {
 	h, from := t.h, 0
-	if typ&h.representationMask == v8Sliced {
-		w, err := h.words(object, min(h.parent, h.offset), 2)
+	if typ&h.objects.representationMask == v8Sliced {
+		w, err := h.words(object, min(h.objects.parent, h.objects.offset), 2)
 		if err != nil {
 			return err
 		}
@@ -189,8 +190,8 @@ func (t *v8Text) flat(object uint64, typ uint16, n int) error {
 		if typ, all, err = h.stringHead(object); err != nil {
 			return err
 		}
-		if typ&h.representationMask == v8Thin {
-			if object, err = h.word(object, h.actual); err != nil {
+		if typ&h.objects.representationMask == v8Thin {
+			if object, err = h.word(object, h.objects.actual); err != nil {
 				return err
 			}
 			if typ, all, err = h.stringHead(object); err != nil {
@@ -201,19 +202,19 @@ func (t *v8Text) flat(object uint64, typ uint16, n int) error {
 			return errString
 		}
 	}
-	at := object - v8Tag + h.chars
-	switch typ & h.representationMask {
+	at := object - v8Tag + h.objects.chars
+	switch typ & h.objects.representationMask {
 	case v8Seq:
 	case v8External:
 		var err error
-		if at, err = h.word(object, h.resource); err != nil {
+		if at, err = h.word(object, h.objects.resource); err != nil {
 			return err
 		}
 	default:
 		return errString
 	}
 	width := 2
-	if typ&h.oneByteMask != 0 {
+	if typ&h.objects.oneByteMask != 0 {
 		width = 1
 	}
 	return t.read(at+uint64(from*width), min(n, t.limit-len(t.chars)), width)

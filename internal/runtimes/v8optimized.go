@@ -51,7 +51,7 @@ const (
 // optimized reads what V8 keeps of optimized code, nil if that is not as expected. The process may exit before it is
 // needed for all places, so that nothing more needs to be read then.
 func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
-	l := &v.layout
+	l := &v.vm.layout
 	size, err := h.word(c.deopt, 8)
 	least := max(l.literals, l.outer, l.inlined+1) + 1
 	if err != nil || !isSmi(size) || int(smi(size)) < least || smi(size) > maxV8DeoptData {
@@ -81,7 +81,7 @@ func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
 		}
 	}
 	outer := data[l.outer]
-	if h.is(outer, h.sharedType) != nil {
+	if h.is(outer, h.objects.sharedType) != nil {
 		outer, _ = h.word(outer, 8) // in an object of its own since 13
 	}
 	b := v.bytecode(h, outer)

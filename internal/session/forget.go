@@ -21,7 +21,7 @@ func (m *machine) forget() {
 	m.kernel.maps.forget()
 	for _, th := range m.threads {
 		if th.space.maps.forget() {
-			for _, mp := range th.space.list() {
+			for _, mp := range th.space.maps.list() {
 				m.known[mp.key()] = mp
 			}
 		}

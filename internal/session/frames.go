@@ -109,7 +109,7 @@ func (fs *frames) either(s *Sample, ip uint64) *Frame {
 // tools/perf/util/event.c).
 func (fs *frames) inKernel(s *Sample, ip uint64) bool {
 	if s.inKernel() {
-		return ip >= 1<<63 || fs.machine.kernel.find(ip) != nil
+		return ip >= 1<<63 || fs.machine.kernel.maps.find(ip) != nil
 	}
 	return ip >= 1<<63 && s.maps.find(ip) == nil && !s.Guest()
 }
@@ -119,7 +119,7 @@ func (fs *frames) inKernel(s *Sample, ip uint64) bool {
 func (fs *frames) data(s *Sample) *Frame {
 	f := &Frame{ID: -1, IP: s.Addr, Kernel: fs.inKernel(s, s.Addr), symbols: fs.symbols}
 	if f.Kernel {
-		f.Map = fs.machine.kernel.find(s.Addr)
+		f.Map = fs.machine.kernel.maps.find(s.Addr)
 	} else {
 		f.Map = s.maps.find(s.Addr)
 	}
@@ -203,7 +203,7 @@ func (fs *frames) resolve(c *chains, part format.Words, hash uint64, called bool
 
 // resolveKernel returns the frames of a part of a callchain in the kernel.
 func (fs *frames) resolveKernel(part format.Words, hash uint64, called bool) (list []*Frame, number int32) {
-	c := &fs.machine.kernel.chains
+	c := &fs.machine.kernel.maps.chains
 	if called {
 		c = &fs.called
 	}

@@ -94,7 +94,7 @@ func (m *machine) jitUntil(time uint64) {
 			d.codes = d.codes[1:]
 			sym := &symbolize.Symbol{Start: c.Start, End: c.End, Name: c.Name, Raw: c.Name}
 			mp := &Map{Start: c.Start, End: c.End, Pgoff: c.Start, DSO: d.dso, symbol: sym, code: c}
-			d.space.maps = d.space.with(mp)
+			d.space.maps = d.space.maps.with(mp)
 		}
 		if len(d.codes) > 0 {
 			m.jit.next = min(m.jit.next, d.codes[0].Time)

@@ -14,7 +14,7 @@ const kernelShort = "[kernel.vmlinux]"
 // kernel holds the kernel's mappings: its own text, modules, BPF programs and
 // trampolines.
 type kernel struct {
-	*maps
+	maps *maps
 	text *Map // of the kernel itself, nil before its MMAP record
 	// listed holds the kernel and its modules of the list of build IDs, by perf's
 	// names for them: perf prints the list's paths.
@@ -69,7 +69,7 @@ func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) *Map {
 	if r.Len == 0 || m.End < m.Start {
 		m.End = 1<<64 - 1 // older recorders did not write the kernel's size
 	}
-	k.maps = k.with(m)
+	k.maps = k.maps.with(m)
 	if name == dso.KernelName {
 		k.text = m
 	}
@@ -92,7 +92,7 @@ func kernelDSOName(name string) string {
 
 func (m *machine) ksymbol(r *format.KSymbol) {
 	k := &m.kernel
-	old := k.find(r.Addr)
+	old := k.maps.find(r.Addr)
 	if r.Flags&format.KSymbolUnregister != 0 {
 		if old != nil && old.symbol != nil {
 			k.remove(old)
@@ -108,11 +108,11 @@ func (m *machine) ksymbol(r *format.KSymbol) {
 	}
 	code.symbol = &symbolize.Symbol{Start: code.Start, End: code.End, Name: r.Name, Raw: r.Name}
 	code.code = m.bpfCode(code.symbol)
-	k.maps = k.with(code)
+	k.maps = k.maps.with(code)
 }
 
 func (k *kernel) remove(m *Map) {
-	k.maps = k.without(m)
+	k.maps = k.maps.without(m)
 }
 
 // RecordedKernel returns the recorded kernel's build ID, and the name and address of

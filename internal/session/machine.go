@@ -188,7 +188,7 @@ func (m *machine) fork(r *format.Fork) {
 	case r.Ran: // MMAP records of its own follow
 		th.space = &process{&maps{}}
 	default:
-		th.space = &process{parent.space.clone()}
+		th.space = &process{parent.space.maps.clone()}
 	}
 }
 
@@ -264,7 +264,7 @@ func (m *machine) rank(mp *Map) {
 
 // kernelMap returns the mapping of a kernel address, or nil.
 func (m *machine) kernelMap(ip uint64) *Map {
-	mp := m.kernel.find(ip)
+	mp := m.kernel.maps.find(ip)
 	if mp == nil && m.kernel.text != nil {
 		// The recorded mapping ends with .text: .init.text and other code lie
 		// after it.
@@ -282,5 +282,5 @@ func (m *machine) locate(s *format.Sample) (*Thread, *Map) {
 	if s.Misc&format.MiscCPUModeMask == format.MiscKernel {
 		return th, m.kernelMap(s.IP)
 	}
-	return th, th.space.find(s.IP)
+	return th, th.space.maps.find(s.IP)
 }

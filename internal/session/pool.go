@@ -37,13 +37,13 @@ type dsoName struct{ name, short string }
 
 // poolMap identifies a Map of a Pool: a build of a DSO.
 type poolMap struct {
-	*dsoName
-	id dso.BuildID
+	dso *dsoName
+	id  dso.BuildID
 }
 
 // poolSymbol identifies a function.
 type poolSymbol struct {
-	*dsoName
+	dso  *dsoName
 	name string
 }
 
@@ -183,13 +183,13 @@ func (p *Pool) mapOf(f *Frame) *Map {
 		return m
 	}
 	d := f.Map.DSO
-	k := poolMap{dsoName: p.name(d)}
+	k := poolMap{dso: p.name(d)}
 	if !d.BuildID.IsZero() { // builds without build ID are one
 		k.id = d.BuildID
 	}
 	m := p.maps[k]
 	if m == nil {
-		m = &Map{End: math.MaxInt64, DSO: &DSO{Name: k.name, Short: k.short, BuildID: k.id}}
+		m = &Map{End: math.MaxInt64, DSO: &DSO{Name: k.dso.name, Short: k.dso.short, BuildID: k.id}}
 		if d.IsKernel() || f.Kernel {
 			m.Start, m.End = f.Map.Start, f.Map.End
 		}
@@ -293,7 +293,7 @@ func (p *Pool) Code(s *Session, ip uint64) uint64 {
 }
 
 func (p *Pool) kernelMap(n *dsoName) *Map {
-	k := poolMap{dsoName: n}
+	k := poolMap{dso: n}
 	m := p.maps[k]
 	if m == nil {
 		m = &Map{End: math.MaxInt64, DSO: &DSO{Name: n.name, Short: n.short}}

@@ -83,7 +83,7 @@ func (s *Session) UserMaps(sample *format.Sample, use func(*Map)) {
 		if ip >= format.ContextMax || last != nil && ip >= last.Start && ip < last.End {
 			continue
 		}
-		if m := th.space.find(ip); m != nil {
+		if m := th.space.maps.find(ip); m != nil {
 			use(m)
 			last = m
 		}

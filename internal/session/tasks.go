@@ -53,7 +53,7 @@ func (s *Session) Tasks(mappings bool) ([]*Task, format.Skipped, error) {
 	var tasks []*Task
 	for _, th := range m.threads {
 		t := &Task{Thread: th, Parent: th.parent}
-		for _, mp := range th.space.list() {
+		for _, mp := range th.space.maps.list() {
 			t.Mappings = append(t.Mappings, mp.mapping())
 		}
 		tasks = append(tasks, t)

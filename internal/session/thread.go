@@ -19,7 +19,7 @@ type Thread struct {
 }
 
 // process is the state that threads of a process share: its present mappings.
-type process struct{ *maps }
+type process struct{ maps *maps }
 
 func (th *Thread) setComm(name string) {
 	if !th.Named {

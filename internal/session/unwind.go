@@ -28,7 +28,7 @@ type unwinder struct {
 
 // walker is the state of one goroutine.
 type walker struct {
-	*unwinder
+	unwinder *unwinder
 	walk     unwind.Unwinder
 	mappings map[*Map]*unwind.Mapping
 	frames   []unwind.Frame
@@ -96,13 +96,13 @@ const abi64 = 2
 // one finds the addresses of the user frames as perf prints them: for a return
 // address, that of the byte before it, which belongs to the call.
 func (w *walker) one(t *stackSample, a *format.Attr) {
-	s, m := t.sample, w.machine
+	s, m := t.sample, w.unwinder.machine
 	switch {
-	case w.onlyLeaf(s):
+	case w.unwinder.onlyLeaf(s):
 		w.leaf(t, a)
 		return
 	case s.UserRegsABI == abi32:
-		m = w.small
+		m = w.unwinder.small
 	case s.UserRegsABI != abi64:
 		return
 	}
@@ -139,7 +139,7 @@ func (u *unwinder) onlyLeaf(s *Sample) bool { return s.UserRegsABI == abi32 && u
 
 // leaf finds the sampled address alone.
 func (w *walker) leaf(t *stackSample, a *format.Attr) {
-	pc := uint64(1) << w.armPC // see perf_regs.h of the kernel's arch/arm/include/uapi/asm, and of arm64's
+	pc := uint64(1) << w.unwinder.armPC // see perf_regs.h of the kernel's arch/arm/include/uapi/asm, and of arm64's
 	regs := t.sample.UserRegs
 	if n := bits.OnesCount64(a.SampleRegsUser & (pc - 1)); a.SampleRegsUser&pc != 0 && n < regs.Len() {
 		t.ips = binary.LittleEndian.AppendUint64(t.ips, regs.At(n))
@@ -151,7 +151,8 @@ func (w *walker) leaf(t *stackSample, a *format.Attr) {
 // as in perf (frame_callback of tools/perf/util/unwind-libdw.c): without the file,
 // its callers would be guesses. Code of a JIT is unwound by frame pointers.
 func (w *walker) missing(m *Map) bool {
-	return m != nil && m.symbol == nil && !m.isVDSO32() && !m.DSO.isJIT() && w.objects.object(m.DSO).image == nil
+	return m != nil && m.symbol == nil && !m.isVDSO32() && !m.DSO.isJIT() &&
+		w.unwinder.objects.object(m.DSO).image == nil
 }
 
 // isVDSO32 reports whether the mapping is the vDSO of a 32-bit program.
@@ -170,7 +171,7 @@ func (s space) Mapping(ip uint64) *unwind.Mapping {
 	}
 	um, ok := s.w.mappings[m]
 	if !ok {
-		um = s.w.objects.mapping(m)
+		um = s.w.unwinder.objects.mapping(m)
 		s.w.mappings[m] = um
 	}
 	return um
@@ -182,7 +183,7 @@ func (s space) Code(ip uint64, b []byte) bool {
 	if m == nil {
 		return false
 	}
-	im := s.w.objects.object(m.DSO).image
+	im := s.w.unwinder.objects.object(m.DSO).image
 	if im == nil || !im.HasCode() {
 		return false
 	}

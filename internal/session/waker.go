@@ -43,7 +43,7 @@ type wakers map[uint32]waking
 
 type waking struct {
 	time, period uint64
-	*Waker
+	waker        *Waker
 }
 
 // add adds the waker of a sample. chain says whether to keep its callchain.
@@ -62,5 +62,5 @@ func (l wakers) take(s *Sample) *Waker {
 	if w.time != s.Time || w.period != s.Period {
 		return nil
 	}
-	return w.Waker
+	return w.waker
 }

@@ -13,17 +13,17 @@ const DefaultConfig = "/etc/gperf/continuous.conf"
 
 // config reads the settings.
 type config struct {
-	*Options
+	opts *Options
 	good []string // the flags of the last file without errors; nil before
 }
 
 // load reads the settings. If the file has errors and is not the first one, it reports them, and returns the settings
 // of the last file without errors.
 func (c *config) load() (*Settings, error) {
-	flags, err := readFlags(c.Config)
+	flags, err := readFlags(c.opts.Config)
 	if err == nil {
 		var s *Settings
-		if s, err = c.Parse(flags); err == nil {
+		if s, err = c.opts.Parse(flags); err == nil {
 			c.good = flags
 			return s, nil
 		}
@@ -31,8 +31,8 @@ func (c *config) load() (*Settings, error) {
 	if c.good == nil {
 		return nil, err
 	}
-	c.Notice(fmt.Errorf("recording with the previous flags: %s: %w", c.Config, err))
-	return c.Parse(c.good)
+	c.opts.Notice(fmt.Errorf("recording with the previous flags: %s: %w", c.opts.Config, err))
+	return c.opts.Parse(c.good)
 }
 
 // readFlags returns the flags in a file. The default file need not exist.

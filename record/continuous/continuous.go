@@ -55,7 +55,7 @@ const (
 // Run records until ctx is done. It returns errors of the first recording; later it reports them, and tries again.
 func Run(ctx context.Context, o *Options) error {
 	unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0) // with huge pages, freed parts of a page stay in memory
-	c := config{Options: o}
+	c := config{opts: o}
 	retry := firstRetry
 	for first := true; ; first = false {
 		s, err := c.load()

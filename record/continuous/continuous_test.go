@@ -42,7 +42,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	var parsed, notices []string
-	c := config{Options: &Options{Config: path, Notice: func(err error) { notices = append(notices, err.Error()) },
+	c := config{opts: &Options{Config: path, Notice: func(err error) { notices = append(notices, err.Error()) },
 		Parse: func(flags []string) (*Settings, error) {
 			if slices.Contains(flags, "--wrong") {
 				return nil, errors.New("unknown flag")

@@ -58,14 +58,14 @@ func (f *file) lines() []byte {
 	var program []byte
 	for i := range f.list {
 		fn := &f.list[i]
-		if len(fn.Lines) == 0 {
+		if len(fn.of.Lines) == 0 {
 			continue
 		}
-		number, ok := files[fn.File]
+		number, ok := files[fn.of.File]
 		if !ok {
 			number = uint64(len(files)) + 1
-			files[fn.File] = number
-			name := fn.File
+			files[fn.of.File] = number
+			name := fn.of.File
 			if name == "" {
 				name = "?"
 			}
@@ -85,7 +85,7 @@ func (f *function) appendLines(b []byte, file uint64) []byte {
 	b = append(b, lnsSetFile)
 	b = binary.AppendUvarint(b, file)
 	off, line := uint32(0), int64(1)
-	for _, l := range f.Lines {
+	for _, l := range f.of.Lines {
 		b = append(b, lnsAdvancePC)
 		b = binary.AppendUvarint(b, uint64(l.Off-off))
 		b = append(b, lnsAdvanceLine)
@@ -94,7 +94,7 @@ func (f *function) appendLines(b []byte, file uint64) []byte {
 		off, line = l.Off, int64(l.Line)
 	}
 	b = append(b, lnsAdvancePC)
-	b = binary.AppendUvarint(b, uint64(f.Size-off))
+	b = binary.AppendUvarint(b, uint64(f.of.Size-off))
 	return append(b, 0, 1, lneEndSequence)
 }
 

@@ -135,7 +135,7 @@ func (f *file) symbols() (table, names []byte) {
 	table, names = make([]byte, symbolSize), []byte{0}
 	at := map[string]uint32{}
 	for _, fn := range f.list {
-		text := symbolName(fn.Name)
+		text := symbolName(fn.of.Name)
 		name, ok := at[text]
 		if !ok {
 			name = uint32(len(names))
@@ -146,7 +146,7 @@ func (f *file) symbols() (table, names []byte) {
 		table = append(table, elf.ST_INFO(elf.STB_GLOBAL, elf.STT_FUNC), 0)
 		table = binary.LittleEndian.AppendUint16(table, textSection)
 		table = binary.LittleEndian.AppendUint64(table, fn.off)
-		table = binary.LittleEndian.AppendUint64(table, uint64(fn.Size))
+		table = binary.LittleEndian.AppendUint64(table, uint64(fn.of.Size))
 	}
 	return table, names
 }

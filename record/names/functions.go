@@ -48,7 +48,7 @@ type file struct {
 
 // function is a function with its place.
 type function struct {
-	*runtimes.Function
+	of  *runtimes.Function
 	off uint64 // in the file, and vaddr
 }
 

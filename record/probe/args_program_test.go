@@ -213,7 +213,7 @@ func TestVarsOfProgram(t *testing.T) {
 		t.Fatalf("%v, %v, want one place", l, err)
 	}
 	var got []string
-	for _, v := range l[0].Vars {
+	for _, v := range l[0].Scope.Vars {
 		if v.Err == nil && !v.Global {
 			got = append(got, strings.Replace(v.Type.String(), "[]", "*", 1)+"\t"+v.Name) // as perf 6.1 wrote arrays
 		}

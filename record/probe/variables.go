@@ -9,7 +9,7 @@ import (
 // Variables are the variables that a probe can read by name at its place.
 type Variables struct {
 	Place string // FUNC+OFF
-	*args.Scope
+	Scope *args.Scope
 }
 
 // Variables returns the variables that probes of a definition (see Define) can read by name,

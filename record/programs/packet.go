@@ -14,9 +14,9 @@ type packets struct {
 	at       int // position of the packet in the raw data
 	texts    []kernel.Text
 	verdicts *verdicts // nil: samples have no verdict
-	*sockets
-	text []byte // of the current sample
-	ends []int  // of its texts
+	sockets  *sockets
+	text     []byte // of the current sample
+	ends     []int  // of its texts
 }
 
 func newPackets(l *kernel.Layout, s *sockets) *packets {
@@ -71,7 +71,7 @@ func (p *packets) append(name string, data []byte) []byte {
 	case "daddr":
 		return packet.AppendDestination(p.text, data)
 	case "sk":
-		return append(p.text, p.owner(packet.Socket(data))...)
+		return append(p.text, p.sockets.owner(packet.Socket(data))...)
 	case packet.VerdictText:
 		return p.verdicts.rule.Append(p.text)
 	case packet.RuleText:

@@ -14,7 +14,7 @@ func (n *interpreted) applies(pid int32, head *bpf.Head) bool {
 	if n == nil || head.Interpreted > 0 {
 		return n != nil
 	}
-	p := n.procs.byPID[pid]
+	p := n.procs.tracker.byPID[pid]
 	if p == nil || p.space.interpreter == nil {
 		return false
 	}
@@ -64,7 +64,7 @@ func (n *interpreted) walked(u *unresolvedSample, words []byte) []byte {
 	if n == nil || u.space == nil || u.space.interpreter == nil {
 		return words
 	}
-	p := n.procs.byPID[u.pid]
+	p := n.procs.tracker.byPID[u.pid]
 	native, ok := u.space.interpreter.process.(runtimes.Native)
 	if !ok || p == nil || p.space != u.space {
 		return words

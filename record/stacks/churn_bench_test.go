@@ -58,8 +58,8 @@ func BenchmarkShortProcesses(b *testing.B) {
 		side.collect([]*Merger{n}, heads)
 		side.until(1<<63, g.apply)
 		g.update()
-		if len(g.byPID) != 1 {
-			b.Fatalf("%d processes", len(g.byPID))
+		if len(g.tracker.byPID) != 1 {
+			b.Fatalf("%d processes", len(g.tracker.byPID))
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch, "ns/process")

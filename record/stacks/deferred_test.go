@@ -18,11 +18,11 @@ type deferrals struct {
 
 func newDeferrals(names ...string) *deferrals {
 	d := &deferrals{resolver: testResolver()}
-	d.procs.replace(1, &addrSpace{})
+	d.procs.tracker.replace(1, &addrSpace{})
 	for i, name := range names {
 		m := mmapRecord(1, uint64(0x1000*(i+1)), uint64(0x1000*(i+2)), 0, name)
-		d.procs.record(m)
-		d.files = append(d.files, d.procs.file(m))
+		d.procs.tracker.record(m)
+		d.files = append(d.files, d.procs.tracker.file(m))
 	}
 	return d
 }

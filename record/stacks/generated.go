@@ -23,7 +23,7 @@ func (t *tables) holdGenerated(now time.Time) {
 		return
 	}
 	t.held = now
-	for _, p := range t.procs.byPID {
+	for _, p := range t.procs.tracker.byPID {
 		if !p.registered || p.exited || !p.space.generates() {
 			continue
 		}
@@ -56,7 +56,7 @@ func (s *addrSpace) generates() bool {
 
 // takeGenerated returns the files that the keeper holds. holdGenerated opens those of running processes again.
 func (t *tables) takeGenerated() []dso.Generated {
-	for _, p := range t.procs.byPID {
+	for _, p := range t.procs.tracker.byPID {
 		p.holds = holds{}
 	}
 	return t.builder.keeper.takeGenerated()

@@ -143,7 +143,7 @@ func (t *tables) twin(f *mappedFile) (twin *mappedFile) {
 	if f.id.IsZero() {
 		return nil
 	}
-	for _, g := range t.procs.files {
+	for _, g := range t.procs.tracker.files {
 		switch {
 		case g == f || g.id != f.id || g.state != fileReady || g.table == nil:
 		case !g.sameTable(f):
@@ -163,7 +163,7 @@ func (f *mappedFile) sameTable(g *mappedFile) bool {
 
 // contest marks all files with the build ID of f.
 func (t *tables) contest(f *mappedFile) {
-	for _, g := range t.procs.files {
+	for _, g := range t.procs.tracker.files {
 		if g.id == f.id && !g.contested {
 			g.contested = true
 			t.contested = append(t.contested, g.name)

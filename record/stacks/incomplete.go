@@ -100,7 +100,7 @@ func (r *resolver) countEarly(time uint64) {
 		e := &early[n]
 		r.side.until(e.time, r.apply)
 		var s *addrSpace
-		if p := r.procs.byPID[e.pid]; p != nil {
+		if p := r.procs.tracker.byPID[e.pid]; p != nil {
 			s = p.space
 		}
 		if e.head.End == bpf.EndNoProcess {

@@ -21,10 +21,10 @@ func testResolver() *resolver {
 // of its last frame, and by the program that ran then.
 func TestCountEarly(t *testing.T) {
 	d := testResolver()
-	d.procs.replace(1, &addrSpace{})
-	d.procs.record(mmapRecord(1, 0x800, 0x900, 0, "/dev/zero (deleted)")) // memory for code
-	d.procs.record(mmapRecord(1, 0x1000, 0x2000, 0, "/bin/a"))
-	d.procs.record(mmapRecord(1, 0x8000, 0x9000, 0, "/lib/c"))
+	d.procs.tracker.replace(1, &addrSpace{})
+	d.procs.tracker.record(mmapRecord(1, 0x800, 0x900, 0, "/dev/zero (deleted)")) // memory for code
+	d.procs.tracker.record(mmapRecord(1, 0x1000, 0x2000, 0, "/bin/a"))
+	d.procs.tracker.record(mmapRecord(1, 0x8000, 0x9000, 0, "/lib/c"))
 	exec := &format.Comm{PID: 1, TID: 1, Exec: true}
 	d.side.records = []sideRecord{{time: 50, rec: exec}, {time: 51, rec: mmapRecord(1, 0x8000, 0x9000, 0, "/bin/b")}}
 	d.merged.early = []earlyEnd{
@@ -53,7 +53,7 @@ func TestUnknownProcessLookedUp(t *testing.T) {
 	d.merged.early = []earlyEnd{{10, pid, bpf.Head{End: bpf.EndNoProcess, TGID: 77, Exec: 3}, ip}}
 	d.countEarly(70)
 	want := bpfProcess{tgid: 77, execSeq: 3, registered: true}
-	if p := d.procs.byPID[pid]; p == nil || p.bpfProcess != want || len(d.procs.touched) == 0 {
+	if p := d.procs.tracker.byPID[pid]; p == nil || p.bpfProcess != want || len(d.procs.tracker.touched) == 0 {
 		t.Errorf("the process is not registered with BPF: %+v", p)
 	}
 	if len(d.tables.builder.jobs) != 1 {

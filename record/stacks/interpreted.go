@@ -152,7 +152,7 @@ type InterpretedCounts struct {
 // function, those of the functions that it runs. The result is valid until the next call.
 func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte) []byte {
 	frames := data[:8*head.Frames]
-	p := n.procs.byPID[pid]
+	p := n.procs.tracker.byPID[pid]
 	if p == nil || p.space.interpreter == nil || p.execSeq != head.Exec {
 		n.count.Unnamed += uint64(head.Interpreted)
 		return frames
@@ -198,7 +198,7 @@ func (j *Merged) Interpret(o Output, s *bpf.Stack) []byte {
 	if !j.names.applies(pid, &head) {
 		return s.User
 	}
-	p := j.names.procs.byPID[pid]
+	p := j.names.procs.tracker.byPID[pid]
 	if p == nil {
 		return s.User
 	}
@@ -208,7 +208,7 @@ func (j *Merged) Interpret(o Output, s *bpf.Stack) []byte {
 
 // need notes that a sample of a process needs the mappings of the functions in its frames.
 func (n *interpreted) need(pid int32, time uint64, frames []byte) {
-	p := n.procs.byPID[pid]
+	p := n.procs.tracker.byPID[pid]
 	for ; p != nil && len(frames) >= 8; frames = frames[8:] {
 		if ip := binary.LittleEndian.Uint64(frames); ip-dso.FunctionsBase < dso.FunctionsBase {
 			n.note(p, ip, time)
@@ -364,7 +364,7 @@ func (n *interpreted) describe(j *Merged, idSize int) {
 		m := n.set.Mapping(u.pid, u.file)
 		m.ID.Time = first
 		j.Records = synth.AppendAt(j.Records, m, idSize)
-		if p := n.procs.byPID[u.pid]; p != nil {
+		if p := n.procs.tracker.byPID[u.pid]; p != nil {
 			if p.mapped == nil {
 				p.mapped = map[int]bool{}
 			}
@@ -387,7 +387,7 @@ func (n *interpreted) describe(j *Merged, idSize int) {
 
 // NewFile makes another file of the recording have the mappings of functions, too.
 func (r *Recorder) NewFile() {
-	for _, p := range r.procs.byPID {
+	for _, p := range r.procs.tracker.byPID {
 		p.mapped = nil
 	}
 }
@@ -410,7 +410,7 @@ func (r *Recorder) Save() (kept dso.Kept, held []dso.Generated, err error) {
 func (n *interpreted) counts() InterpretedCounts {
 	c := n.count
 	c.Functions = n.set.Len()
-	for _, f := range n.procs.files {
+	for _, f := range n.procs.tracker.files {
 		if f.noRuntime != nil {
 			c.Unknown = append(c.Unknown, f.noRuntime.Error())
 		}

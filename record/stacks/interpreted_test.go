@@ -60,7 +60,7 @@ func testInterpreted(codes ...uint64) (*interpreted, *process) {
 	}
 	p := &process{pid: 1, space: &addrSpace{interpreter: in}}
 	p.execSeq = 5
-	n.procs.byPID[1] = p
+	n.procs.tracker.byPID[1] = p
 	return n, p
 }
 

@@ -152,7 +152,7 @@ func (t *tables) followJIT(now time.Time) {
 		return
 	}
 	t.followed = now
-	for _, p := range t.procs.byPID {
+	for _, p := range t.procs.tracker.byPID {
 		if j := p.space.jit; j != nil && p.registered {
 			t.follow(j, now)
 		}
@@ -193,10 +193,10 @@ func (t *tables) replaceJIT(f *mappedFile) {
 	}
 	old := j.file
 	j.file = f
-	for _, p := range t.procs.byPID {
+	for _, p := range t.procs.tracker.byPID {
 		if p.space.jit == j {
-			t.procs.useJITDump(p.space, f)
-			t.procs.touch(p)
+			t.procs.tracker.useJITDump(p.space, f)
+			t.procs.tracker.touch(p)
 		}
 	}
 	t.replaced = append(t.replaced, old)

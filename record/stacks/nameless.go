@@ -23,9 +23,9 @@ const maxNameless = 100
 
 // namelessJava returns the sampled Java processes without names, those that still run first.
 func (g *registry) namelessJava() (l []Nameless) {
-	g.forgetAll(g.leftBefore)
-	g.forgetAll(g.left)
-	for pid, p := range g.byPID {
+	g.tracker.forgetAll(g.tracker.leftBefore)
+	g.tracker.forgetAll(g.tracker.left)
+	for pid, p := range g.tracker.byPID {
 		if p.registered && p.space.refs == 1 && p.isNamelessJava() {
 			l = append(l, Nameless{PID: pid})
 		}

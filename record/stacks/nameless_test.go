@@ -23,16 +23,16 @@ func TestNamelessJava(t *testing.T) {
 	g := &registry{verbose: func(string) {}}
 	g.tracker = newTracker(func(p *process) { g.exitedJava(p) })
 	for _, pid := range []int32{running, exited, dumping, other, named} {
-		g.replace(pid, &addrSpace{}).registered = true
+		g.tracker.replace(pid, &addrSpace{}).registered = true
 		if pid != other {
-			g.record(mmapRecord(pid, 0x1000, 0x2000, 0, "/usr/lib/jvm/lib/server/libjvm.so"))
+			g.tracker.record(mmapRecord(pid, 0x1000, 0x2000, 0, "/usr/lib/jvm/lib/server/libjvm.so"))
 		}
 	}
-	g.record(mmapRecord(dumping, 0x3000, 0x4000, 0, "/home/a/.debug/jit-4.dump"))
-	g.record(&format.Fork{PPID: exited, PID: child})
-	g.record(&format.Exit{PID: child, TID: child})
-	g.record(&format.Exit{PID: exited, TID: exited})
-	g.record(&format.Exit{PID: named, TID: named})
+	g.tracker.record(mmapRecord(dumping, 0x3000, 0x4000, 0, "/home/a/.debug/jit-4.dump"))
+	g.tracker.record(&format.Fork{PPID: exited, PID: child})
+	g.tracker.record(&format.Exit{PID: child, TID: child})
+	g.tracker.record(&format.Exit{PID: exited, TID: exited})
+	g.tracker.record(&format.Exit{PID: named, TID: named})
 	want := []Nameless{{PID: running}, {PID: exited, Exited: true}}
 	if got := g.namelessJava(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

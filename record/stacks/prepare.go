@@ -13,7 +13,7 @@ import (
 // copies of their stacks. Files that cannot be read are left to the samples' requests, as are
 // all on kernels that do not identify files by build ID (before Linux 5.12).
 func (r *Recorder) Prepare(paths []string) {
-	if !r.procs.buildIDs {
+	if !r.procs.tracker.buildIDs {
 		return
 	}
 	for _, path := range paths {
@@ -27,7 +27,7 @@ func (r *Recorder) Prepare(paths []string) {
 			continue
 		}
 		m := format.Mmap{PID: int32(os.Getpid()), Filename: path, BuildID: id.Bytes()}
-		r.tables.requestFile(r.procs.file(&m))
+		r.tables.requestFile(r.procs.tracker.file(&m))
 	}
 }
 
@@ -44,7 +44,7 @@ func (r *Recorder) AwaitPrepared() {
 
 // prepared reports whether no table is being built.
 func (r *Recorder) prepared() bool {
-	for _, f := range r.procs.files {
+	for _, f := range r.procs.tracker.files {
 		if f.state == filePending {
 			return false
 		}

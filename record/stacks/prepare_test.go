@@ -32,12 +32,12 @@ func TestPrepare(t *testing.T) {
 	r := &Recorder{opts: Options{Verbose: func(string) {}}}
 	r.init(u)
 	defer r.Close()
-	r.procs.buildIDs = true
+	r.procs.tracker.buildIDs = true
 	r.tables.builder = newBuilder(func() {}, false, nil)
 	r.Prepare([]string{path, "/no/such/file"})
 	r.AwaitPrepared()
-	p := r.procs.replace(1, &addrSpace{})
-	r.procs.record(&format.Mmap{V2: true, Misc: format.MiscUser, PID: 1, TID: 1, Start: 0x1000, Len: 0x1000,
+	p := r.procs.tracker.replace(1, &addrSpace{})
+	r.procs.tracker.record(&format.Mmap{V2: true, Misc: format.MiscUser, PID: 1, TID: 1, Start: 0x1000, Len: 0x1000,
 		Prot: format.ProtExec, Filename: path, BuildID: id.Bytes()})
 	if f := p.space.find(0x1000).file; f.state != fileReady || !f.loaded {
 		t.Errorf("the file's state is %d, loaded %v", f.state, f.loaded)

@@ -164,7 +164,7 @@ func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool,
 			r.side.types[id] = attrs[i].SampleType
 		}
 	}
-	r.procs.buildIDs, r.side.copies.BuildIDs = buildIDs, buildIDs
+	r.procs.tracker.buildIDs, r.side.copies.BuildIDs = buildIDs, buildIDs
 	r.mergers, r.like = mergers, attrs[0]
 	r.heads = make([]uint64, len(mergers))
 	for _, n := range mergers {
@@ -225,7 +225,7 @@ func (r *Recorder) Enable(on bool) error { return r.bpf.Enable(on) }
 func (r *Recorder) Learn(b []byte, idSize int) { r.procs.learn(b, idSize) }
 
 // Forget makes the recorder read the mappings of processes again: their side band was not recorded for a while.
-func (r *Recorder) Forget() { r.procs.forget() }
+func (r *Recorder) Forget() { r.procs.tracker.forget() }
 
 // Close frees the programs and closes their counters.
 func (r *Recorder) Close() {

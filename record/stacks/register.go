@@ -26,7 +26,7 @@ type bpfMappings struct {
 // sampled. Only update changes the programs' data, once for each drain: most of the processes
 // that live for milliseconds have exited by then, and cost no system call.
 type registry struct {
-	*tracker
+	tracker *tracker
 	bpf     *bpf.Unwinder
 	deleted []uint32       // tgids of exited processes that BPF has entries of
 	unused  []bpf.Mappings // of address spaces without a process
@@ -51,11 +51,11 @@ func (g *registry) learn(b []byte, idSize int) {
 		switch raw.Type {
 		case format.TypeMmap2:
 			if rec, err := format.ParseRecord(raw, 0); err == nil {
-				g.record(rec)
+				g.tracker.record(rec)
 			}
 		case format.TypeFork:
 			if rec, err := format.ParseRecord(raw, 0); err == nil && rec.(*format.Fork).PID == rec.(*format.Fork).TID {
-				g.replace(rec.(*format.Fork).PID, &addrSpace{})
+				g.tracker.replace(rec.(*format.Fork).PID, &addrSpace{})
 			}
 		}
 	}
@@ -65,53 +65,53 @@ func (g *registry) learn(b []byte, idSize int) {
 func (g *registry) apply(rec format.Record) {
 	switch rec := rec.(type) {
 	case *format.Lost:
-		g.forget()
+		g.tracker.forget()
 	case *format.Fork:
-		g.record(rec)
+		g.tracker.record(rec)
 		g.forked(rec)
 	case *format.Comm:
 		g.exec(rec)
 	default:
-		g.record(rec)
+		g.tracker.record(rec)
 	}
 }
 
 // forked registers a child of a sampled process with BPF, so that it is walked from its first
 // sample on.
 func (g *registry) forked(rec *format.Fork) {
-	parent, child := g.byPID[rec.PPID], g.byPID[rec.PID]
+	parent, child := g.tracker.byPID[rec.PPID], g.tracker.byPID[rec.PID]
 	if rec.PID == rec.PPID || parent == nil || child == nil || !parent.registered || parent.tgid != uint32(parent.pid) {
 		return
 	}
 	child.tgid, child.execSeq, child.registered = uint32(child.pid), parent.execSeq, true
-	g.touch(child)
+	g.tracker.touch(child)
 }
 
 // exec replaces a process after an exec. Its count of execs increases by one.
 func (g *registry) exec(rec *format.Comm) {
 	var p bpfProcess
-	if old := g.byPID[rec.PID]; old != nil {
+	if old := g.tracker.byPID[rec.PID]; old != nil {
 		p = old.bpfProcess
 		p.execSeq++
 		old.inBPF = false // the entry is the new process's
 	}
-	g.record(rec)
-	if proc := g.byPID[rec.PID]; proc != nil && p.registered {
+	g.tracker.record(rec)
+	if proc := g.tracker.byPID[rec.PID]; proc != nil && p.registered {
 		proc.bpfProcess = p
-		g.touch(proc)
+		g.tracker.touch(proc)
 	}
 }
 
 // lookUp returns the mappings of a process, and makes BPF walk the process from now on. It
 // returns nil if the process exited before gperf could read them.
 func (g *registry) lookUp(pid int32, head *bpf.Head) *addrSpace {
-	p := g.get(pid)
+	p := g.tracker.get(pid)
 	if p == nil {
 		return nil
 	}
 	if !p.registered || p.execSeq != head.Exec {
 		p.tgid, p.execSeq, p.registered = head.TGID, head.Exec, true
-		g.touch(p)
+		g.tracker.touch(p)
 	} else if head.End == bpf.EndNoProcess && !p.touched {
 		g.awaitMapping(p)
 	}
@@ -129,7 +129,7 @@ func (g *registry) awaitMapping(p *process) {
 		p.stale = time.Now()
 	} else if time.Since(p.stale) > mapTime {
 		p.stale = time.Time{}
-		g.touch(p)
+		g.tracker.touch(p)
 	}
 }
 
@@ -140,9 +140,9 @@ func (g *registry) update() {
 		g.bpf.RemoveProcess(tgid)
 	}
 	g.deleted = g.deleted[:0]
-	for _, p := range g.touched {
+	for _, p := range g.tracker.touched {
 		p.touched = false
-		if !p.registered || p.exited || g.byPID[p.pid] != p {
+		if !p.registered || p.exited || g.tracker.byPID[p.pid] != p {
 			continue
 		}
 		if err := g.publish(p); err != nil {
@@ -158,14 +158,14 @@ func (g *registry) update() {
 		g.bpf.RemoveRuntime(number)
 	}
 	g.unusedInterpreters = g.unusedInterpreters[:0]
-	clear(g.touched)
-	g.touched = g.touched[:0]
+	clear(g.tracker.touched)
+	g.tracker.touched = g.tracker.touched[:0]
 }
 
 // publish passes a process and its mappings to BPF.
 func (g *registry) publish(p *process) error {
 	if s := p.space; s.stale || !s.loaded {
-		g.identify(p)
+		g.tracker.identify(p)
 		if s.loaded {
 			g.unused = append(g.unused, s.ids)
 		}
@@ -196,7 +196,7 @@ func (g *registry) load(s *addrSpace) (err error) {
 // sampled again are registered again.
 func (g *registry) withdraw(why error) {
 	g.verbose(why.Error())
-	for _, p := range g.byPID {
+	for _, p := range g.tracker.byPID {
 		if p.inBPF {
 			g.bpf.RemoveProcess(p.tgid)
 		}
@@ -212,10 +212,10 @@ func (g *registry) withdraw(why error) {
 // filesChanged marks the processes that map some files, so that update passes their mappings to
 // BPF again.
 func (g *registry) filesChanged(changed func(*mappedFile) bool) {
-	for _, p := range g.byPID {
+	for _, p := range g.tracker.byPID {
 		if p.registered && p.space.mapsFile(changed) {
 			p.space.stale = true
-			g.touch(p)
+			g.tracker.touch(p)
 		}
 	}
 }

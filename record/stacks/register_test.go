@@ -13,11 +13,11 @@ func testRegistry() *registry { return newRegistry(nil, func(string) {}) }
 
 // parent adds a process that BPF walks.
 func (g *registry) parent(pid int32) *process {
-	p := g.replace(pid, &addrSpace{})
+	p := g.tracker.replace(pid, &addrSpace{})
 	p.bpfProcess = bpfProcess{tgid: uint32(pid), execSeq: 5, registered: true, inBPF: true}
 	p.space.loaded = true
-	g.record(mmapRecord(pid, 0x1000, 0x2000, 0, "/bin/sh"))
-	p.touched, p.space.stale, g.touched = false, false, nil
+	g.tracker.record(mmapRecord(pid, 0x1000, 0x2000, 0, "/bin/sh"))
+	p.touched, p.space.stale, g.tracker.touched = false, false, nil
 	return p
 }
 
@@ -40,16 +40,16 @@ func TestRegistryShortProcess(t *testing.T) {
 	g.parent(1)
 	for pid := int32(10); pid < 20; pid++ {
 		g.apply(&format.Fork{PID: pid, TID: pid, PPID: 1, PTID: 1})
-		if p := g.byPID[pid]; !p.registered || p.execSeq != 5 || p.space != g.byPID[1].space {
+		if p := g.tracker.byPID[pid]; !p.registered || p.execSeq != 5 || p.space != g.tracker.byPID[1].space {
 			t.Fatalf("a child of a process that BPF walks: %+v", p)
 		}
 		g.run(pid, true)
 	}
 	g.update() // testRegistry has no BPF programs: it would fail if a process were passed to them
-	g.forgetAll(g.left)
-	if len(g.byPID) != 1 || len(g.touched) != 0 || g.byPID[1].space.refs != 1 {
-		t.Errorf("%d processes are left, %d touched; the parent's mappings have %d users", len(g.byPID),
-			len(g.touched), g.byPID[1].space.refs)
+	g.tracker.forgetAll(g.tracker.left)
+	if len(g.tracker.byPID) != 1 || len(g.tracker.touched) != 0 || g.tracker.byPID[1].space.refs != 1 {
+		t.Errorf("%d processes are left, %d touched; the parent's mappings have %d users", len(g.tracker.byPID),
+			len(g.tracker.touched), g.tracker.byPID[1].space.refs)
 	}
 }
 
@@ -59,16 +59,16 @@ func TestRegistryExec(t *testing.T) {
 	g := testRegistry()
 	g.parent(1)
 	g.run(1, false)
-	p := g.byPID[1]
+	p := g.tracker.byPID[1]
 	if want := (bpfProcess{tgid: 1, execSeq: 6, registered: true, inBPF: true}); p.bpfProcess != want {
 		t.Errorf("after exec: %+v, want %+v", p.bpfProcess, want)
 	}
-	if !slices.Equal(g.touched, []*process{p}) || len(g.deleted) != 0 || len(g.unused) != 1 {
+	if !slices.Equal(g.tracker.touched, []*process{p}) || len(g.deleted) != 0 || len(g.unused) != 1 {
 		t.Errorf("touched %d, deleted %v, unused mappings %d; want 1, none, 1",
-			len(g.touched), g.deleted, len(g.unused))
+			len(g.tracker.touched), g.deleted, len(g.unused))
 	}
 	g.apply(&format.Exit{PID: 1, TID: 1})
-	g.forgetAll(g.left)
+	g.tracker.forgetAll(g.tracker.left)
 	if !slices.Equal(g.deleted, []uint32{1}) {
 		t.Errorf("after exit, update removes %v", g.deleted)
 	}
@@ -80,8 +80,8 @@ func TestPlace(t *testing.T) {
 	d := testResolver()
 	d.procs = testRegistry()
 	d.tables.procs = d.procs
-	d.procs.replace(1, &addrSpace{})
-	d.procs.record(mmapRecord(1, 0x1000, 0x2000, 0, "/bin/a"))
+	d.procs.tracker.replace(1, &addrSpace{})
+	d.procs.tracker.record(mmapRecord(1, 0x1000, 0x2000, 0, "/bin/a"))
 	record := func(time uint64, rec format.Record) {
 		d.side.records = append(d.side.records, sideRecord{time, rec})
 		d.side.newest = time
@@ -108,14 +108,14 @@ func TestPlace(t *testing.T) {
 		t.Errorf("mappings by time: %q, want %q", got, want)
 	}
 	d.resolve()
-	d.procs.forgetAll(d.procs.left)
+	d.procs.tracker.forgetAll(d.procs.tracker.left)
 	for _, s := range spaces {
 		if s.refs != 0 {
 			t.Errorf("mappings of an exited process have %d users", s.refs)
 		}
 	}
 	d.procs.update()
-	if len(d.procs.byPID) != 0 {
+	if len(d.procs.tracker.byPID) != 0 {
 		t.Error("the process is left")
 	}
 }

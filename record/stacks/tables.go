@@ -127,7 +127,7 @@ func (t *tables) relocate(f *mappedFile) bool {
 	if f.opened++; f.opened >= maxOpens {
 		return false
 	}
-	for pid, p := range t.procs.byPID {
+	for pid, p := range t.procs.tracker.byPID {
 		if pid == f.pid || unix.Kill(int(pid), 0) == unix.ESRCH {
 			continue
 		}
@@ -218,7 +218,7 @@ func (t *tables) makeRoom() bool {
 	t.madeRoom = time.Now()
 	var idle, busy []*mappedFile
 	used := map[*sharedTable]bool{}
-	for _, f := range t.procs.files {
+	for _, f := range t.procs.tracker.files {
 		if !f.loaded || f.vm != nil { // code heaps need no room
 			continue
 		}
@@ -256,9 +256,9 @@ func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 	}
 	t.swept = now
 	t.retryPostponed()
-	t.procs.sweep++
+	t.procs.tracker.sweep++
 	spaces := map[*addrSpace]bool{}
-	for _, p := range t.procs.byPID {
+	for _, p := range t.procs.tracker.byPID {
 		spaces[p.space] = true
 	}
 	for _, d := range deferred {
@@ -267,16 +267,16 @@ func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 		}
 	}
 	for s := range spaces {
-		s.markMapped(t.procs.sweep)
+		s.markMapped(t.procs.tracker.sweep)
 	}
-	for k, f := range t.procs.files {
-		if f.mapped+1 >= t.procs.sweep || f.state == filePending {
+	for k, f := range t.procs.tracker.files {
+		if f.mapped+1 >= t.procs.tracker.sweep || f.state == filePending {
 			continue
 		}
 		if f.loaded {
 			t.remove(f)
 		}
-		delete(t.procs.files, k)
+		delete(t.procs.tracker.files, k)
 	}
 }
 

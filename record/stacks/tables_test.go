@@ -18,18 +18,18 @@ func TestPrune(t *testing.T) {
 	d := &tables{procs: &registry{tracker: newTracker(func(*process) {})}}
 	var deferred []*deferredSample
 	mmap := func(pid int32, name string, ino uint64) *mappedFile {
-		if d.procs.byPID[pid] == nil {
-			d.procs.replace(pid, &addrSpace{})
+		if d.procs.tracker.byPID[pid] == nil {
+			d.procs.tracker.replace(pid, &addrSpace{})
 		}
 		m := &format.Mmap{PID: pid, Start: ino << 20, Len: 1 << 16, Prot: format.ProtExec, Ino: ino, Filename: name}
 		m.Misc = format.MiscUser
-		d.procs.record(m)
-		return d.procs.file(m)
+		d.procs.tracker.record(m)
+		return d.procs.tracker.file(m)
 	}
 	stays, goes, pending := mmap(1, "/bin/stays", 1), mmap(2, "/bin/goes", 2), mmap(2, "/bin/pending", 3)
 	again := mmap(2, "/bin/again", 4)
 	pending.state = filePending
-	d.procs.remove(2)
+	d.procs.tracker.remove(2)
 	now := time.Now()
 	sweep := func() {
 		now = now.Add(sweepTime)
@@ -37,7 +37,7 @@ func TestPrune(t *testing.T) {
 	}
 	known := func() map[*mappedFile]bool {
 		m := map[*mappedFile]bool{}
-		for _, f := range d.procs.files {
+		for _, f := range d.procs.tracker.files {
 			m[f] = true
 		}
 		return m
@@ -55,7 +55,7 @@ func TestPrune(t *testing.T) {
 	needed := &addrSpace{}
 	needed.insert(mapping{start: 0x1000, end: 0x2000, file: again})
 	deferred = []*deferredSample{{unresolvedSample: unresolvedSample{space: needed}}}
-	d.procs.remove(3)
+	d.procs.tracker.remove(3)
 	for range 3 {
 		sweep()
 	}
@@ -80,7 +80,7 @@ func TestTablesEvicted(t *testing.T) {
 		rs := make([]unwind.Row, rows)
 		f := &mappedFile{name: name, state: fileReady}
 		f.table = &unwind.Table{Pages: []unwind.Page{{N: uint32(rows)}}, Rows: rs, Rules: make([]unwind.Rule, 1)}
-		d.procs.files[fileKey{name: name}] = f
+		d.procs.tracker.files[fileKey{name: name}] = f
 		return f
 	}
 	a, b, huge := file("a", 40000), file("b", 40000), file("huge", 70000)

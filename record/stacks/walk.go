@@ -41,7 +41,7 @@ type resolver struct {
 // place finds the mappings of the unresolved samples' processes: it applies the side band in
 // time order with the samples, because a sample's mappings are those of its time.
 func (r *resolver) place() {
-	r.procs.forgetExited()
+	r.procs.tracker.forgetExited()
 	slices.SortStableFunc(r.merged.unresolved, func(a, b unresolvedSample) int { return cmp.Compare(a.time, b.time) })
 	slices.SortStableFunc(r.merged.early, func(a, b earlyEnd) int { return cmp.Compare(a.time, b.time) })
 	for i := range r.merged.unresolved {
@@ -86,7 +86,7 @@ const maxEarly = 1 << 20
 func (r *resolver) apply(rec format.Record) {
 	r.procs.apply(rec)
 	if m, ok := rec.(*format.Mmap); ok && m.Len <= maxEarly && r.tables.affords == nil {
-		if p := r.procs.byPID[m.PID]; p != nil && p.registered {
+		if p := r.procs.tracker.byPID[m.PID]; p != nil && p.registered {
 			r.tables.request(p.space, m.Start)
 		}
 	}

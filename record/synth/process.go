@@ -118,7 +118,7 @@ func (s *Synthesizer) process(pid int) {
 func (s *Synthesizer) maps(pid int) {
 	maps, err := procfs.Maps(pid)
 	if errors.Is(err, fs.ErrPermission) {
-		s.denied.Add(1)
+		s.found.denied.Add(1)
 	}
 	if err != nil {
 		return
@@ -131,7 +131,7 @@ func (s *Synthesizer) maps(pid int) {
 		m := MmapOf(pid, mapping)
 		if HasFile(&m) {
 			if s.opts.BuildIDs {
-				m.BuildID = s.buildID(&m)
+				m.BuildID = s.found.buildID(&m)
 			} else if s.opts.Files != nil {
 				s.opts.Files[m.Filename] = true
 			}

@@ -20,9 +20,9 @@ import (
 // the recording: mappings of the kernel, processes and their mappings. They have no time, and
 // so come before all others.
 type Synthesizer struct {
-	opts Options
-	buf  []byte
-	*found
+	opts  Options
+	buf   []byte
+	found *found
 }
 
 // Options define which records to make.
@@ -42,7 +42,7 @@ type Options struct {
 func New(o Options) *Synthesizer { return &Synthesizer{opts: o, found: newFound()} }
 
 // Denied returns the number of processes whose mappings this user may not read.
-func (s *Synthesizer) Denied() int { return int(s.denied.Load()) }
+func (s *Synthesizer) Denied() int { return int(s.found.denied.Load()) }
 
 const flushSize = 1 << 16
 

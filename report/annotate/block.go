@@ -26,15 +26,15 @@ type annotator struct {
 
 // block is a function that is written.
 type block struct {
-	*annotator
-	fn     *function
-	code   *symbolize.Code
-	insts  []disasm.Inst
-	stats  []Stat // by instruction
-	base   uint64 // the address of the function
-	marked int    // the instruction that Place leads to, -1 for none
-	at     uint64 // the address of Place
-	text   []byte
+	annotator *annotator
+	fn        *function
+	code      *symbolize.Code
+	insts     []disasm.Inst
+	stats     []Stat // by instruction
+	base      uint64 // the address of the function
+	marked    int    // the instruction that Place leads to, -1 for none
+	at        uint64 // the address of Place
+	text      []byte
 
 	last srcline.InlineFrame // whose source line was written last
 }
@@ -93,9 +93,9 @@ func (b *block) read(start, end uint64) (err error) {
 	case isMade(dso.KindOf(d.Name)):
 		err = &symbolize.NoCodeError{DSO: d.Name, Err: ErrMade}
 	case b.fn.kernel:
-		b.code, err = b.sym.KernelCode(start, end)
+		b.code, err = b.annotator.sym.KernelCode(start, end)
 	default:
-		b.code, err = b.sym.UserCode(d.Name, d.BuildID, start, end)
+		b.code, err = b.annotator.sym.UserCode(d.Name, d.BuildID, start, end)
 	}
 	if err == nil {
 		b.base = b.code.Addr + b.fn.start - start
@@ -136,7 +136,7 @@ func (b *block) find(off uint64, caller bool) int {
 
 // value returns the block's column of an instruction.
 func (b *block) value(s Stat) string {
-	switch b.opts.Column {
+	switch b.annotator.opts.Column {
 	case Samples:
 		return fmt.Sprintf("%8d", s.Samples)
 	case Periods:
@@ -147,10 +147,10 @@ func (b *block) value(s Stat) string {
 
 func (b *block) percent(s Stat) float64 {
 	total := b.fn.total
-	if b.opts.Percent.Global {
+	if b.annotator.opts.Percent.Global {
 		total = b.fn.event.total
 	}
-	if b.opts.Percent.Hits {
+	if b.annotator.opts.Percent.Hits {
 		return 100 * share(s.Samples, total.Samples)
 	}
 	return 100 * share(s.Period, total.Period)
@@ -160,24 +160,26 @@ func (b *block) percent(s Stat) float64 {
 var heads = map[Column]string{Percents: " Percent |", Samples: " Samples |", Periods: " Period      |"}
 
 // between begins a line that is no instruction.
-func (b *block) between() string { return strings.Repeat(" ", len(heads[b.opts.Column])-1) + ": " }
+func (b *block) between() string {
+	return strings.Repeat(" ", len(heads[b.annotator.opts.Column])-1) + ": "
+}
 
 func (b *block) printf(format string, args ...any) { b.text = fmt.Appendf(b.text, format, args...) }
 
 // printPercent prints a text in the colour of a percentage.
 func (b *block) printPercent(text string, percent float64) {
 	start := len(b.text)
-	b.text = b.opts.Look.Percent(append(b.text, text...), start, percent)
+	b.text = b.annotator.opts.Look.Percent(append(b.text, text...), start, percent)
 }
 
 // paint prints in a colour.
 func (b *block) paint(color, format string, args ...any) {
 	start := len(b.text)
-	b.text = b.opts.Look.Paint(fmt.Appendf(b.text, format, args...), start, color)
+	b.text = b.annotator.opts.Look.Paint(fmt.Appendf(b.text, format, args...), start, color)
 }
 
 func (b *block) write() {
-	if b.opts.Lines {
+	if b.annotator.opts.Lines {
 		b.writeSummary()
 	}
 	b.writeHead()
@@ -186,7 +188,7 @@ func (b *block) write() {
 	}
 	from, to := 0, len(b.insts)
 	if b.marked >= 0 {
-		from, to = max(0, b.marked-b.opts.Context), min(to, b.marked+b.opts.Context+1)
+		from, to = max(0, b.marked-b.annotator.opts.Context), min(to, b.marked+b.annotator.opts.Context+1)
 	}
 	if from > 0 {
 		b.printf("%s...\n", b.between())
@@ -204,19 +206,19 @@ func (b *block) write() {
 // instruction.
 func (b *block) writeHead() {
 	unit := "local"
-	if b.opts.Percent.Global {
+	if b.annotator.opts.Percent.Global {
 		unit = "global"
 	}
 	of := "period"
-	if b.opts.Percent.Hits {
+	if b.annotator.opts.Percent.Hits {
 		of = "hits"
 	}
 	name := b.fn.dso.Name
-	if !b.opts.FullPaths {
+	if !b.annotator.opts.FullPaths {
 		name = filepath.Base(name)
 	}
 	head := fmt.Sprintf("%s\tSource code & Disassembly of %s for %s (%d samples%spercent: %s %s)",
-		heads[b.opts.Column], name, b.fn.event.name, b.fn.total.Samples, b.counted(), unit, of)
+		heads[b.annotator.opts.Column], name, b.fn.event.name, b.fn.total.Samples, b.counted(), unit, of)
 	b.printf("%s\n%s\n", head, strings.Repeat("-", len(head)+5)) // perf's are longer, too
 }
 
@@ -243,11 +245,11 @@ func (b *block) counted() string {
 func (b *block) writeInst(i int) {
 	in := &b.insts[i]
 	call, known := b.lineOf(in)
-	if known && !b.opts.NoSource {
+	if known && !b.annotator.opts.NoSource {
 		b.writeSource(call)
 	}
 	if b.marked >= 0 && in.Addr == b.at {
-		b.printf("%s%s:\n", b.between(), b.opts.Place.String())
+		b.printf("%s%s:\n", b.between(), b.annotator.opts.Place.String())
 	}
 	mark := ' '
 	if i == b.marked {
@@ -257,12 +259,12 @@ func (b *block) writeInst(i int) {
 	b.printf(" : ")
 	b.paint(text.Magenta, "%c %x:", mark, in.Addr)
 	b.printf("   ")
-	if b.opts.Raw {
+	if b.annotator.opts.Raw {
 		b.printf("%-30s ", fmt.Sprintf("% x", in.Bytes))
 	}
 	b.paint(text.Blue, "%s", in.Text(b.code.Name))
-	if known && b.opts.Lines && b.stats[i].Samples > 0 {
-		b.printf(" // %s:%d", call.Path(b.opts.FullPaths), call.Line)
+	if known && b.annotator.opts.Lines && b.stats[i].Samples > 0 {
+		b.printf(" // %s:%d", call.Path(b.annotator.opts.FullPaths), call.Line)
 	}
 	b.text = append(b.text, '\n')
 }
@@ -271,9 +273,9 @@ func (b *block) writeInst(i int) {
 func (b *block) lineOf(in *disasm.Inst) (srcline.InlineFrame, bool) {
 	var calls []srcline.InlineFrame
 	if at := b.fn.start + in.Addr - b.base; b.fn.kernel {
-		calls, _ = b.sym.KernelSource(at)
+		calls, _ = b.annotator.sym.KernelSource(at)
 	} else {
-		calls, _ = b.sym.UserSource(b.fn.dso.Name, b.fn.dso.BuildID, at)
+		calls, _ = b.annotator.sym.UserSource(b.fn.dso.Name, b.fn.dso.BuildID, at)
 	}
 	if len(calls) == 0 || calls[0].File == "" || calls[0].Line == 0 {
 		return srcline.InlineFrame{}, false
@@ -295,11 +297,11 @@ func (b *block) writeSource(c srcline.InlineFrame) {
 	}
 	lines := b.linesOf(c.File)
 	if c.Line > len(lines) {
-		b.printf("%s%s:%d%s\n", b.between(), c.Path(b.opts.FullPaths), c.Line, inlined)
+		b.printf("%s%s:%d%s\n", b.between(), c.Path(b.annotator.opts.FullPaths), c.Line, inlined)
 		return
 	}
 	if c.File != last.File || c.Inlined != last.Inlined || c.Inlined && c.Function != last.Function {
-		b.printf("%s%s%s\n", b.between(), c.Path(b.opts.FullPaths), inlined)
+		b.printf("%s%s%s\n", b.between(), c.Path(b.annotator.opts.FullPaths), inlined)
 	}
 	b.printf("%s%s\n", b.between(), strings.TrimSpace(fmt.Sprintf("%-4d %s", c.Line,
 		strings.TrimSpace(lines[c.Line-1]))))
@@ -314,7 +316,7 @@ func (b *block) writeSummary() {
 		}
 		line := "unknown"
 		if c, ok := b.lineOf(&b.insts[i]); ok {
-			line = fmt.Sprintf("%s:%d", c.Path(b.opts.FullPaths), c.Line)
+			line = fmt.Sprintf("%s:%d", c.Path(b.annotator.opts.FullPaths), c.Line)
 		}
 		sums[line] += b.percent(s)
 	}

@@ -54,7 +54,7 @@ func (b *block) lines() (list []Line) {
 		call, known := b.lineOf(in)
 		place := ""
 		if known {
-			place = fmt.Sprintf("%s:%d", call.Path(b.opts.FullPaths), call.Line)
+			place = fmt.Sprintf("%s:%d", call.Path(b.annotator.opts.FullPaths), call.Line)
 			list = b.appendSource(list, call)
 		}
 		list = append(list, Line{Stat: b.stats[i], Percent: b.percent(b.stats[i]), Place: place,
@@ -69,14 +69,14 @@ func (b *block) appendSource(list []Line, call srcline.InlineFrame) []Line {
 	if b.last = call; call.File == last.File && call.Line == last.Line {
 		return list
 	}
-	text := fmt.Sprintf("%s:%d", call.Path(b.opts.FullPaths), call.Line)
-	seen := b.hidden
+	text := fmt.Sprintf("%s:%d", call.Path(b.annotator.opts.FullPaths), call.Line)
+	seen := b.annotator.hidden
 	if lines := b.linesOf(call.File); call.Line <= len(lines) {
 		code := strings.ReplaceAll(lines[call.Line-1], "\t", "    ")
 		text = fmt.Sprintf("%-5d %s", call.Line, strings.TrimRight(code, " "))
 	}
-	if b.hidden != seen {
-		text = fmt.Sprintf("%s (%v; --prefix / shows it)", text, b.hidden)
+	if b.annotator.hidden != seen {
+		text = fmt.Sprintf("%s (%v; --prefix / shows it)", text, b.annotator.hidden)
 	}
 	return append(list, Line{Source: true, Text: text})
 }

@@ -52,19 +52,19 @@ type sourceKey struct {
 func (b *block) linesOf(file string) []string {
 	var owner *uint32
 	if !b.fn.kernel {
-		owner = b.sym.SourceOwner(b.fn.dso.Name, b.fn.dso.BuildID)
+		owner = b.annotator.sym.SourceOwner(b.fn.dso.Name, b.fn.dso.BuildID)
 	}
 	key := sourceKey{file: file}
 	if owner != nil {
 		key.known, key.owner = true, *owner
 	}
-	lines, ok := b.files[key]
+	lines, ok := b.annotator.files[key]
 	if !ok {
 		var err error
-		lines, err = b.opts.Sources.Lines(file, owner)
-		b.files[key] = lines
-		if hidden := (*HiddenError)(nil); errors.As(err, &hidden) && b.hidden == nil {
-			b.hidden = hidden
+		lines, err = b.annotator.opts.Sources.Lines(file, owner)
+		b.annotator.files[key] = lines
+		if hidden := (*HiddenError)(nil); errors.As(err, &hidden) && b.annotator.hidden == nil {
+			b.annotator.hidden = hidden
 		}
 	}
 	return lines

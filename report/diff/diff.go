@@ -120,7 +120,7 @@ func (e event) same(other event) bool { return sameEvent(&e.attr, &other.attr) |
 
 // table is the rows of one event.
 type table struct {
-	*Options
+	opts    *Options
 	of      event
 	columns []report.Column // of the baseline
 	totals  [][]count       // by side and recording
@@ -153,7 +153,7 @@ func zeroCounts[T any](sides [][]T) [][]count {
 }
 
 func newTable(o *Options, base *report.Hist, of event, sides [][]string) *table {
-	t := &table{Options: o, of: of, columns: base.Columns(), totals: zeroCounts(sides),
+	t := &table{opts: o, of: of, columns: base.Columns(), totals: zeroCounts(sides),
 		byKey: map[string]*row{}}
 	t.shown = t.totals[0]
 	for _, c := range t.columns {
@@ -224,23 +224,23 @@ func (t *table) percent(r *row, i int) float64 { return share(r.counts[i], t.tot
 // result compares side i with the baseline. As in perf, the ratio of a row without a
 // baseline is its period: N/A is printed, but rows are sorted by it.
 func (t *table) result(r *row, i int) float64 {
-	switch t.Compute {
+	switch t.opts.Compute {
 	case Ratio:
 		return float64(r.period(i)) / float64(max(r.period(0), 1))
 	case Weighted:
-		return float64(int64(r.period(i))*t.Weights[1] - int64(r.period(0))*t.Weights[0])
+		return float64(int64(r.period(i))*t.opts.Weights[1] - int64(r.period(0))*t.opts.Weights[0])
 	}
 	return t.percent(r, i) - t.percent(r, 0)
 }
 
 // has reports whether a row is compared for side i. As in perf, a side without samples of the
 // row has no result, except with Noise, which compares their absence, too.
-func (t *table) has(r *row, i int) bool { return t.Noise || r.in(i) }
+func (t *table) has(r *row, i int) bool { return t.opts.Noise || r.in(i) }
 
 // shows reports whether a row has a result for side i: differences of percentages
 // need no baseline.
 func (t *table) shows(r *row, i int) bool {
-	return t.has(r, i) && (r.in(0) || t.Compute == DeltaAbs || t.Compute == Delta)
+	return t.has(r, i) && (r.in(0) || t.opts.Compute == DeltaAbs || t.opts.Compute == Delta)
 }
 
 // first orders a row that has something before one that has not. It returns 0 if both have.
@@ -261,7 +261,7 @@ func (t *table) compare(a, b *row, i int) int {
 		return order
 	}
 	x, y := t.result(a, i), t.result(b, i)
-	if t.Compute == DeltaAbs {
+	if t.opts.Compute == DeltaAbs {
 		x, y = math.Abs(x), math.Abs(y)
 	}
 	return cmp.Compare(y, x)
@@ -282,13 +282,13 @@ func (t *table) compareShown(a, b *row, i int) int {
 // keys, in this order. With Noise, the rows that changed come first.
 func (t *table) sort() {
 	slices.SortStableFunc(t.rows, func(a, b *row) int {
-		if t.By > 0 {
-			if t.Noise {
-				if order, _ := first(a.noise[t.By].changed(), b.noise[t.By].changed()); order != 0 {
+		if t.opts.By > 0 {
+			if t.opts.Noise {
+				if order, _ := first(a.noise[t.opts.By].changed(), b.noise[t.opts.By].changed()); order != 0 {
 					return order
 				}
 			}
-			if c := t.compareShown(a, b, t.By); c != 0 {
+			if c := t.compareShown(a, b, t.opts.By); c != 0 {
 				return c
 			}
 		}

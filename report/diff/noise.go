@@ -93,7 +93,7 @@ func (t *table) estimateOf(r *row, i int) (e estimate, spread float64) {
 			continue // it has no samples of the event, and so no variance is known
 		}
 		scale, rest := t.scale(i, j), 1.0
-		if t.Compute == Delta || t.Compute == DeltaAbs {
+		if t.opts.Compute == Delta || t.opts.Compute == DeltaAbs {
 			rest = 1 - float64(c.period)/float64(all.period)
 		}
 		one := c // the period of one sample is the mean
@@ -110,11 +110,11 @@ func (t *table) estimateOf(r *row, i int) (e estimate, spread float64) {
 
 // scale returns the factor that makes the compared figure from a period.
 func (t *table) scale(i, j int) float64 {
-	switch t.Compute {
+	switch t.opts.Compute {
 	case Ratio:
 		return 1
 	case Weighted:
-		return float64(t.Weights[min(i, 1)])
+		return float64(t.opts.Weights[min(i, 1)])
 	}
 	return 100 / float64(t.totals[i][j].period)
 }
@@ -154,7 +154,7 @@ func (n noise) probability() string {
 
 // marginText returns the margin of a difference; a ratio has none.
 func (t *table) marginText(r *row, i int) string {
-	switch t.Compute {
+	switch t.opts.Compute {
 	case Ratio:
 		return ""
 	case Weighted:

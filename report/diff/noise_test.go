@@ -57,7 +57,7 @@ func TestEstimate(t *testing.T) {
 			totals := func(list []count) []count { return make([]count, len(list)) }
 			for _, compute := range []Compute{DeltaAbs, Delta, Ratio, Weighted} {
 				r := &row{counts: [][]count{test.old, test.new}}
-				tab := &table{Options: &Options{Compute: compute, Weights: [2]int64{1, 1}}, rows: []*row{r},
+				tab := &table{opts: &Options{Compute: compute, Weights: [2]int64{1, 1}}, rows: []*row{r},
 					totals: [][]count{totals(test.old), totals(test.new)}}
 				for _, side := range tab.totals {
 					for i := range side {
@@ -77,7 +77,7 @@ func TestEstimate(t *testing.T) {
 // TestEstimateOfNothing: a recording without samples of the event has no variance.
 func TestEstimateOfNothing(t *testing.T) {
 	r := &row{counts: [][]count{{{0, 0}}, {{0, 0}, {0, 0}}}}
-	tab := &table{Options: &Options{}, rows: []*row{r}, totals: r.counts}
+	tab := &table{opts: &Options{}, rows: []*row{r}, totals: r.counts}
 	tab.estimate()
 	if n := r.noise[1]; n.p != 1 || n.margin != 0 {
 		t.Errorf("%+v, want p 1 and margin 0", n)
@@ -88,7 +88,7 @@ func TestEstimateOfNothing(t *testing.T) {
 // shares. jitter is the standard deviation of the shares of every third row from recording to
 // recording. The returned verdicts are those of the functions.
 func simulated(rng *rand.Rand, recordings int, jitter float64, old, new []float64) (changed []bool) {
-	t := &table{Options: &Options{}, totals: zeroCounts([][]int{make([]int, recordings), make([]int, recordings)})}
+	t := &table{opts: &Options{}, totals: zeroCounts([][]int{make([]int, recordings), make([]int, recordings)})}
 	for range old {
 		t.rows = append(t.rows, &row{counts: zeroCounts(t.totals)})
 	}

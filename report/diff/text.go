@@ -38,14 +38,15 @@ func (t *table) figures() (list []figure) {
 			add("Baseline", 8, t.baseline)
 			list[len(list)-1].percent = func(r *row) float64 { return share(r.counts[0], t.shown) }
 		} else {
-			add(heads[t.Compute].head, heads[t.Compute].width, func(r *row) string { return t.resultText(r, i) })
-			if t.Compute == DeltaAbs || t.Compute == Delta {
+			h := &heads[t.opts.Compute]
+			add(h.head, h.width, func(r *row) string { return t.resultText(r, i) })
+			if t.opts.Compute == DeltaAbs || t.opts.Compute == Delta {
 				list[len(list)-1].percent = func(r *row) float64 { return t.result(r, i) }
 			}
-			if t.Formula {
+			if t.opts.Formula {
 				add("Formula", 70, func(r *row) string { return t.formula(r, i) })
 			}
-			if t.Noise {
+			if t.opts.Noise {
 				add("Margin", 7, func(r *row) string { return t.marginText(r, i) })
 				add("p", 6, func(r *row) string { return r.noise[i].probability() })
 				add("Verdict", 7, func(r *row) string { return r.noise[i].verdict() })
@@ -57,7 +58,7 @@ func (t *table) figures() (list []figure) {
 				return fmt.Sprint(r.period(i))
 			}
 		}
-		if t.Periods {
+		if t.opts.Periods {
 			add(name, 14, periods)
 		}
 	}
@@ -69,7 +70,7 @@ func (t *table) baseline(r *row) string {
 		return ""
 	}
 	text := fmt.Sprintf("%.2f", share(r.counts[0], t.shown))
-	if t.Separator == "" {
+	if t.opts.Separator == "" {
 		text += "%"
 	}
 	return text
@@ -81,11 +82,11 @@ func (t *table) resultText(r *row, i int) string {
 		return ""
 	case !t.shows(r, i):
 		return "N/A"
-	case t.Compute == Ratio:
+	case t.opts.Compute == Ratio:
 		return t.left(fmt.Sprintf("%14.6f", v), i)
-	case t.Compute == Weighted && v == 0:
+	case t.opts.Compute == Weighted && v == 0:
 		return ""
-	case t.Compute == Weighted:
+	case t.opts.Compute == Weighted:
 		return t.left(fmt.Sprintf("%14d", int64(v)), i)
 	default:
 		return fmt.Sprintf("%+.2f%%", v)
@@ -95,7 +96,7 @@ func (t *table) resultText(r *row, i int) string {
 // left pads a result to the width of its column, which a recording's number may widen.
 func (t *table) left(text string, i int) string {
 	if len(t.totals) > 2 {
-		return fmt.Sprintf("%-*s", len(t.head(heads[t.Compute].head, i)), text)
+		return fmt.Sprintf("%-*s", len(t.head(heads[t.opts.Compute].head, i)), text)
 	}
 	return text
 }
@@ -113,20 +114,20 @@ func (t *table) formula(r *row, i int) string {
 	switch {
 	case !t.has(r, i):
 		return ""
-	case t.Compute == Ratio:
+	case t.opts.Compute == Ratio:
 		return fmt.Sprintf("%d / %d", new, old)
-	case t.Compute == Weighted:
-		return fmt.Sprintf("(%d * %d) - (%d * %d)", new, t.Weights[1], old, t.Weights[0])
+	case t.opts.Compute == Weighted:
+		return fmt.Sprintf("(%d * %d) - (%d * %d)", new, t.opts.Weights[1], old, t.opts.Weights[0])
 	}
 	return fmt.Sprintf("(%d * 100 / %d) - (%d * 100 / %d)", new, meanPeriod(t.totals[i]), old, meanPeriod(t.shown))
 }
 
 func (t *table) write(w *bufio.Writer, sides [][]string) {
-	if t.Noise {
+	if t.opts.Noise {
 		t.estimate()
 	}
 	t.sort()
-	if t.BaselineOnly {
+	if t.opts.BaselineOnly {
 		t.keepBaseline()
 	}
 	for _, r := range t.rows {
@@ -137,7 +138,7 @@ func (t *table) write(w *bufio.Writer, sides [][]string) {
 	figures := t.figures()
 	whole := slices.Clone(t.widths)
 	fit(t, figures)
-	if !t.Quiet {
+	if !t.opts.Quiet {
 		t.writeHead(w, sides, figures)
 	}
 	var b []byte
@@ -149,7 +150,7 @@ func (t *table) write(w *bufio.Writer, sides [][]string) {
 			shown := f.text(r)
 			b = t.right(b, shown, f.width)
 			if f.percent != nil && shown != "" {
-				b = t.Look.Percent(b, start, f.percent(r))
+				b = t.opts.Look.Percent(b, start, f.percent(r))
 			}
 		}
 		for i, c := range r.columns {
@@ -172,10 +173,10 @@ func (t *table) write(w *bufio.Writer, sides [][]string) {
 
 // fit reduces the widths of the columns of names to the window.
 func fit(t *table, figures []figure) {
-	if t.Look.Width == 0 || t.Separator != "" {
+	if t.opts.Look.Width == 0 || t.opts.Separator != "" {
 		return
 	}
-	room, minimums := t.Look.Width-2*(len(figures)+len(t.columns)), make([]int, len(t.widths))
+	room, minimums := t.opts.Look.Width-2*(len(figures)+len(t.columns)), make([]int, len(t.widths))
 	for _, f := range figures {
 		room -= f.width
 	}
@@ -188,17 +189,17 @@ func fit(t *table, figures []figure) {
 // separate begins column i of a line.
 func (t *table) separate(b []byte, i int) []byte {
 	switch {
-	case t.Separator == "":
+	case t.opts.Separator == "":
 		return append(b, "  "...)
 	case i > 0:
-		return append(b, t.Separator...)
+		return append(b, t.opts.Separator...)
 	}
 	return b
 }
 
 // right appends a figure: aligned right, or left with a separator, as perf does.
 func (t *table) right(b []byte, shown string, width int) []byte {
-	if t.Separator != "" {
+	if t.opts.Separator != "" {
 		return text.AppendBlanks(append(b, shown...), width-len(shown))
 	}
 	return append(text.AppendBlanks(b, width-len(shown)), shown...)
@@ -207,13 +208,13 @@ func (t *table) right(b []byte, shown string, width int) []byte {
 // writeHead writes what precedes the rows.
 func (t *table) writeHead(w *bufio.Writer, sides [][]string, figures []figure) {
 	fmt.Fprintf(w, "# Event '%s'\n#\n", t.of.name)
-	if t.Verbose || len(slices.Concat(sides...)) > 2 {
+	if t.opts.Verbose || len(slices.Concat(sides...)) > 2 {
 		writePaths(w, sides)
 	}
 	head, dots := []byte("# "), []byte("# ")
 	for i := range len(figures) + len(t.columns) {
 		if i > 0 {
-			sep := cmp.Or(t.Separator, "  ")
+			sep := cmp.Or(t.opts.Separator, "  ")
 			head, dots = append(head, sep...), append(dots, sep...)
 		}
 		if i < len(figures) {
@@ -226,7 +227,7 @@ func (t *table) writeHead(w *bufio.Writer, sides [][]string, figures []figure) {
 		dots = append(dots, strings.Repeat(".", width)...)
 	}
 	w.Write(append(head, '\n'))
-	if t.Separator == "" {
+	if t.opts.Separator == "" {
 		w.Write(append(dots, "\n#\n"...))
 	}
 }

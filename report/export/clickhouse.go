@@ -48,7 +48,7 @@ const maxBody = 8 << 20
 // each time. Frames and stacks come before the samples that refer to them. An error of use ends Encode. The result
 // counts the skipped parts of the file.
 func EncodeClickHouse(r *Rows, o ClickHouseOptions, use func(*ClickHouseInsert) error) (format.Skipped, error) {
-	e := &encoder{Rows: r, use: use, texts: map[string][]byte{}, samples: ClickHouseInsert{Table: "samples"},
+	e := &encoder{data: r, use: use, texts: map[string][]byte{}, samples: ClickHouseInsert{Table: "samples"},
 		stacks: ClickHouseInsert{Table: "stacks"}, frames: ClickHouseInsert{Table: "frames"}}
 	e.common = e.commonOf(o)
 	return r.Read(e.rows)
@@ -56,7 +56,7 @@ func EncodeClickHouse(r *Rows, o ClickHouseOptions, use func(*ClickHouseInsert) 
 
 // encoder encodes the rows of a recording.
 type encoder struct {
-	*Rows
+	data                    *Rows
 	use                     func(*ClickHouseInsert) error
 	samples, stacks, frames ClickHouseInsert
 	common                  []byte            // members that all samples have
@@ -83,14 +83,14 @@ func (e *encoder) rows(list []Row) error {
 
 // newStacks encodes the stacks and frames that Read has added.
 func (e *encoder) newStacks() error {
-	for i := len(e.frameIDs); i < len(e.Frames); i++ {
-		e.frameIDs = append(e.frameIDs, frameID(&e.Frames[i]))
-		e.frames.Body = e.appendFrame(e.frames.Body, e.frameIDs[i], &e.Frames[i])
+	for i := len(e.frameIDs); i < len(e.data.Frames); i++ {
+		e.frameIDs = append(e.frameIDs, frameID(&e.data.Frames[i]))
+		e.frames.Body = e.appendFrame(e.frames.Body, e.frameIDs[i], &e.data.Frames[i])
 		e.frames.Rows++
 	}
-	for i := len(e.stackIDs); i < len(e.Stacks.Stacks); i++ {
-		e.stackIDs = append(e.stackIDs, e.stackID(e.Stacks.Stacks[i]))
-		e.stacks.Body = e.appendStack(e.stacks.Body, e.stackIDs[i], e.Stacks.Stacks[i])
+	for i := len(e.stackIDs); i < len(e.data.Stacks.Stacks); i++ {
+		e.stackIDs = append(e.stackIDs, e.stackID(e.data.Stacks.Stacks[i]))
+		e.stacks.Body = e.appendStack(e.stacks.Body, e.stackIDs[i], e.data.Stacks.Stacks[i])
 		e.stacks.Rows++
 		if len(e.stacks.Body)+len(e.frames.Body) >= maxBody {
 			if err := e.flush(); err != nil {
@@ -163,11 +163,11 @@ func (e *encoder) appendStack(b []byte, id uint64, stack []int32) []byte {
 
 // commonOf returns the members that all samples of the recording have.
 func (e *encoder) commonOf(o ClickHouseOptions) []byte {
-	b := append([]byte(`,"host":`), e.text(e.Host)...)
+	b := append([]byte(`,"host":`), e.text(e.data.Host)...)
 	b = append(append(b, `,"service":`...), e.text(o.Service)...)
 	b = append(append(b, `,"recording":`...), e.text(o.Recording)...)
 	estimated := int64(0)
-	if e.Estimated {
+	if e.data.Estimated {
 		estimated = 1
 	}
 	b = strconv.AppendInt(append(b, `,"time_estimated":`...), estimated, 10)
@@ -179,7 +179,7 @@ func (e *encoder) commonOf(o ClickHouseOptions) []byte {
 }
 
 func (e *encoder) appendSample(b []byte, r *Row) []byte {
-	ev := &e.Events[r.Event]
+	ev := &e.data.Events[r.Event]
 	minute := r.Time / int64(time.Second)
 	b = strconv.AppendInt(append(b, `{"time":`...), minute-minute%60, 10)
 	b = strconv.AppendInt(append(b, `,"time_ns":`...), r.Time, 10)

@@ -80,8 +80,8 @@ func (t *table[T]) id(v T) (id int32, added bool) {
 
 // firefox writes a profile.
 type firefox struct {
-	*set
-	*clock
+	set     *set
+	clock   *clock
 	strings *table[string]
 	sources *table[int32] // source files, indexes in strings
 	libs    *table[firefoxLib]
@@ -176,9 +176,9 @@ type firefoxField struct {
 
 // meta describes the profile.
 func (f *firefox) meta(threads []*thread) firefoxMeta {
-	r := f.recordings[0]
+	r := f.set.recordings[0]
 	m := firefoxMeta{Categories: firefoxCategories, Interval: appendMillis(nil, f.interval()),
-		StartTime: appendMillis(nil, f.began), Product: "gperf", Importer: "gperf", Stackwalk: 1, Version: 24,
+		StartTime: appendMillis(nil, f.clock.began), Product: "gperf", Importer: "gperf", Stackwalk: 1, Version: 24,
 		Processed: firefoxVersion, Symbolicated: true, OneStackType: true, NotOnSearchfox: true,
 		Units:    map[string]string{"time": "ms", "eventDelay": "ms", "threadCPUDelta": "ns"},
 		Platform: "Linux", Arguments: strings.Join(r.file.Cmdline(), " "), Selected: []int{0}, KeepsThreadOrder: true,
@@ -189,9 +189,9 @@ func (f *firefox) meta(threads []*thread) firefoxMeta {
 		m.CPUs = n.Online
 	}
 	last := int64(0)
-	for _, r := range f.recordings {
+	for _, r := range f.set.recordings {
 		if r.first <= r.last {
-			last = max(last, f.since(r, r.last))
+			last = max(last, f.clock.since(r, r.last))
 		}
 	}
 	m.End = appendMillis(nil, last)
@@ -200,7 +200,7 @@ func (f *firefox) meta(threads []*thread) firefoxMeta {
 		m.Visible = append(m.Visible, i)
 	}
 	written := map[string]bool{}
-	for _, r := range f.recordings {
+	for _, r := range f.set.recordings {
 		for _, e := range r.events {
 			if e.marks() && !written[e.name] {
 				written[e.name] = true
@@ -213,8 +213,8 @@ func (f *firefox) meta(threads []*thread) firefoxMeta {
 
 // interval returns the usual time between samples in ns: Firefox Profiler draws a sample that wide.
 func (f *firefox) interval() int64 {
-	for _, s := range f.samples {
-		if s.thread.event.clock && f.Weight == "" && s.period > 0 {
+	for _, s := range f.set.samples {
+		if s.thread.event.clock && f.set.Weight == "" && s.period > 0 {
 			return int64(s.period)
 		}
 	}
@@ -233,15 +233,15 @@ func (e *event) schema() firefoxSchema {
 		Display: []string{"marker-chart", "marker-table", "timeline-overview"}}
 	var labels []string
 	for _, fd := range e.fields {
-		one := firefoxField{Key: firefoxKey(fd.Name), Label: fd.Name, Format: "integer"}
+		one := firefoxField{Key: firefoxKey(fd.format.Name), Label: fd.format.Name, Format: "integer"}
 		switch {
 		case fd.text:
 			one.Format = "string"
-		case fd.Field == e.duration:
+		case fd.format == e.duration:
 			one.Format = "nanoseconds"
 		}
 		s.Fields = append(s.Fields, one)
-		labels = append(labels, fmt.Sprintf("%s={marker.data.%s}", fd.Name, one.Key))
+		labels = append(labels, fmt.Sprintf("%s={marker.data.%s}", fd.format.Name, one.Key))
 	}
 	if e.wait {
 		s.Fields = append(s.Fields, firefoxField{"waker_comm", "waker", "string"},
@@ -268,8 +268,8 @@ type firefoxLib struct {
 
 // lib returns the index of the file of a mapping.
 func (f *firefox) lib(m *mapping, arch string) int32 {
-	id := m.DSO.BuildID
-	short := m.DSO.ShortName()
+	id := m.of.DSO.BuildID
+	short := m.of.DSO.ShortName()
 	n, _ := f.libs.id(firefoxLib{arch, short, m.name, short, m.name, breakpadID(id.Bytes()), id.String()})
 	return n
 }
@@ -406,10 +406,10 @@ func severalEvents(all []*thread) bool {
 
 // firefoxColumns writes columns of a thread's samples, which are too many to encode them at once.
 type firefoxColumns struct {
-	*firefox
-	out    *bufio.Writer
-	thread *thread
-	text   []byte // reused
+	profile *firefox
+	out     *bufio.Writer
+	thread  *thread
+	text    []byte // reused
 }
 
 // write writes the next column: a value for each of the thread's samples, or none without any of them.
@@ -421,7 +421,7 @@ func (c *firefoxColumns) write(name string, appendValue func(b []byte, s *sample
 			if n > 0 {
 				b = append(b, ',')
 			}
-			c.text = appendValue(b, &c.set.samples[i])
+			c.text = appendValue(b, &c.profile.set.samples[i])
 			c.out.Write(c.text)
 		}
 	}
@@ -430,12 +430,14 @@ func (c *firefoxColumns) write(name string, appendValue func(b []byte, s *sample
 
 // time returns a function for a column of times.
 func (c *firefoxColumns) time(of func(*sample) uint64) func(b []byte, s *sample) []byte {
-	return func(b []byte, s *sample) []byte { return appendMillis(b, c.since(c.thread.recording, of(s))) }
+	return func(b []byte, s *sample) []byte {
+		return appendMillis(b, c.profile.clock.since(c.thread.recording, of(s)))
+	}
 }
 
 // writeSamples writes the samples of a thread.
 func (f *firefox) writeSamples(out *bufio.Writer, t *thread, tables *firefoxTables) {
-	c := &firefoxColumns{firefox: f, out: out, thread: t}
+	c := &firefoxColumns{profile: f, out: out, thread: t}
 	period := func(b []byte, s *sample) []byte { return strconv.AppendUint(b, s.period, 10) }
 	weight, weightType := period, "samples"
 	switch t.unit {
@@ -449,7 +451,7 @@ func (f *firefox) writeSamples(out *bufio.Writer, t *thread, tables *firefoxTabl
 	c.write("stack", func(b []byte, s *sample) []byte { return appendIndex(b, tables.stack(s.stack)) })
 	c.write("time", c.time(func(s *sample) uint64 { return s.time }))
 	c.write("weight", weight)
-	if t.event.clock && f.Weight == "" {
+	if t.event.clock && f.set.Weight == "" {
 		c.write("threadCPUDelta", period) // the thread ran for as long since its previous sample
 	}
 	out.WriteByte('}')
@@ -457,7 +459,7 @@ func (f *firefox) writeSamples(out *bufio.Writer, t *thread, tables *firefoxTabl
 
 // writeMarkers writes the markers of a thread.
 func (f *firefox) writeMarkers(out *bufio.Writer, t *thread, tables *firefoxTables) {
-	c := &firefoxColumns{firefox: f, out: out, thread: t}
+	c := &firefoxColumns{profile: f, out: out, thread: t}
 	column := func(name string, appendValue func([]byte, *sample) []byte) {
 		if !t.marks() {
 			appendValue = nil
@@ -498,7 +500,7 @@ func (f *firefox) appendMarker(b []byte, t *thread, s *sample, tables *firefoxTa
 		b = strconv.AppendUint(append(b, `,"cpu":`...), uint64(s.cpu), 10)
 	}
 	if stack := tables.stack(s.stack); stack >= 0 {
-		b = appendMillis(append(b, `,"cause":{"time":`...), f.since(t.recording, s.time))
+		b = appendMillis(append(b, `,"cause":{"time":`...), f.clock.since(t.recording, s.time))
 		b = append(appendIndex(append(b, `,"stack":`...), stack), '}')
 	}
 	return append(b, '}')
@@ -506,7 +508,7 @@ func (f *firefox) appendMarker(b []byte, t *thread, s *sample, tables *firefoxTa
 
 // firefoxTables are the tables of stacks and functions of a thread.
 type firefoxTables struct {
-	*firefox
+	profile   *firefox
 	arch      string
 	stacks    *table[firefoxStack]
 	frames    *table[int32] // indexes in set.frames
@@ -526,7 +528,7 @@ type firefoxSymbol struct {
 }
 
 func newFirefoxTables(f *firefox, t *thread) *firefoxTables {
-	return &firefoxTables{firefox: f, arch: t.recording.file.String(format.FeatureArch),
+	return &firefoxTables{profile: f, arch: t.recording.file.String(format.FeatureArch),
 		stacks: newTable[firefoxStack](), frames: newTable[int32](), functions: newTable[int32](),
 		resources: newTable[int32](), symbols: newTable[firefoxSymbol](), known: map[int32]int32{},
 		libOf: map[int32]int32{}}
@@ -539,7 +541,7 @@ func (t *firefoxTables) stack(stack int32) int32 {
 		return id
 	}
 	id = -1
-	for _, n := range t.set.stacks[stack] {
+	for _, n := range t.profile.set.stacks[stack] {
 		frame, _ := t.frames.id(n)
 		t.function(n)
 		id, _ = t.stacks.id(firefoxStack{id, frame})
@@ -550,13 +552,13 @@ func (t *firefoxTables) stack(stack int32) int32 {
 
 // function adds the function of a frame, with its file.
 func (t *firefoxTables) function(frame int32) {
-	at := &t.set.frames[frame]
+	at := &t.profile.set.frames[frame]
 	if _, added := t.functions.id(at.function); !added {
 		return
 	}
 	lib := int32(-1)
 	if at.mapping >= 0 {
-		lib = t.lib(&t.mappings[at.mapping], t.arch)
+		lib = t.profile.lib(&t.profile.set.mappings[at.mapping], t.arch)
 		t.resources.id(lib)
 	}
 	t.libOf[at.function] = lib
@@ -573,7 +575,7 @@ func (t *firefoxTables) fill(one *firefoxThread) {
 	t.fillFunctions(&one.Functions)
 	for _, lib := range t.resources.list {
 		r := &one.Resources
-		r.Lib, r.Name = append(r.Lib, lib), append(r.Name, t.string(t.libs.list[lib].Name))
+		r.Lib, r.Name = append(r.Lib, lib), append(r.Name, t.profile.string(t.profile.libs.list[lib].Name))
 	}
 	const library = 1 // the type of a resource
 	n := len(t.resources.list)
@@ -592,8 +594,8 @@ func (t *firefoxTables) fillFrames(to *firefoxFrames) {
 	to.Length, to.Window, to.Column = n, repeat(n, int32(0)), repeat(n, int32(-1))
 	to.Address = make([]int64, 0, n)
 	for _, i := range t.frames.list {
-		f := &t.set.frames[i]
-		fn := &t.set.functions[f.function]
+		f := &t.profile.set.frames[i]
+		fn := &t.profile.set.functions[f.function]
 		function, _ := t.functions.id(f.function)
 		addr := int64(-1)
 		if f.mapping >= 0 {
@@ -618,7 +620,8 @@ func (t *firefoxTables) symbol(f *timelineFrame, fn *function) int32 {
 	if f.start == 0 || f.mapping < 0 || f.depth > 0 {
 		return -1
 	}
-	id, _ := t.symbols.id(firefoxSymbol{t.lib(&t.mappings[f.mapping], t.arch), f.start, t.string(fn.name)})
+	p := t.profile
+	id, _ := t.symbols.id(firefoxSymbol{p.lib(&p.set.mappings[f.mapping], t.arch), f.start, p.string(fn.name)})
 	return id
 }
 
@@ -628,8 +631,8 @@ func (t *firefoxTables) fillFunctions(to *firefoxFunctions) {
 	to.Column = repeat(n, int32(-1))
 	to.Resource = []int32{}
 	for _, i := range t.functions.list {
-		f := &t.set.functions[i]
-		to.Name = append(to.Name, t.string(f.name))
+		f := &t.profile.set.functions[i]
+		to.Name = append(to.Name, t.profile.string(f.name))
 		resource := int32(-1)
 		if lib := t.libOf[i]; lib >= 0 {
 			resource, _ = t.resources.id(lib)
@@ -637,7 +640,7 @@ func (t *firefoxTables) fillFunctions(to *firefoxFunctions) {
 		to.Resource = append(to.Resource, resource)
 		source, line := int32(-1), int32(-1)
 		if f.file != "" {
-			source, _ = t.sources.id(t.string(f.file))
+			source, _ = t.profile.sources.id(t.profile.string(f.file))
 		}
 		if f.line > 0 {
 			line = int32(f.line)

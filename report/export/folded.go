@@ -53,7 +53,7 @@ func (c *StackSet) Folded(w io.Writer, opts FoldedOptions) error {
 	if opts.Inline {
 		c.lookAhead()
 	}
-	f := folder{StackSet: c, FoldedOptions: opts, event: c.foldedEvent(), numbers: map[string]int32{}}
+	f := folder{set: c, FoldedOptions: opts, event: c.foldedEvent(), numbers: map[string]int32{}}
 	for i := range c.tallies {
 		if t := &c.tallies[i]; f.folds(t) {
 			f.add(t)
@@ -64,7 +64,7 @@ func (c *StackSet) Folded(w io.Writer, opts FoldedOptions) error {
 
 // folder makes the lines of stacks. A line is a list of the numbers of its names: most stacks differ in few of many.
 type folder struct {
-	*StackSet
+	set *StackSet
 	FoldedOptions
 	event int32 // of those that are no tracepoints, the one that is folded
 
@@ -106,10 +106,10 @@ func (c *folder) add(t *tally) {
 		c.lines = append(c.lines, foldedLine{start: start, end: len(c.parts)})
 	}
 	if sums := &c.lines[i].sums; t.base {
-		e := &c.events[t.event]
-		sums[0] += scaled(c.weight(t), e.base.weight, e.weight)
+		e := &c.set.events[t.event]
+		sums[0] += scaled(c.set.weight(t), e.base.weight, e.weight)
 	} else {
-		sums[1] += c.weight(t)
+		sums[1] += c.set.weight(t)
 	}
 }
 
@@ -127,7 +127,7 @@ func (c *folder) write(w io.Writer) error {
 			b = append(append(b, c.names[n]...), ';')
 		}
 		b[len(b)-1] = ' '
-		if c.differs() {
+		if c.set.differs() {
 			b = append(strconv.AppendUint(b, l.sums[0], 10), ' ')
 		}
 		b = append(strconv.AppendUint(b, l.sums[1], 10), '\n')
@@ -169,7 +169,7 @@ func after(more bool, b byte) int {
 
 // folds reports whether the stack is shown.
 func (c *folder) folds(t *tally) bool {
-	return t.chained && (c.Event || c.events[t.event].tracepoint || c.event == t.event)
+	return t.chained && (c.Event || c.set.events[t.event].tracepoint || c.event == t.event)
 }
 
 // foldedEvent returns the first event with callchains that is no tracepoint, -1 if
@@ -223,7 +223,7 @@ func (c *folder) make(t *tally) bool {
 	}
 	c.line = c.line[:0]
 	if c.Event {
-		c.append(strings.ReplaceAll(c.events[t.event].name, ";", ":"))
+		c.append(strings.ReplaceAll(c.set.events[t.event].name, ";", ":"))
 	}
 	for _, v := range t.group.Values {
 		c.append(separators.Replace(v.Key + "=" + v.Text))
@@ -232,7 +232,7 @@ func (c *folder) make(t *tally) bool {
 	if t.leaf != nil {
 		return true // an empty callchain
 	}
-	c.stack = slices.AppendSeq(c.stack[:0], c.stackOf(t))
+	c.stack = slices.AppendSeq(c.stack[:0], c.set.stackOf(t))
 	for _, f := range slices.Backward(c.stack) {
 		c.appendFrame(f, comm)
 	}

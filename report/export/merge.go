@@ -10,7 +10,7 @@ import (
 // StackMerger adds up the Sets of several recordings, each of which counts one. Its memory is bounded by the distinct
 // stacks of all recordings.
 type StackMerger struct {
-	*StackSet
+	set    *StackSet
 	pool   *session.Pool
 	groups map[string]*key.Group // by ID
 }
@@ -19,45 +19,45 @@ type StackMerger struct {
 func NewStackMerger(c *StackSet) *StackMerger {
 	c.init()
 	pool := session.NewPool(session.PoolOptions{Lines: true, Starts: true})
-	return &StackMerger{StackSet: c, pool: pool, groups: map[string]*key.Group{}}
+	return &StackMerger{set: c, pool: pool, groups: map[string]*key.Group{}}
 }
 
 // Part returns a Set for one recording.
 func (m *StackMerger) Part() *StackSet {
-	c := m.StackSet
+	c := m.set
 	return &StackSet{Processes: c.Processes, Threads: c.Threads, CPUs: c.CPUs, MaxStack: c.MaxStack, Weight: c.Weight,
 		NoInline: c.NoInline, By: c.By, Quantum: c.Quantum, Fields: c.Fields, Idle: c.Idle, Keep: c.Keep}
 }
 
 // Merge adds a part. It uses the session of the part's recording for the last time.
 func (m *StackMerger) Merge(part *StackSet) {
-	m.bases, m.files = append(m.bases, part.bases...), append(m.files, part.files...)
+	m.set.bases, m.set.files = append(m.set.bases, part.bases...), append(m.set.files, part.files...)
 	m.pool.Begin(allFrames(part))
 	events := make([]int32, len(part.events))
 	for i := range part.events {
 		e := &part.events[i]
-		events[i] = m.index(e)
-		m.events[events[i]].addTotals(e)
+		events[i] = m.set.index(e)
+		m.set.events[events[i]].addTotals(e)
 	}
 	for i := range part.tallies {
 		m.add(&part.tallies[i], events)
 	}
-	m.dsos.base = append(m.dsos.base, part.dsos.base...)
-	if m.differs() {
-		m.dsos.others = append(m.dsos.others, part.dsos.others...)
+	m.set.dsos.base = append(m.set.dsos.base, part.dsos.base...)
+	if m.set.differs() {
+		m.set.dsos.others = append(m.set.dsos.others, part.dsos.others...)
 	}
 	for event, groups := range part.fieldGroups {
-		if m.fieldGroups[events[event]] == nil {
-			m.fieldGroups[events[event]] = map[string]bool{}
+		if m.set.fieldGroups[events[event]] == nil {
+			m.set.fieldGroups[events[event]] = map[string]bool{}
 		}
-		maps.Copy(m.fieldGroups[events[event]], groups)
+		maps.Copy(m.set.fieldGroups[events[event]], groups)
 	}
 	for event, n := range part.unlabeled {
-		m.unlabeled[events[event]] += n
+		m.set.unlabeled[events[event]] += n
 	}
-	m.lasted += part.lasted
+	m.set.lasted += part.lasted
 	if !part.began.IsZero() {
-		m.begin(part.began)
+		m.set.begin(part.began)
 	}
 }
 
@@ -75,19 +75,19 @@ func (m *StackMerger) add(t *tally, events []int32) {
 	t.event, t.chain = events[t.event], m.pool.Chain(t.chain)
 	t.leaf = m.pool.Frame(t.leaf)
 	t.tallyKey.chain, t.group, t.fields = t.chain.Key(), m.group(t.group), m.group(t.fields)
-	if known := m.fieldGroups[t.event]; t.fields != &noFields && len(known) >= maxGroups && !known[t.fields.ID] {
-		m.unlabeled[t.event] += t.samples
+	if known := m.set.fieldGroups[t.event]; t.fields != &noFields && len(known) >= maxGroups && !known[t.fields.ID] {
+		m.set.unlabeled[t.event] += t.samples
 		t.fields = &noFields
 	}
 	if t.waker != nil {
-		t.waker = wakerOf(m.wakerKeys, m.pool.Waker(t.waker))
+		t.waker = wakerOf(m.set.wakerKeys, m.pool.Waker(t.waker))
 	}
-	i, added := m.numberOf(&t.tallyKey, hashOf(t.chain))
+	i, added := m.set.numberOf(&t.tallyKey, hashOf(t.chain))
 	if added {
-		m.tallies = append(m.tallies, *t)
+		m.set.tallies = append(m.set.tallies, *t)
 		return
 	}
-	same := &m.tallies[i]
+	same := &m.set.tallies[i]
 	same.samples += t.samples
 	same.zeroPeriods += t.zeroPeriods
 	same.period += t.period

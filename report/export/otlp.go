@@ -41,7 +41,7 @@ func (c *StackSet) OTLP(o OTLPOptions, emit func(request []byte) error) error {
 		return ErrNoSamples
 	}
 	c.lookAhead()
-	e := otlpWriter{StackSet: c, opts: &o, emit: emit}
+	e := otlpWriter{set: c, opts: &o, emit: emit}
 	for i := range c.tallies {
 		if c.tallies[i].base {
 			continue
@@ -61,7 +61,7 @@ func (c *StackSet) OTLP(o OTLPOptions, emit func(request []byte) error) error {
 
 // otlpWriter divides stacks into batches.
 type otlpWriter struct {
-	*StackSet
+	set   *StackSet
 	opts  *OTLPOptions
 	emit  func(request []byte) error
 	batch *otlpBatch // nil: empty
@@ -147,7 +147,7 @@ func (t *otlpTable[K, V]) of(k K, element func() V) int32 {
 
 // otlpBatch is the stacks of one request.
 type otlpBatch struct {
-	*StackSet
+	set        *StackSet
 	size       int // about its bytes, not less than them
 	strings    otlpTable[string, string]
 	functions  otlpTable[functionKey, *otlp.Function]
@@ -177,7 +177,7 @@ type otlpAttributeKey struct {
 }
 
 func newOTLPBatch(c *StackSet) *otlpBatch {
-	b := &otlpBatch{StackSet: c, strings: newOTLPTable[string](""), size: 1024, // the resource
+	b := &otlpBatch{set: c, strings: newOTLPTable[string](""), size: 1024, // the resource
 		functions:  newOTLPTable[functionKey](&otlp.Function{}),
 		mappings:   newOTLPTable[otlpMappingKey](&otlp.Mapping{}),
 		locations:  newOTLPTable[*session.Frame](&otlp.Location{}),
@@ -213,7 +213,7 @@ func (b *otlpBatch) add(t *tally) {
 		i = len(r.profiles)
 		r.index[t.event] = i
 		r.profiles = append(r.profiles, b.profile(t.event, "samples", "count"),
-			b.profile(t.event, b.events[t.event].name, b.events[t.event].unit))
+			b.profile(t.event, b.set.events[t.event].name, b.set.events[t.event].unit))
 	}
 	stack := b.stack(t)
 	for j, n := range [...]uint64{t.samples, t.period} {
@@ -237,11 +237,11 @@ func (b *otlpBatch) resource(c container.Container) *otlpResource {
 
 // profile returns a profile of an event without samples. Its period is what was asked for, 0 if the kernel chose it.
 func (b *otlpBatch) profile(event int32, typ, unit string) *otlp.Profile {
-	e := &b.events[event]
+	e := &b.set.events[event]
 	p := &otlp.Profile{SampleType: b.valueType(typ, unit), PeriodType: b.valueType(e.name, e.unit),
-		Period: int64(e.period), DurationNano: uint64(b.lasted)}
-	if !b.began.IsZero() {
-		p.TimeUnixNano = uint64(b.began.UnixNano())
+		Period: int64(e.period), DurationNano: uint64(b.set.lasted)}
+	if !b.set.began.IsZero() {
+		p.TimeUnixNano = uint64(b.set.began.UnixNano())
 	}
 	return measure(b, p)
 }
@@ -264,13 +264,13 @@ func (b *otlpBatch) sampleAttributes(t *tally) []int32 {
 	if t.comm != "" {
 		l = append(l, b.attribute(otlpAttributeKey{key: "thread.name", text: t.comm}))
 	}
-	if b.Processes {
+	if b.set.Processes {
 		l = append(l, b.attribute(otlpAttributeKey{key: "process.pid", number: int64(t.pid)}))
 	}
-	if b.Threads {
+	if b.set.Threads {
 		l = append(l, b.attribute(otlpAttributeKey{key: "thread.id", number: int64(t.tid)}))
 	}
-	if b.CPUs && t.cpu >= 0 {
+	if b.set.CPUs && t.cpu >= 0 {
 		l = append(l, b.attribute(otlpAttributeKey{key: "cpu.logical_number", number: int64(t.cpu)}))
 	}
 	for _, v := range slices.Concat(t.fields.Values, t.group.Values) {
@@ -302,7 +302,7 @@ func (b *otlpBatch) attribute(k otlpAttributeKey) int32 {
 func (b *otlpBatch) stack(t *tally) int32 {
 	var list []int32
 	var key []byte
-	for f := range b.stackOf(t) {
+	for f := range b.set.stackOf(t) {
 		i := b.location(f)
 		list = append(list, i)
 		key = binary.LittleEndian.AppendUint32(key, uint32(i))
@@ -323,7 +323,7 @@ func (b *otlpBatch) location(f *session.Frame) int32 {
 		if kind := frameType(f); kind != "" {
 			l.AttributeIndices = []int32{b.attribute(otlpAttributeKey{key: "profile.frame.type", text: kind})}
 		}
-		for _, fn := range f.Functions(!b.NoInline) {
+		for _, fn := range f.Functions(!b.set.NoInline) {
 			l.Lines = append(l.Lines, &otlp.Line{FunctionIndex: b.function(fn), Line: int64(fn.Line)})
 		}
 		if start := f.StartName(); len(l.Lines) == 0 && start != "" {

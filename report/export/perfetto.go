@@ -132,8 +132,8 @@ func appendAnnotation(b []byte, name string, v value) []byte {
 
 // perfetto writes a trace.
 type perfetto struct {
-	*set
-	*clock
+	set       *set
+	clock     *clock
 	out       *bufio.Writer
 	uuids     uint64 // of tracks
 	sequences uint64
@@ -182,7 +182,7 @@ func (t *perfetto) writeDescriptor(m message) {
 
 // sequence writes the packets of an event, which share the texts and stacks that were written before.
 type sequence struct {
-	*perfetto
+	trace     *perfetto
 	id        uint64
 	recording *timelineInput
 	event     *event
@@ -206,14 +206,14 @@ func (t *perfetto) newSequence(r *timelineInput, i int) *sequence {
 	} else {
 		base = base.sub(timebaseRaw, message{}.uint(1, uint64(a.Type)).uint(2, a.Config))
 	}
-	return &sequence{perfetto: t, id: t.sequences, recording: r, event: r.events[i], timebase: base,
+	return &sequence{trace: t, id: t.sequences, recording: r, event: r.events[i], timebase: base,
 		functions: make([]bool, len(t.set.functions)), mappings: make([]bool, len(t.set.mappings)),
 		frames: make([]bool, len(t.set.frames)), stacks: make([]bool, len(t.set.stacks))}
 }
 
 // begin returns a packet with the stack, if it was not written before.
 func (s *sequence) begin(time uint64, stack int32) message {
-	m := message{}.uint(packetTimestamp, s.at(s.recording, time)).uint(packetSequence, s.id)
+	m := message{}.uint(packetTimestamp, s.trace.clock.at(s.recording, time)).uint(packetSequence, s.id)
 	if s.timebase != nil {
 		m = m.uint(packetFlags, stateCleared|needsState).sub(packetDefaults, message{}.sub(defaultsPerfSample,
 			message{}.sub(perfSampleTimebase, s.timebase)))
@@ -221,7 +221,7 @@ func (s *sequence) begin(time uint64, stack int32) message {
 	} else {
 		m = m.uint(packetFlags, needsState)
 	}
-	if stack >= 0 && !s.stacks[stack] && len(s.set.stacks[stack]) > 0 {
+	if stack >= 0 && !s.stacks[stack] && len(s.trace.set.stacks[stack]) > 0 {
 		s.stacks[stack] = true
 		m = m.sub(packetInterned, s.intern(stack))
 	}
@@ -231,13 +231,13 @@ func (s *sequence) begin(time uint64, stack int32) message {
 // intern returns a stack and those of its frames, functions and mappings that were not written before.
 func (s *sequence) intern(stack int32) (m message) {
 	list := message{}.uint(1, uint64(stack)+1)
-	for _, n := range s.set.stacks[stack] { // the outermost first, as in the file
+	for _, n := range s.trace.set.stacks[stack] { // the outermost first, as in the file
 		list = list.uint(2, uint64(n)+1)
 		if s.frames[n] {
 			continue
 		}
 		s.frames[n] = true
-		f := &s.set.frames[n]
+		f := &s.trace.set.frames[n]
 		m = s.internFunction(m, f.function)
 		m = s.internMapping(m, f.mapping)
 		m = m.sub(internedFrames, s.frame(f).uint(1, uint64(n)+1))
@@ -250,7 +250,7 @@ func (s *sequence) internFunction(m message, n int32) message {
 		return m
 	}
 	s.functions[n] = true
-	f := &s.set.functions[n]
+	f := &s.trace.set.functions[n]
 	m = m.sub(internedFunctions, message{}.uint(1, uint64(n)+1).text(2, f.name))
 	if f.file != "" {
 		m = m.sub(internedSources, message{}.uint(1, uint64(n)+1).text(2, f.file))
@@ -263,14 +263,14 @@ func (s *sequence) internMapping(m message, n int32) message {
 		return m
 	}
 	s.mappings[n] = true
-	of, id := &s.set.mappings[n], uint64(n)+1
+	of, id := &s.trace.set.mappings[n], uint64(n)+1
 	m = m.sub(internedPaths, message{}.uint(1, id).text(2, of.name))
 	one := message{}.uint(1, id)
-	if b := of.DSO.BuildID; !b.IsZero() {
+	if b := of.of.DSO.BuildID; !b.IsZero() {
 		m = m.sub(internedBuildIDs, message{}.uint(1, id).sub(2, b.Bytes()))
 		one = one.uint(2, id)
 	}
-	return m.sub(internedMappings, one.uint(4, of.Start).uint(5, of.End).uint(8, of.Pgoff).uint(7, id))
+	return m.sub(internedMappings, one.uint(4, of.of.Start).uint(5, of.of.End).uint(8, of.of.Pgoff).uint(7, id))
 }
 
 // perfettoKinds are the values of Frame.kind.
@@ -279,7 +279,7 @@ var perfettoKinds = [...]uint64{session.KindUnknown: 0, session.KindNative: 1, s
 
 // timelineFrame returns a timelineFrame without its ID.
 func (s *sequence) frame(f *timelineFrame) message {
-	fn := &s.set.functions[f.function]
+	fn := &s.trace.set.functions[f.function]
 	m := message{}.uint(2, uint64(f.function)+1)
 	if f.mapping >= 0 {
 		m = m.uint(3, uint64(f.mapping)+1).uint(4, f.addr)
@@ -297,26 +297,26 @@ func (s *sequence) frame(f *timelineFrame) message {
 func (s *sequence) writeSamples(list []int32) {
 	counts := map[uint32]uint64{} // by CPU
 	for _, i := range list {
-		one := &s.samples[i]
+		one := &s.trace.set.samples[i]
 		counts[one.cpu] += one.period
 		m := message{}.uint(samplePerfCPU, uint64(one.cpu)).uint(samplePerfPID, uint64(uint32(one.thread.pid))).
 			uint(samplePerfTID, uint64(uint32(one.thread.tid))).uint(samplePerfMode, s.mode(one.stack)).
 			uint(samplePerfCount, counts[one.cpu])
-		if len(s.set.stacks[one.stack]) > 0 {
+		if len(s.trace.set.stacks[one.stack]) > 0 {
 			m = m.uint(samplePerfCallstack, uint64(one.stack)+1)
 		}
-		s.write(s.begin(one.time, one.stack).sub(packetPerfSample, m))
+		s.trace.write(s.begin(one.time, one.stack).sub(packetPerfSample, m))
 	}
 }
 
 // mode returns where the innermost frame of a stack ran, a Profiling.CpuMode.
 func (s *sequence) mode(stack int32) uint64 {
 	const unknown, kernel, user = 0, 1, 2
-	list := s.set.stacks[stack]
+	list := s.trace.set.stacks[stack]
 	switch {
 	case len(list) == 0:
 		return unknown
-	case s.set.functions[s.set.frames[list[len(list)-1]].function].kind == session.KindKernel:
+	case s.trace.set.functions[s.trace.set.frames[list[len(list)-1]].function].kind == session.KindKernel:
 		return kernel
 	}
 	return user
@@ -327,7 +327,7 @@ func (s *sequence) writeTrack(t *thread, parent uint64) {
 	category, _, _ := strings.Cut(t.name, ":")
 	var instants, spans []int32
 	for _, i := range t.samples {
-		if one := &s.samples[i]; one.start < one.end {
+		if one := &s.trace.set.samples[i]; one.start < one.end {
 			spans = append(spans, i)
 		} else {
 			instants = append(instants, i)
@@ -337,28 +337,28 @@ func (s *sequence) writeTrack(t *thread, parent uint64) {
 		m := message{}.uint(trackType, typ).uint(trackUUID, track).text(trackCategory, category).
 			text(trackName, one.title)
 		m = append(m, one.fields...)
-		if len(s.set.stacks[one.stack]) > 0 {
+		if len(s.trace.set.stacks[one.stack]) > 0 {
 			m = m.uint(trackCallstack, uint64(one.stack)+1)
 		}
-		s.write(s.begin(one.start, one.stack).sub(packetTrackEvent, m))
+		s.trace.write(s.begin(one.start, one.stack).sub(packetTrackEvent, m))
 	}
 	if len(instants) > 0 {
 		track := s.newTrack(t, parent)
 		for _, i := range instants {
-			begin(track, instant, &s.samples[i])
+			begin(track, instant, &s.trace.set.samples[i])
 		}
 	}
-	for _, lane := range lanes(s.samples, spans) {
+	for _, lane := range lanes(s.trace.set.samples, spans) {
 		track := s.newTrack(t, parent)
 		end := func(at uint64) {
 			m := message{}.uint(trackType, sliceEnd).uint(trackUUID, track)
-			s.write(s.begin(at, -1).sub(packetTrackEvent, m))
+			s.trace.write(s.begin(at, -1).sub(packetTrackEvent, m))
 		}
 		var open spanStack
 		for _, i := range lane {
-			open.leave(s.samples[i].start, end)
-			begin(track, sliceBegin, &s.samples[i])
-			open = append(open, s.samples[i].end)
+			open.leave(s.trace.set.samples[i].start, end)
+			begin(track, sliceBegin, &s.trace.set.samples[i])
+			open = append(open, s.trace.set.samples[i].end)
 		}
 		open.leave(math.MaxUint64, end)
 	}
@@ -366,7 +366,8 @@ func (s *sequence) writeTrack(t *thread, parent uint64) {
 
 // newTrack writes the descriptor of a track below that of a thread.
 func (s *sequence) newTrack(t *thread, parent uint64) uint64 {
-	track := s.newUUID()
-	s.writeDescriptor(message{}.uint(descriptorUUID, track).uint(descriptorParent, parent).text(descriptorName, t.name))
+	track := s.trace.newUUID()
+	s.trace.writeDescriptor(
+		message{}.uint(descriptorUUID, track).uint(descriptorParent, parent).text(descriptorName, t.name))
 	return track
 }

@@ -26,7 +26,7 @@ func (c *StackSet) Pprof(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
-	p := profiler{StackSet: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{},
+	p := profiler{set: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{},
 		locations: map[*session.Frame]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
 	p.describe()
 	c.lookAhead()
@@ -43,7 +43,7 @@ func (c *StackSet) Pprof(w io.Writer) error {
 
 // profiler builds a profile.
 type profiler struct {
-	*StackSet
+	set *StackSet
 	profile.Profile
 	index     map[int32]int // of events in SampleType
 	mappings  map[*session.Map]*profile.Mapping
@@ -59,22 +59,23 @@ type functionKey struct {
 
 // describe sets the sample types and the period type.
 func (p *profiler) describe() {
-	p.SampleType = SampleTypes(p.measures())
-	for i := range p.events {
-		if e := &p.events[i]; e.samples+e.base.samples > 0 {
+	p.SampleType = SampleTypes(p.set.measures())
+	for i := range p.set.events {
+		if e := &p.set.events[i]; e.samples+e.base.samples > 0 {
 			p.index[int32(i)] = len(p.index) + 1
 		}
 	}
-	first := &p.events[slices.IndexFunc(p.events, func(e stackEvent) bool { return e.samples+e.base.samples > 0 })]
+	used := func(e stackEvent) bool { return e.samples+e.base.samples > 0 }
+	first := &p.set.events[slices.IndexFunc(p.set.events, used)]
 	p.DefaultSampleType, p.PeriodType, p.Period = p.SampleType[1].Type, p.SampleType[1], int64(first.period)
 	if p.Period == 0 {
 		p.Period = int64((first.total + first.base.total) / (first.samples + first.base.samples))
 	}
-	if !p.began.IsZero() {
-		p.TimeNanos = p.began.UnixNano()
+	if !p.set.began.IsZero() {
+		p.TimeNanos = p.set.began.UnixNano()
 	}
-	p.DurationNanos = int64(p.lasted / time.Nanosecond)
-	p.Comments = append(p.Comments, comments(slices.Concat(p.bases, p.files))...)
+	p.DurationNanos = int64(p.set.lasted / time.Nanosecond)
+	p.Comments = append(p.Comments, comments(slices.Concat(p.set.bases, p.set.files))...)
 }
 
 // Measure is what an event measures.
@@ -134,7 +135,7 @@ func (p *profiler) add(t *tally) {
 	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.comm}},
 		NumLabel: map[string][]int64{}, NumUnit: map[string][]string{}}
 	s.Value[0], s.Value[p.index[t.event]] = int64(t.samples), int64(t.period)
-	if e := &p.events[t.event]; t.base {
+	if e := &p.set.events[t.event]; t.base {
 		s.Value[0] = -int64(scaled(t.samples, e.base.samples, e.samples))
 		s.Value[p.index[t.event]] = -int64(scaled(t.period, e.base.total, e.total))
 		s.Label["pprof::base"] = []string{"true"}
@@ -143,14 +144,14 @@ func (p *profiler) add(t *tally) {
 		name  string
 		value int32
 		has   bool
-	}{{"pid", t.pid, p.Processes}, {"tid", t.tid, p.Threads}, {"cpu", t.cpu, t.cpu >= 0}} {
+	}{{"pid", t.pid, p.set.Processes}, {"tid", t.tid, p.set.Threads}, {"cpu", t.cpu, t.cpu >= 0}} {
 		if l.has {
 			s.NumLabel[l.name] = []int64{int64(l.value)}
 		}
 	}
 	label(s, t.fields.Values)
 	label(s, t.group.Values)
-	for f := range p.stackOf(t) {
+	for f := range p.set.stackOf(t) {
 		l := p.location(f)
 		s.Location = append(s.Location, l)
 		if l.Mapping != nil {
@@ -189,7 +190,7 @@ func (p *profiler) location(f *session.Frame) *profile.Location {
 	}
 	p.locations[f] = l
 	p.Location = append(p.Location, l)
-	for _, fn := range f.Functions(!p.NoInline) {
+	for _, fn := range f.Functions(!p.set.NoInline) {
 		l.Line = append(l.Line, profile.Line{Function: p.function(fn), Line: int64(fn.Line)})
 		if m := l.Mapping; m != nil {
 			m.HasFunctions = true

@@ -14,7 +14,7 @@ const (
 
 // reader makes rows of samples.
 type reader struct {
-	*Rows
+	data   *Rows
 	use    func([]Row) error
 	max    int // how many rows are passed on at a time
 	stacks stackTable
@@ -35,7 +35,7 @@ type rowKey struct {
 }
 
 func newReader(r *Rows, use func([]Row) error) *reader {
-	in := &reader{Rows: r, use: use, max: maxRows, stacks: newStackTable(&r.Stacks, r.options),
+	in := &reader{data: r, use: use, max: maxRows, stacks: newStackTable(&r.Stacks, r.options),
 		byKey: map[rowKey]int32{}}
 	if r.options.Samples {
 		in.max = maxSamples
@@ -51,7 +51,7 @@ func (in *reader) batch(b *session.Batch) error {
 				return err
 			}
 		}
-		if in.options.Samples {
+		if in.data.options.Samples {
 			in.addSample(&b.Samples[i])
 		} else {
 			in.addToMinute(&b.Samples[i])
@@ -70,26 +70,26 @@ func (in *reader) flush() error {
 	clear(in.rows)
 	in.rows, in.values = in.rows[:0], in.values[:0]
 	clear(in.byKey)
-	in.keys.Forget()
+	in.data.keys.Forget()
 	return err
 }
 
 func (in *reader) addSample(s *session.Sample) {
-	r := in.row(s, in.time(s))
+	r := in.row(s, in.data.time(s))
 	r.TID = s.TID
-	if in.session.File.Attrs[s.Event].SampleType&format.SampleCPU != 0 {
+	if in.data.session.File.Attrs[s.Event].SampleType&format.SampleCPU != 0 {
 		r.CPU = int32(s.CPU)
 	}
-	if from := len(in.values); len(in.Events[s.Event].Columns) > 0 {
-		in.values = in.keys.Values(in.values, s)
+	if from := len(in.values); len(in.data.Events[s.Event].Columns) > 0 {
+		in.values = in.data.keys.Values(in.values, s)
 		r.Values = in.values[from:len(in.values):len(in.values)]
 	}
 	r.add(s)
 }
 
 func (in *reader) addToMinute(s *session.Sample) {
-	k := rowKey{minute: minute(in.time(s)), event: int32(s.Event), pid: s.PID, stack: in.stacks.index(s), comm: s.Comm,
-		cgroup: s.Cgroup, group: in.keys.Of(s)}
+	k := rowKey{minute: minute(in.data.time(s)), event: int32(s.Event), pid: s.PID, stack: in.stacks.index(s),
+		comm: s.Comm, cgroup: s.Cgroup, group: in.data.keys.Of(s)}
 	i, ok := in.byKey[k]
 	if !ok {
 		i = int32(len(in.rows))

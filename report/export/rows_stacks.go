@@ -12,7 +12,7 @@ import (
 
 // stackTable finds the stacks of samples in Stacks. Stacks are equal if their frames are, whatever their addresses are.
 type stackTable struct {
-	*Stacks
+	stacks   *Stacks
 	options  RowOptions
 	byKey    map[session.StackKey]int32
 	byFrames map[string]int32 // by their indexes in bytes
@@ -23,7 +23,7 @@ type stackTable struct {
 }
 
 func newStackTable(s *Stacks, o RowOptions) stackTable {
-	return stackTable{Stacks: s, options: o, byKey: map[session.StackKey]int32{}, byFrames: map[string]int32{},
+	return stackTable{stacks: s, options: o, byKey: map[session.StackKey]int32{}, byFrames: map[string]int32{},
 		frames: map[RowFrame]int32{}, known: map[*session.Frame][]int32{}}
 }
 
@@ -42,8 +42,8 @@ func (t *stackTable) index(s *session.Sample) int32 {
 		t.id = binary.LittleEndian.AppendUint32(t.id, uint32(f))
 	}
 	if i, ok = t.byFrames[string(t.id)]; !ok {
-		i = int32(len(t.Stacks.Stacks))
-		t.Stacks.Stacks = append(t.Stacks.Stacks, append([]int32(nil), t.stack...))
+		i = int32(len(t.stacks.Stacks))
+		t.stacks.Stacks = append(t.stacks.Stacks, append([]int32(nil), t.stack...))
 		t.byFrames[string(t.id)] = i
 	}
 	t.byKey[k] = i
@@ -94,7 +94,7 @@ func (t *stackTable) add(f *session.Frame, list []session.Function) (ids []int32
 		if fn.Inlined {
 			one.Kind = InlinedFrame
 		}
-		ids = append(ids, intern.Index(t.frames, &t.Frames, one))
+		ids = append(ids, intern.Index(t.frames, &t.stacks.Frames, one))
 	}
 	return ids
 }

@@ -31,7 +31,7 @@ func (p *set) writeSpeedscope(w io.Writer) error {
 
 // speedscope writes the profiles of a file.
 type speedscope struct {
-	*set
+	set    *set
 	frames []int32 // by function: indexes in the file
 	open   []int32 // the functions of the current stack, indexes in the file
 	events int     // number of events written of the current profile
@@ -48,7 +48,7 @@ type speedscopeFrame struct {
 // merge returns the functions that the file distinguishes.
 func (s *speedscope) merge() (list []speedscopeFrame) {
 	ids := map[speedscopeFrame]int32{}
-	for i, f := range s.functions {
+	for i, f := range s.set.functions {
 		one := speedscopeFrame{f.name, f.source(), f.line}
 		id, ok := ids[one]
 		if !ok {
@@ -82,7 +82,7 @@ func (s *speedscope) write(out *bufio.Writer, t *thread) {
 	at := uint64(0) // until where the profile is written
 	s.events = 0
 	for _, i := range t.samples {
-		one := &s.samples[i]
+		one := &s.set.samples[i]
 		if timed {
 			if from := one.end - min(one.period, one.end); from > t.recording.first+at {
 				s.leave(out, 0, at)
@@ -98,7 +98,7 @@ func (s *speedscope) write(out *bufio.Writer, t *thread) {
 
 // enter changes the current stack.
 func (s *speedscope) enter(out *bufio.Writer, stack int32, at uint64) {
-	list := s.stacks[stack]
+	list := s.set.stacks[stack]
 	same := 0
 	for same < min(len(list), len(s.open)) && s.frames[s.set.frames[list[same]].function] == s.open[same] {
 		same++

@@ -140,7 +140,7 @@ func (c *StackSet) add(s *session.Session, base bool) (format.Skipped, error) {
 	} else {
 		c.files = append(c.files, factsOf(s.File))
 	}
-	in := stacksInput{StackSet: c, session: s, base: base, first: math.MaxUint64}
+	in := stacksInput{set: c, session: s, base: base, first: math.MaxUint64}
 	for i := range s.File.Attrs {
 		in.events = append(in.events, c.event(s.File, i))
 	}
@@ -206,7 +206,7 @@ func (e *stackEvent) generic() bool { return e.typ <= format.TypeHWCache && !e.t
 
 // stacksInput is one recording while it is counted.
 type stacksInput struct {
-	*StackSet
+	set         *StackSet
 	session     *session.Session
 	base        bool
 	events      []int32 // in Set.events, of those in File.Attrs
@@ -227,16 +227,16 @@ type recentTally struct {
 // readKeys finds the keys of the set in the recording.
 func (in *stacksInput) readKeys() (err error) {
 	f, symbols := in.session.File, in.session.Symbols
-	if in.by, err = key.New(f, symbols, key.Options{Words: in.By, Quantum: in.Quantum,
-		Origin: in.session.Origin}); err == nil && in.Fields {
+	if in.by, err = key.New(f, symbols, key.Options{Words: in.set.By, Quantum: in.set.Quantum,
+		Origin: in.session.Origin}); err == nil && in.set.Fields {
 		in.fields, err = key.New(f, symbols, key.Options{Few: true})
 	}
 	return err
 }
 
 func (in *stacksInput) count(b *session.Batch) error {
-	if in.Keep != nil {
-		b.Keep(in.Keep)
+	if in.set.Keep != nil {
+		b.Keep(in.set.Keep)
 	}
 	for i := range b.Samples {
 		s := &b.Samples[i]
@@ -247,7 +247,7 @@ func (in *stacksInput) count(b *session.Batch) error {
 		if s.Period == 0 {
 			t.zeroPeriods++
 		}
-		in.StackSet.events[t.event].add(t.base, s.Period)
+		in.set.events[t.event].add(t.base, s.Period)
 	}
 	b.Release()
 	return nil
@@ -286,41 +286,41 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	a := &in.session.File.Attrs[s.Event]
 	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, base: in.base, comm: s.Comm,
 		chained: a.SampleType&format.SampleCallchain != 0, chain: s.Chain.Key()}
-	if in.Idle {
+	if in.set.Idle {
 		k.idle = in.session.Idle(s)
 	}
-	if in.Processes {
+	if in.set.Processes {
 		k.pid = s.PID
 	}
-	if in.Threads {
+	if in.set.Threads {
 		k.tid = s.TID
 	}
-	if in.CPUs && a.SampleType&format.SampleCPU != 0 {
+	if in.set.CPUs && a.SampleType&format.SampleCPU != 0 {
 		k.cpu = int32(s.CPU)
 	}
 	if s.Chain.Len() == 0 {
 		k.leaf = s.Leaf
 	}
 	if s.Waker != nil {
-		k.waker = wakerOf(in.wakerKeys, s.Waker)
+		k.waker = wakerOf(in.set.wakerKeys, s.Waker)
 	}
 	k.group, k.fields = in.by.Of(s), &noFields
-	if in.Fields {
+	if in.set.Fields {
 		k.fields = in.fields.Of(s)
 	}
 	recent := &in.recent[(s.UserPart^s.KernelPart<<4)&(recentTallies-1)]
 	if recent.known && recent.key == k {
-		return &in.tallies[recent.tally]
+		return &in.set.tallies[recent.tally]
 	}
 	fields := in.limited(k.fields, k.event)
 	recent.key, recent.known = k, fields == k.fields // each limited one is counted
 	k.fields = fields
-	i, added := in.numberOf(&k, uint64(uint32(s.KernelPart))<<32|uint64(uint32(s.UserPart)))
+	i, added := in.set.numberOf(&k, uint64(uint32(s.KernelPart))<<32|uint64(uint32(s.UserPart)))
 	if added {
-		in.tallies = append(in.tallies, tally{tallyKey: k, chain: s.Chain})
+		in.set.tallies = append(in.set.tallies, tally{tallyKey: k, chain: s.Chain})
 	}
 	recent.tally = i
-	return &in.tallies[i]
+	return &in.set.tallies[i]
 }
 
 // numberOf returns the index of the tally with a key, and whether the caller has to add it. chain is a hash of its
@@ -358,14 +358,14 @@ var noFields key.Group
 
 // limited returns the group of a sample's fields, or an empty one if its event has maxGroups others.
 func (in *stacksInput) limited(g *key.Group, event int32) *key.Group {
-	known := in.fieldGroups[event]
+	known := in.set.fieldGroups[event]
 	switch {
 	case g == &noFields, known[g.ID]:
 	case len(known) >= maxGroups:
-		in.unlabeled[event]++
+		in.set.unlabeled[event]++
 		return &noFields
 	case known == nil:
-		in.fieldGroups[event] = map[string]bool{g.ID: true}
+		in.set.fieldGroups[event] = map[string]bool{g.ID: true}
 	default:
 		known[g.ID] = true
 	}
@@ -389,14 +389,14 @@ func (in *stacksInput) addTime() {
 		return
 	}
 	lasted := time.Duration(in.last - in.first)
-	in.lasted += lasted
+	in.set.lasted += lasted
 	began := in.session.Written
 	if clock, ok := in.session.File.ClockData(); ok {
 		began = time.Unix(0, int64(clock.TimeOfDay+in.first-clock.ClockTime))
 	} else if !began.IsZero() {
 		began = began.Add(-lasted)
 	}
-	in.begin(began)
+	in.set.begin(began)
 }
 
 // begin sets when the earliest recording began.

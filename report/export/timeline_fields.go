@@ -29,8 +29,8 @@ type event struct {
 
 // field is a field of a tracepoint.
 type field struct {
-	*tracepoint.Field
-	text bool // it had a value that is no number
+	format *tracepoint.Field
+	text   bool // it had a value that is no number
 }
 
 // newEvent returns event i of a recording.
@@ -53,7 +53,7 @@ func newEvent(f *format.File, i int, o TimelineOptions) *event {
 	}
 	for n := range e.format.Fields {
 		if fd := &e.format.Fields[n]; !strings.HasPrefix(fd.Name, "common_") {
-			e.fields = append(e.fields, field{Field: fd})
+			e.fields = append(e.fields, field{format: fd})
 		}
 	}
 	return e
@@ -85,9 +85,9 @@ func (r *fieldReader) read(e *event, s *session.Sample, use func(name string, v 
 		printed := string(r.text)
 		for i := range e.fields {
 			fd := &e.fields[i]
-			v := r.value(e, fd.Field, s.Raw, printed)
+			v := r.value(e, fd.format, s.Raw, printed)
 			fd.text = fd.text || !v.number
-			use(fd.Name, v)
+			use(fd.format.Name, v)
 		}
 	}
 }

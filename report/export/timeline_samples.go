@@ -110,7 +110,7 @@ type timelineFrame struct {
 
 // mapping is where a process had a DSO.
 type mapping struct {
-	*session.Map
+	of   *session.Map
 	name string // of the DSO
 }
 

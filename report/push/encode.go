@@ -38,7 +38,7 @@ type encoder struct {
 // attributes describe where the recording was made, in the words of OpenTelemetry's conventions. Labels of the user
 // replace those of the same key.
 func (e *encoder) attributes() [][2]string {
-	f := e.in.File
+	f := e.in.Recording.File
 	arch := f.String(format.FeatureArch)
 	switch arch {
 	case "x86_64":
@@ -60,7 +60,7 @@ func (e *encoder) count(c *export.StackSet, containers ...string) error {
 	o := &e.queue.opts
 	c.MaxStack, c.NoInline, c.By = o.MaxStack, o.NoInline, slices.Clone(o.By)
 	recorded := func(a format.Attr) bool { return a.SampleType&format.SampleCgroup != 0 }
-	if slices.ContainsFunc(e.in.File.Attrs, recorded) {
+	if slices.ContainsFunc(e.in.Recording.File.Attrs, recorded) {
 		for _, key := range containers {
 			if !slices.Contains(c.By, key) {
 				c.By = append(c.By, key)
@@ -257,7 +257,7 @@ func pyroscopeValue(r rune) rune {
 
 // began returns when the recording began, from its header alone; without CLOCK_DATA, when it was written.
 func (e *encoder) began() time.Time {
-	f := e.in.File
+	f := e.in.Recording.File
 	clock, ok := f.ClockData()
 	if times := f.Uint64s(format.FeatureSampleTime, 2); ok && times != nil {
 		return time.Unix(0, int64(clock.TimeOfDay+times[0]-clock.ClockTime))
@@ -265,5 +265,5 @@ func (e *encoder) began() time.Time {
 	if ok {
 		return time.Unix(0, int64(clock.TimeOfDay))
 	}
-	return e.in.Written
+	return e.in.Recording.Written
 }

@@ -58,9 +58,9 @@ const DefaultService = "gperf"
 
 // Input is a recording to push.
 type Input struct {
-	*archive.Recording
-	Session *session.Session
-	Warn    func(format.Skipped) // receives the parts that could not be read; nil: nobody does
+	Recording *archive.Recording
+	Session   *session.Session
+	Warn      func(format.Skipped) // receives the parts that could not be read; nil: nobody does
 }
 
 // Queue sends recordings to one server. Its methods may be called by several goroutines.
@@ -189,7 +189,7 @@ func (q *Queue) Add(ctx context.Context, in Input) (added bool, err error) {
 	}
 	e := &encoder{queue: q, ctx: ctx, in: in, id: id, group: g, added: map[string]bool{}}
 	if err := q.server.kind.encode(e); err != nil {
-		return false, errors.Join(in.Wrap(err), g.Discard())
+		return false, errors.Join(in.Recording.Wrap(err), g.Discard())
 	}
 	if err := g.Commit(); err != nil {
 		return false, errors.Join(err, g.Discard())

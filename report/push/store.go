@@ -72,16 +72,16 @@ const symbolsDir = "buildid"
 
 // pack writes the archive.
 func (e *encoder) pack(p *archive.Packer, hits *archive.Hits) error {
-	for i, part := range e.in.Parts {
-		if err := p.AddRecording(i, e.in.Directory, part); err != nil {
+	for i, part := range e.in.Recording.Parts {
+		if err := p.Writer.AddRecording(i, e.in.Recording.Directory, part); err != nil {
 			return err
 		}
 	}
-	_, err := hits.Pack(p, func(err error) { e.queue.log("%s: not packed: %v", e.in.Path, err) })
+	_, err := hits.Pack(p, func(err error) { e.queue.log("%s: not packed: %v", e.in.Recording.Path, err) })
 	if err != nil {
 		return err
 	}
-	return p.Close()
+	return p.Writer.Close()
 }
 
 // archiveName returns the name of the archive below the URL. The same recording has the same name each time.
@@ -91,7 +91,7 @@ func (e *encoder) archiveName() string {
 			return '_'
 		}
 		return r
-	}, e.in.File.String(format.FeatureHostname))
+	}, e.in.Recording.File.String(format.FeatureHostname))
 	if strings.Trim(host, ".") == "" {
 		host = "unknown"
 	}

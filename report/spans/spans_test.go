@@ -75,7 +75,7 @@ func TestTreeEdges(t *testing.T) {
 			var list func(nodes []*node, indent string)
 			list = func(nodes []*node, indent string) {
 				for _, n := range nodes {
-					got.WriteString(indent + n.event.name + "\n")
+					got.WriteString(indent + n.span.event.name + "\n")
 					list(n.children, indent+" ")
 				}
 			}

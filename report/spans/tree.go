@@ -58,7 +58,7 @@ func Tree(w io.Writer, s *session.Session, opts TreeOptions) (format.Skipped, er
 	fmt.Fprintf(out, "#    DURATION         SELF  |  CALLS\n")
 	for _, tid := range tids {
 		roots := nest(threads[tid].spans)
-		if !slices.ContainsFunc(roots, func(n *node) bool { return n.duration >= opts.Min }) {
+		if !slices.ContainsFunc(roots, func(n *node) bool { return n.span.duration >= opts.Min }) {
 			continue
 		}
 		fmt.Fprintf(out, "\n# %s (%d)\n", threads[tid].comm, tid)
@@ -70,7 +70,7 @@ func Tree(w io.Writer, s *session.Session, opts TreeOptions) (format.Skipped, er
 
 // node is a span with the spans within it.
 type node struct {
-	*span
+	span     *span
 	self     uint64 // ns
 	children []*node
 }
@@ -87,10 +87,10 @@ func nest(list []span) (roots []*node) {
 	var open []*node
 	for i := range list {
 		n := &node{span: &list[i], self: list[i].duration}
-		for len(open) > 0 && open[len(open)-1].end() < n.end() {
+		for len(open) > 0 && open[len(open)-1].span.end() < n.span.end() {
 			open = open[:len(open)-1]
 		}
-		for len(open) > 0 && open[len(open)-1].end() <= n.start && n.duration > 0 {
+		for len(open) > 0 && open[len(open)-1].span.end() <= n.span.start && n.span.duration > 0 {
 			open = open[:len(open)-1]
 		}
 		if len(open) == 0 {
@@ -98,7 +98,7 @@ func nest(list []span) (roots []*node) {
 		} else {
 			parent := open[len(open)-1]
 			parent.children = append(parent.children, n)
-			parent.self -= min(n.duration, parent.self)
+			parent.self -= min(n.span.duration, parent.self)
 		}
 		open = append(open, n)
 	}
@@ -122,7 +122,7 @@ func (t *treeWriter) write(roots []*node) {
 	var todo []step
 	push := func(nodes []*node, depth int) {
 		for _, n := range slices.Backward(nodes) {
-			if n.duration >= t.Min && (t.MaxDepth == 0 || depth < t.MaxDepth) {
+			if n.span.duration >= t.Min && (t.MaxDepth == 0 || depth < t.MaxDepth) {
 				todo = append(todo, step{n, depth, false})
 			}
 		}
@@ -143,7 +143,8 @@ func (t *treeWriter) write(roots []*node) {
 		if len(todo) == all+1 { // nothing within it is shown
 			todo, mark = todo[:all], "();"
 		}
-		fmt.Fprintf(t, "%12s %12s |  %s%s%s\n", micros(at.duration), micros(at.self), indent, t.name(at.span), mark)
+		fmt.Fprintf(t, "%12s %12s |  %s%s%s\n", micros(at.span.duration), micros(at.self), indent,
+			t.name(at.span), mark)
 	}
 }
 

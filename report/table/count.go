@@ -40,7 +40,7 @@ func (s *Sum) Add(o Sum) { s.Weight, s.Samples = s.Weight+o.Weight, s.Samples+o.
 
 // Tree is the sums of selected samples by the nodes of a table.
 type Tree struct {
-	*Table
+	table *Table
 	Self  []Sum // by node: of the samples that were taken in it
 	Total []Sum // by node: with those in what it called
 }
@@ -110,7 +110,7 @@ func (t *Table) CountInto(c *Tree, f Filter) *Tree {
 	for i := range t.selected(&f) {
 		stacks[t.Stack[i]].Add(Sum{t.Weight[i], 1})
 	}
-	c.Table, c.Self = t, zeroes(c.Self, len(t.Nodes))
+	c.table, c.Self = t, zeroes(c.Self, len(t.Nodes))
 	for i, node := range t.Stacks {
 		c.Self[node].Add(stacks[i])
 	}

@@ -28,10 +28,10 @@ type Entry struct {
 
 // Entries is the result of Counter.Entries.
 type Entries struct {
-	*Table
-	Keys []string
-	List []Entry // those with most samples first
-	All  Sum     // of the selected samples
+	table *Table
+	Keys  []string
+	List  []Entry // those with most samples first
+	All   Sum     // of the selected samples
 
 	samples []sampleKey
 }
@@ -66,46 +66,46 @@ func (t *Table) dsoOf(node int32) int32 { return t.Functions[t.FunctionOf(node)]
 // newSampleKeys makes the sampleKeys: those of threads, and their combinations with CPUs and groups as they occur.
 func (n *indexer) newSampleKeys() {
 	ids := map[string]int32{}
-	byThread := make([]int32, len(n.Threads))
-	threadKeys := slices.ContainsFunc(n.keys, isThreadKey)
-	for i := range n.Threads {
-		texts := make([]string, len(n.keys))
-		for j, key := range n.keys {
-			texts[j] = n.Threads[i].text(key)
+	byThread := make([]int32, len(n.table.Threads))
+	threadKeys := slices.ContainsFunc(n.index.keys, isThreadKey)
+	for i := range n.table.Threads {
+		texts := make([]string, len(n.index.keys))
+		for j, key := range n.index.keys {
+			texts[j] = n.table.Threads[i].text(key)
 		}
-		byThread[i] = internText(ids, &n.samples, strings.Join(texts, "\x00"),
+		byThread[i] = internText(ids, &n.index.samples, strings.Join(texts, "\x00"),
 			func() sampleKey { return sampleKey{texts: texts, cpu: -1, group: -1} })
-		if k := &n.samples[byThread[i]]; threadKeys {
+		if k := &n.index.samples[byThread[i]]; threadKeys {
 			if k.threads == nil {
-				k.threads = make([]bool, len(n.Threads))
+				k.threads = make([]bool, len(n.table.Threads))
 			}
 			k.threads[i] = true
 		}
 	}
-	byCPU := slices.Contains(n.keys, KeyCPU)
-	fields := slices.DeleteFunc(slices.Clone(n.keys), func(key string) bool {
+	byCPU := slices.Contains(n.index.keys, KeyCPU)
+	fields := slices.DeleteFunc(slices.Clone(n.index.keys), func(key string) bool {
 		return isThreadKey(key) || key == KeyCPU || key == KeyDSO || key == KeySymbol
 	})
 	if !byCPU && len(fields) == 0 {
-		n.keyOf = func(i int) int32 { return byThread[n.Thread[i]] }
+		n.keyOf = func(i int) int32 { return byThread[n.table.Thread[i]] }
 		return
 	}
-	threadOnly := n.samples
-	n.samples = nil
-	groups, combined := n.groupsBy(fields), map[[3]int32]int32{}
+	threadOnly := n.index.samples
+	n.index.samples = nil
+	groups, combined := n.table.groupsBy(fields), map[[3]int32]int32{}
 	n.keyOf = func(i int) int32 {
-		k := [3]int32{byThread[n.Thread[i]], -1, -1}
+		k := [3]int32{byThread[n.table.Thread[i]], -1, -1}
 		if byCPU {
-			k[1] = int32(n.CPU[i])
+			k[1] = int32(n.table.CPU[i])
 		}
-		if g := n.Group[i]; g >= 0 && len(fields) > 0 {
+		if g := n.table.Group[i]; g >= 0 && len(fields) > 0 {
 			k[2] = groups[g]
 		}
 		id, ok := combined[k]
 		if !ok {
-			id = int32(len(n.samples))
+			id = int32(len(n.index.samples))
 			combined[k] = id
-			n.samples = append(n.samples, n.combine(threadOnly[k[0]], byCPU, k[1], k[2]))
+			n.index.samples = append(n.index.samples, n.combine(threadOnly[k[0]], byCPU, k[1], k[2]))
 		}
 		return id
 	}
@@ -153,12 +153,12 @@ func (g *Group) text(key string) string {
 
 func (n *indexer) combine(k sampleKey, byCPU bool, cpu, group int32) sampleKey {
 	k.texts, k.cpu, k.group = slices.Clone(k.texts), -1, group
-	for i, key := range n.keys {
+	for i, key := range n.index.keys {
 		switch {
 		case key == KeyCPU && byCPU:
 			k.texts[i], k.cpu = fmt.Sprintf("%03d", cpu), cpu
 		case k.texts[i] == "" && group >= 0:
-			k.texts[i] = n.Groups[group].text(key)
+			k.texts[i] = n.table.Groups[group].text(key)
 		}
 	}
 	return k
@@ -187,9 +187,9 @@ func (t *Table) Sampled(node int32) int32 {
 func (e *Entries) Text(entry *Entry, i int) string {
 	switch e.Keys[i] {
 	case KeyDSO:
-		return e.DSOs[entry.DSO].Short
+		return e.table.DSOs[entry.DSO].Short
 	case KeySymbol:
-		return e.Functions[entry.Function].Text()
+		return e.table.Functions[entry.Function].Text()
 	}
 	return e.samples[entry.sample].texts[i]
 }
@@ -222,12 +222,12 @@ func (e *Entries) Narrow(f Filter, entry *Entry) Filter {
 	}
 	if k.group >= 0 {
 		fields := slices.DeleteFunc(slices.Clone(e.Keys), func(key string) bool {
-			return e.Groups[k.group].text(key) == ""
+			return e.table.Groups[k.group].text(key) == ""
 		})
-		groups := make([]bool, len(e.Groups))
+		groups := make([]bool, len(e.table.Groups))
 		for i := range groups {
 			groups[i] = (f.Groups == nil || f.Groups[i]) && !slices.ContainsFunc(fields, func(key string) bool {
-				return e.Groups[i].text(key) != e.Groups[k.group].text(key)
+				return e.table.Groups[i].text(key) != e.table.Groups[k.group].text(key)
 			})
 		}
 		f.Groups = groups
@@ -240,9 +240,9 @@ func (e *Entries) Narrow(f Filter, entry *Entry) Filter {
 func (c *Tree) CallersOfSampled(functions ...int32) *Branch {
 	b := &Branch{Function: -1, tree: c, callers: true}
 	for _, function := range functions {
-		for _, i := range c.sampledOf.of(function) {
+		for _, i := range c.table.sampledOf.of(function) {
 			if c.Self[i].Samples > 0 {
-				b.add(part{c.Sampled(i), c.Self[i]})
+				b.add(part{c.table.Sampled(i), c.Self[i]})
 			}
 		}
 	}
@@ -258,9 +258,9 @@ type Spot struct {
 // BySpot returns the samples that were taken in a function by their addresses. It needs Loader.Exact.
 func (c *Tree) BySpot(function int32) map[Spot]Sum {
 	spots := map[Spot]Sum{}
-	for _, i := range c.sampledOf.of(function) {
+	for _, i := range c.table.sampledOf.of(function) {
 		if c.Self[i].Samples > 0 {
-			f := &c.Frames[c.Nodes[c.Sampled(i)].Frame]
+			f := &c.table.Frames[c.table.Nodes[c.table.Sampled(i)].Frame]
 			s := spots[Spot{f.Off, f.Return}]
 			s.Add(c.Self[i])
 			spots[Spot{f.Off, f.Return}] = s

@@ -11,7 +11,7 @@ import (
 // samples and nodes belong, so that a count passes over arrays only. Any goroutine may call Prepare; Entries is for one
 // at a time.
 type Counter struct {
-	*Table
+	Table        *Table
 	mu           sync.Mutex
 	indexes      map[string]func() *index
 	pairs, nodes []Sum // scratch memory, used again by the next count
@@ -63,11 +63,11 @@ func (c *Counter) index(keys []string) *index {
 // without children, it is Self, and functions without samples of their own are left out.
 func (c *Counter) Entries(f Filter, keys []string, children bool) *Entries {
 	x := c.index(keys)
-	result := &Entries{Table: c.Table, Keys: keys, samples: x.samples}
+	result := &Entries{table: c.Table, Keys: keys, samples: x.samples}
 	c.pairs, c.nodes = zeroes(c.pairs, len(x.pairNode)), zeroes(c.nodes, len(x.parents))
 	pairs, nodes := c.pairs, c.nodes
-	for i := range c.selected(&f) {
-		pairs[x.pairs[i]].Add(Sum{c.Weight[i], 1})
+	for i := range c.Table.selected(&f) {
+		pairs[x.pairs[i]].Add(Sum{c.Table.Weight[i], 1})
 	}
 	list := slices.Clone(x.entries)
 	for i, s := range pairs {
@@ -143,8 +143,8 @@ func ordered(list []Entry) []Entry {
 
 // indexer makes an index.
 type indexer struct {
-	*Table
-	*index
+	table           *Table
+	index           *index
 	bySymbol, byDSO bool
 	keyOf           func(i int) int32 // of a sample
 	entry           map[uint64]int32  // by sampleKey and place
@@ -154,7 +154,7 @@ type indexer struct {
 }
 
 func newIndex(t *Table, keys []string) *index {
-	n := &indexer{Table: t, index: &index{keys: keys}, bySymbol: slices.Contains(keys, KeySymbol),
+	n := &indexer{table: t, index: &index{keys: keys}, bySymbol: slices.Contains(keys, KeySymbol),
 		byDSO: slices.Contains(keys, KeyDSO), entry: map[uint64]int32{}, isOuter: t.outer, places: 1}
 	n.newSampleKeys()
 	switch {
@@ -164,15 +164,15 @@ func newIndex(t *Table, keys []string) *index {
 		n.places, n.isOuter = len(t.DSOs), t.outerDSOs()
 	}
 	pairKeys, pairStacks := n.makePairs()
-	if size := len(n.samples) * n.places; size <= maxDense {
+	if size := len(n.index.samples) * n.places; size <= maxDense {
 		n.dense = make([]int32, size)
 	}
 	placed := n.bySymbol || n.byDSO
-	n.sampled, n.pairNode = make([]int32, len(pairKeys)), make([]int32, len(pairKeys))
+	n.index.sampled, n.index.pairNode = make([]int32, len(pairKeys)), make([]int32, len(pairKeys))
 	for i, key := range pairKeys {
-		n.sampled[i], n.pairNode[i] = -1, -1
+		n.index.sampled[i], n.index.pairNode[i] = -1, -1
 		if node := t.Stacks[pairStacks[i]]; node > 0 || !placed {
-			n.sampled[i] = n.entryAt(key, t.Sampled(node))
+			n.index.sampled[i] = n.entryAt(key, t.Sampled(node))
 		}
 	}
 	if placed {
@@ -214,22 +214,22 @@ func (k *keyed) get(at, key, next int32) int32 {
 
 // makePairs numbers the pairs of sampleKey and stack of the samples.
 func (n *indexer) makePairs() (keys, stacks []int32) {
-	known := newKeyed(len(n.Stacks))
-	n.pairs = make([]int32, n.Len())
-	for i := range n.pairs {
+	known := newKeyed(len(n.table.Stacks))
+	n.index.pairs = make([]int32, n.table.Len())
+	for i := range n.index.pairs {
 		key := n.keyOf(i)
-		id := known.get(n.Stack[i], key, int32(len(keys)))
+		id := known.get(n.table.Stack[i], key, int32(len(keys)))
 		if int(id) == len(keys) {
-			keys, stacks = append(keys, key), append(stacks, n.Stack[i])
+			keys, stacks = append(keys, key), append(stacks, n.table.Stack[i])
 		}
-		n.pairs[i] = id
+		n.index.pairs[i] = id
 	}
 	return keys, stacks
 }
 
 // makeNodes numbers the pairs of sampleKey and node, callees first.
 func (n *indexer) makeNodes(pairKeys, pairStacks []int32) {
-	known := newKeyed(len(n.Nodes))
+	known := newKeyed(len(n.table.Nodes))
 	var nodes, keys []int32
 	add := func(node, key int32) (id int32, isNew bool) {
 		id = known.get(node, key, int32(len(nodes)))
@@ -239,39 +239,39 @@ func (n *indexer) makeNodes(pairKeys, pairStacks []int32) {
 		return id, isNew
 	}
 	for i, key := range pairKeys {
-		for node := n.Stacks[pairStacks[i]]; node > 0; node = n.Nodes[node].Parent {
+		for node := n.table.Stacks[pairStacks[i]]; node > 0; node = n.table.Nodes[node].Parent {
 			if _, isNew := add(node, key); !isNew {
 				break
 			}
 		}
 	}
 	// Renumber them by node, the last first: callers have lower numbers than what they call.
-	starts := make([]int32, len(n.Nodes)+1)
+	starts := make([]int32, len(n.table.Nodes)+1)
 	for _, node := range nodes {
-		starts[len(n.Nodes)-1-int(node)+1]++
+		starts[len(n.table.Nodes)-1-int(node)+1]++
 	}
 	for i := 1; i < len(starts); i++ {
 		starts[i] += starts[i-1]
 	}
 	number := make([]int32, len(nodes))
 	for id, node := range nodes {
-		at := &starts[len(n.Nodes)-1-int(node)]
+		at := &starts[len(n.table.Nodes)-1-int(node)]
 		number[id] = *at
 		*at++
 	}
-	n.parents, n.outermost = make([]int32, len(nodes)), make([]int32, len(nodes))
+	n.index.parents, n.index.outermost = make([]int32, len(nodes)), make([]int32, len(nodes))
 	for id, node := range nodes {
-		n.parents[number[id]], n.outermost[number[id]] = -1, -1
-		if parent := n.Nodes[node].Parent; parent > 0 {
-			n.parents[number[id]] = number[known.get(parent, keys[id], -1)]
+		n.index.parents[number[id]], n.index.outermost[number[id]] = -1, -1
+		if parent := n.table.Nodes[node].Parent; parent > 0 {
+			n.index.parents[number[id]] = number[known.get(parent, keys[id], -1)]
 		}
 		if n.isOuter[node] {
-			n.outermost[number[id]] = n.entryAt(keys[id], node)
+			n.index.outermost[number[id]] = n.entryAt(keys[id], node)
 		}
 	}
 	for i, key := range pairKeys {
-		if node := n.Stacks[pairStacks[i]]; node > 0 {
-			n.pairNode[i] = number[known.get(node, key, -1)]
+		if node := n.table.Stacks[pairStacks[i]]; node > 0 {
+			n.index.pairNode[i] = number[known.get(node, key, -1)]
 		}
 	}
 }
@@ -280,8 +280,8 @@ func (n *indexer) makeNodes(pairKeys, pairStacks []int32) {
 func (n *indexer) entryAt(key, node int32) int32 {
 	function, dso, place := int32(-1), int32(-1), int32(0)
 	if n.bySymbol || n.byDSO {
-		function = n.FunctionOf(node)
-		dso = n.Functions[function].DSO
+		function = n.table.FunctionOf(node)
+		dso = n.table.Functions[function].DSO
 		if place = function; !n.bySymbol {
 			place, function = dso, -1
 		}
@@ -289,40 +289,41 @@ func (n *indexer) entryAt(key, node int32) int32 {
 	if n.dense != nil {
 		at := &n.dense[int(key)*n.places+int(place)]
 		if *at == 0 {
-			n.entries = append(n.entries, Entry{Function: function, DSO: dso, sample: key})
-			*at = int32(len(n.entries))
+			n.index.entries = append(n.index.entries, Entry{Function: function, DSO: dso, sample: key})
+			*at = int32(len(n.index.entries))
 		}
 		return *at - 1
 	}
 	id := uint64(key)<<32 | uint64(place)
 	at, ok := n.entry[id]
 	if !ok {
-		at = int32(len(n.entries))
+		at = int32(len(n.index.entries))
 		n.entry[id] = at
-		n.entries = append(n.entries, Entry{Function: function, DSO: dso, sample: key})
+		n.index.entries = append(n.index.entries, Entry{Function: function, DSO: dso, sample: key})
 	}
 	return at
 }
 
 // order puts the entries into the order of their keys, in which gperf report has those with equal figures.
 func (n *indexer) order() {
-	ranks := make([][]int32, len(n.keys)) // by key, of functions, DSOs or sampleKeys
-	for i, key := range n.keys {
+	ranks := make([][]int32, len(n.index.keys)) // by key, of functions, DSOs or sampleKeys
+	for i, key := range n.index.keys {
 		switch key {
 		case KeySymbol:
-			ranks[i] = ranked(len(n.Functions), func(a, b int32) int { return n.Functions[a].compare(&n.Functions[b]) })
+			list := n.table.Functions
+			ranks[i] = ranked(len(list), func(a, b int32) int { return list[a].compare(&list[b]) })
 		case KeyDSO:
-			ranks[i] = ranked(len(n.DSOs), func(a, b int32) int {
-				return strings.Compare(n.DSOs[a].Short, n.DSOs[b].Short)
+			ranks[i] = ranked(len(n.table.DSOs), func(a, b int32) int {
+				return strings.Compare(n.table.DSOs[a].Short, n.table.DSOs[b].Short)
 			})
 		default:
-			ranks[i] = ranked(len(n.samples), func(a, b int32) int {
-				return strings.Compare(n.samples[a].texts[i], n.samples[b].texts[i])
+			ranks[i] = ranked(len(n.index.samples), func(a, b int32) int {
+				return strings.Compare(n.index.samples[a].texts[i], n.index.samples[b].texts[i])
 			})
 		}
 	}
 	rank := func(i int, e *Entry) int32 {
-		switch n.keys[i] {
+		switch n.index.keys[i] {
 		case KeySymbol:
 			return ranks[i][e.Function]
 		case KeyDSO:
@@ -330,28 +331,28 @@ func (n *indexer) order() {
 		}
 		return ranks[i][e.sample]
 	}
-	order := make([]int32, len(n.entries))
+	order := make([]int32, len(n.index.entries))
 	for i := range order {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(a, b int32) int {
-		x, y := &n.entries[a], &n.entries[b]
-		for i := range n.keys {
+		x, y := &n.index.entries[a], &n.index.entries[b]
+		for i := range n.index.keys {
 			if c := cmp.Compare(rank(i, x), rank(i, y)); c != 0 {
 				return c
 			}
 		}
 		if x.Function >= 0 {
-			return cmp.Compare(n.Functions[x.Function].Start, n.Functions[y.Function].Start)
+			return cmp.Compare(n.table.Functions[x.Function].Start, n.table.Functions[y.Function].Start)
 		}
 		return 0
 	})
 	number, sorted := make([]int32, len(order)), make([]Entry, len(order))
 	for at, old := range order {
-		number[old], sorted[at] = int32(at), n.entries[old]
+		number[old], sorted[at] = int32(at), n.index.entries[old]
 	}
-	n.entries = sorted
-	for _, list := range [][]int32{n.sampled, n.outermost} {
+	n.index.entries = sorted
+	for _, list := range [][]int32{n.index.sampled, n.index.outermost} {
 		for i, old := range list {
 			if old >= 0 {
 				list[i] = number[old]

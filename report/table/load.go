@@ -76,7 +76,7 @@ func (l *Loader) Add(src Source) (format.Skipped, error) {
 		l.init()
 	}
 	s, t := src.Session, &l.table
-	in := input{Loader: l, session: s, chains: map[session.StackKey]int32{}, threads: map[threadKey]int32{},
+	in := input{loader: l, session: s, chains: map[session.StackKey]int32{}, threads: map[threadKey]int32{},
 		groups: map[*key.Group]int32{}, recording: int32(len(t.Recordings))}
 	t.Recordings = append(t.Recordings, Recording{Path: src.Path, Baseline: src.Baseline, Cmdline: s.File.Cmdline(),
 		About: inspect.Facts(s.File), Start: t.Len(), First: math.MaxUint64})
@@ -134,7 +134,7 @@ func kindOf(f *format.File, i int) Kind {
 
 // input is one recording while it is read.
 type input struct {
-	*Loader
+	loader    *Loader
 	session   *session.Session
 	recording int32
 	events    []uint16 // index in Table.Events, by index in File.Attrs
@@ -145,7 +145,7 @@ type input struct {
 }
 
 func (in *input) add(b *session.Batch) error {
-	c, r := &in.table.Columns, &in.table.Recordings[in.recording]
+	c, r := &in.loader.table.Columns, &in.loader.table.Recordings[in.recording]
 	for i := range b.Samples {
 		s := &b.Samples[i]
 		a := &in.session.File.Attrs[s.Event]
@@ -174,7 +174,8 @@ func (in *input) thread(s *session.Sample) int32 {
 	k := threadKey{s.Thread, s.Comm}
 	id, ok := in.threads[k]
 	if !ok {
-		id = intern.Index(in.Loader.threads, &in.table.Threads, Thread{Recording: in.recording, PID: s.PID, TID: s.TID,
+		l := in.loader
+		id = intern.Index(l.threads, &l.table.Threads, Thread{Recording: in.recording, PID: s.PID, TID: s.TID,
 			Comm: s.Comm, Process: s.Thread.Leader().Comm})
 		in.threads[k] = id
 	}
@@ -185,13 +186,13 @@ func (in *input) stack(s *session.Sample) int32 {
 	k := s.StackKey()
 	id, ok := in.chains[k]
 	if !ok {
-		id = int32(len(in.Loader.chains))
+		id = int32(len(in.loader.chains))
 		in.chains[k] = id
 		one := chain{Chain: s.Chain}
 		if s.Chain.Len() == 0 {
 			one.leaf = s.Leaf
 		}
-		in.Loader.chains = append(in.Loader.chains, one)
+		in.loader.chains = append(in.loader.chains, one)
 	}
 	return id
 }
@@ -202,16 +203,16 @@ func (in *input) group(s *session.Sample) int32 {
 	if ok {
 		return id
 	}
-	id, ok = in.Loader.groups[g.ID]
+	id, ok = in.loader.groups[g.ID]
 	switch {
 	case len(g.Values) == 0:
 		id = -1
-	case !ok && len(in.table.Groups) >= maxGroups:
+	case !ok && len(in.loader.table.Groups) >= maxGroups:
 		return -1
 	case !ok:
-		id = int32(len(in.table.Groups))
-		in.Loader.groups[g.ID] = id
-		in.table.Groups = append(in.table.Groups, Group{g.Values})
+		id = int32(len(in.loader.table.Groups))
+		in.loader.groups[g.ID] = id
+		in.loader.table.Groups = append(in.loader.table.Groups, Group{g.Values})
 	}
 	in.groups[g] = id
 	return id

@@ -95,11 +95,11 @@ type functionSum struct {
 
 // byFunction returns the functions that have samples, those with most weight of their own first.
 func byFunction(c *Tree) []functionSum {
-	sums := make([]functionSum, len(c.Functions))
-	for i := 1; i < len(c.Nodes); i++ {
-		s := &sums[c.FunctionOf(int32(i))]
+	sums := make([]functionSum, len(c.table.Functions))
+	for i := 1; i < len(c.table.Nodes); i++ {
+		s := &sums[c.table.FunctionOf(int32(i))]
 		s.self.Add(c.Self[i])
-		if c.outer[i] {
+		if c.table.outer[i] {
 			s.total.Add(c.Total[i])
 		}
 	}

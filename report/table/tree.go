@@ -46,8 +46,8 @@ func (c *Tree) CallersOf(function int32) *Branch {
 
 func (c *Tree) branchOf(function int32, callers bool) *Branch {
 	b := &Branch{Function: function, tree: c, callers: callers}
-	for _, i := range c.nodesOf.of(function) {
-		if c.outer[i] && c.Total[i].Samples > 0 {
+	for _, i := range c.table.nodesOf.of(function) {
+		if c.table.outer[i] && c.Total[i].Samples > 0 {
 			b.add(part{i, c.Total[i]})
 		}
 	}
@@ -61,7 +61,7 @@ func (b *Branch) add(p part) {
 	switch {
 	case !b.callers:
 		b.Self.Add(b.tree.Self[p.node])
-	case b.tree.Nodes[p.node].Parent == 0:
+	case b.tree.table.Nodes[p.node].Parent == 0:
 		b.Self.Add(p.sum)
 	}
 }
@@ -71,7 +71,7 @@ func (b *Branch) add(p part) {
 func (b *Branch) Next() []*Branch {
 	index, list := map[int32]*Branch{}, []*Branch{}
 	for p := range b.next() {
-		fn := b.tree.FunctionOf(p.node)
+		fn := b.tree.table.FunctionOf(p.node)
 		next := index[fn]
 		if next == nil {
 			next = &Branch{Function: fn, tree: b.tree, callers: b.callers}
@@ -80,7 +80,7 @@ func (b *Branch) Next() []*Branch {
 		}
 		next.add(p)
 	}
-	names := b.tree.Functions
+	names := b.tree.table.Functions
 	slices.SortStableFunc(list, func(x, y *Branch) int {
 		return cmp.Or(compare(y.Total, x.Total), strings.Compare(names[x.Function].Name, names[y.Function].Name))
 	})
@@ -98,11 +98,11 @@ func (b *Branch) next() func(yield func(part) bool) {
 					return
 				}
 			case b.callers:
-				if parent := t.Nodes[p.node].Parent; parent > 0 && !yield(part{parent, p.sum}) {
+				if parent := t.table.Nodes[p.node].Parent; parent > 0 && !yield(part{parent, p.sum}) {
 					return
 				}
 			default:
-				for child := t.firstChild[p.node]; child >= 0; child = t.nextSibling[child] {
+				for child := t.table.firstChild[p.node]; child >= 0; child = t.table.nextSibling[child] {
 					if t.Total[child].Samples > 0 && !yield(part{child, t.Total[child]}) {
 						return
 					}

@@ -20,14 +20,14 @@ const maxAbbrevs = 1 << 16
 // abbrevs returns the unit's table. The table is empty if there is none.
 func (u *unit) abbrevs() *abbrevs {
 	key := abbrevKey{u.abbrevOff, u.layout}
-	cache := &u.tables
+	cache := &u.sections.tables
 	cache.mu.Lock()
 	t := cache.tables[key]
 	cache.mu.Unlock()
 	if t != nil {
 		return t
 	}
-	c := u.cursor(u.abbrev)
+	c := u.sections.cursor(u.sections.abbrev)
 	c.Seek(u.abbrevOff)
 	t = parseAbbrevs(&c, u.layout) // without the lock, so that other units do not wait
 	n := len(t.list) + len(t.more)
@@ -43,11 +43,11 @@ func (u *unit) abbrevs() *abbrevs {
 
 // rootAbbrev returns the abbreviation of the root DIE. Listing units needs only this entry of the unit's table.
 func (u *unit) rootAbbrev(code uint64) *abbrev {
-	shared := len(u.units) > 0 && u.units[len(u.units)-1].abbrevOff == u.abbrevOff
+	shared := len(u.sections.units) > 0 && u.sections.units[len(u.sections.units)-1].abbrevOff == u.abbrevOff
 	if shared {
 		return u.abbrevs().get(code)
 	}
-	c := u.cursor(u.abbrev)
+	c := u.sections.cursor(u.sections.abbrev)
 	c.Seek(u.abbrevOff)
 	return findAbbrev(&c, u.layout, code)
 }

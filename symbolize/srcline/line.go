@@ -50,7 +50,7 @@ func (p *lineProgram) read(u *unit) (ok bool) {
 	if !u.hasLines {
 		return true
 	}
-	p.c = u.cursor(u.line)
+	p.c = u.sections.cursor(u.sections.line)
 	c := &p.c
 	c.Seek(u.stmtList)
 	n, offset := c.Length()
@@ -58,7 +58,7 @@ func (p *lineProgram) read(u *unit) (ok bool) {
 		return false
 	}
 	c.B = c.B[:uint64(c.Pos)+n]
-	if u.linesRead.Add(n) > maxShared*uint64(len(u.line))+maxLines {
+	if u.sections.linesRead.Add(n) > maxShared*uint64(len(u.sections.line))+maxLines {
 		return false
 	}
 	if !p.header(offset) {

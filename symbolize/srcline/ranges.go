@@ -34,17 +34,18 @@ func (u *unit) spans(v *values, to []span) []span {
 func (u *unit) rangeList(v value, to []span) []span {
 	section, off := u.sections.ranges, v.u+u.rangesBase
 	if u.version >= 5 {
-		section, off = u.rnglists, v.u
+		section, off = u.sections.rnglists, v.u
 	}
 	if v.form == formRnglistx {
-		n, ok := u.indexed(u.rnglists, u.rnglistsBase, v.u, u.offset)
+		n, ok := u.indexed(u.sections.rnglists, u.rnglistsBase, v.u, u.offset)
 		if !ok {
 			return to
 		}
 		off = u.rnglistsBase + n
 	}
 	list := dwarf.List{
-		Cursor: u.cursor(section), Version: int(u.version), AddrSize: u.layout.addr, Base: u.low, Addrs: u.addrs(),
+		Cursor: u.sections.cursor(section), Version: int(u.version), AddrSize: u.layout.addr, Base: u.low,
+		Addrs: u.addrs(),
 	}
 	list.Seek(off)
 	for {

@@ -15,8 +15,8 @@ type node struct {
 
 // tree is the functions of a unit, in the order of their DIEs: parents come before their children.
 type tree struct {
-	*sections       // of the unit
-	code      spans // of the file's code
+	sections  *sections // of the unit
+	code      spans     // of the file's code
 	nodes     []node
 	spans     []span
 	functions []function // the first means none
@@ -55,7 +55,7 @@ type function struct {
 func (t *tree) read(u *unit) bool {
 	t.sections = u.sections
 	table := u.abbrevs()
-	c := u.cursor(u.info[:u.end])
+	c := u.sections.cursor(u.sections.info[:u.end])
 	c.Seek(u.die)
 	methods := u.hasMethods()
 	parents := append(t.parents[:0], -1)
@@ -195,7 +195,7 @@ func (t *tree) origin(u *unit, v value, depth int) int32 {
 	if i, ok := t.known[at]; ok {
 		return i
 	}
-	c := u.cursor(u.info[:u.end])
+	c := u.sections.cursor(u.sections.info[:u.end])
 	c.Seek(off)
 	a := u.abbrevs().get(c.ULEB())
 	if a == nil || a.kind != kindFunction && a.kind != kindInlined {

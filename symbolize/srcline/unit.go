@@ -25,7 +25,7 @@ func (s *sections) cursor(b []byte) dwarf.Cursor { return dwarf.Cursor{B: b, Big
 
 // unit is one unit of .debug_info, and the root DIE's attributes.
 type unit struct {
-	*sections
+	sections *sections
 	layout
 	off, die, end uint64 // offsets in info: of the header, the root DIE, the next unit
 	kind          uint8  // DW_UT_*; before DWARF 5 DW_UT_compile
@@ -211,7 +211,7 @@ func (u *unit) readRoot(c *dwarf.Cursor) bool {
 	u.strOffsetsBase = v.number(slotStrOffsetsBase)
 	u.addrBase = v.number(slotAddrBase)
 	u.rnglistsBase = v.number(slotRnglistsBase)
-	if u.split && u.version >= 5 { // after the headers
+	if u.sections.split && u.version >= 5 { // after the headers
 		length := uint64(2*u.offset - 4) // 4 bytes, in 64-bit DWARF 12
 		u.strOffsetsBase, u.rnglistsBase = length+4, length+8
 	}
@@ -264,18 +264,18 @@ func (u *unit) stringOf(v *values, s slot) []byte {
 func (u *unit) string(v value) []byte {
 	switch v.form {
 	case formString:
-		return cstringAt(u.info, v.u)
+		return cstringAt(u.sections.info, v.u)
 	case formStrp:
-		return cstringAt(u.str, v.u)
+		return cstringAt(u.sections.str, v.u)
 	case formLineStrp:
-		return cstringAt(u.lineStr, v.u)
+		return cstringAt(u.sections.lineStr, v.u)
 	case formStrpSup, formGNUStrpAlt:
-		if u.supp != nil {
-			return cstringAt(u.supp.str, v.u)
+		if u.sections.supp != nil {
+			return cstringAt(u.sections.supp.str, v.u)
 		}
 	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4, formGNUStrIndex:
-		if off, ok := u.indexed(u.strOffsets, u.strOffsetsBase, v.u, u.offset); ok {
-			return cstringAt(u.str, off)
+		if off, ok := u.indexed(u.sections.strOffsets, u.strOffsetsBase, v.u, u.offset); ok {
+			return cstringAt(u.sections.str, off)
 		}
 	}
 	return nil
@@ -283,13 +283,13 @@ func (u *unit) string(v value) []byte {
 
 // indexed returns the number of size bytes at an index of a table.
 func (u *unit) indexed(table []byte, base, index uint64, size int) (uint64, bool) {
-	t := dwarf.Table{B: table, Big: u.big, Base: base, Size: size}
+	t := dwarf.Table{B: table, Big: u.sections.big, Base: base, Size: size}
 	return t.At(index)
 }
 
 // addrs returns the unit's table of addresses.
 func (u *unit) addrs() dwarf.Table {
-	return dwarf.Table{B: u.sections.addr, Big: u.big, Base: u.addrBase, Size: u.layout.addr}
+	return dwarf.Table{B: u.sections.addr, Big: u.sections.big, Base: u.addrBase, Size: u.layout.addr}
 }
 
 // address returns a value's address.
@@ -313,10 +313,10 @@ func (u *unit) ref(v value) (*unit, uint64) {
 			return u, u.off + v.u
 		}
 	case formRefAddr:
-		return u.unitAt(v.u), v.u
+		return u.sections.unitAt(v.u), v.u
 	case formGNURefAlt, formRefSup4, formRefSup8:
-		if u.supp != nil {
-			return u.supp.unitAt(v.u), v.u
+		if u.sections.supp != nil {
+			return u.sections.supp.unitAt(v.u), v.u
 		}
 	}
 	return nil, 0

@@ -50,13 +50,13 @@ func UsePager(out io.Writer) {
 	if _, err := exec.LookPath(words[0]); err != nil && !strings.ContainsAny(command, "=;&|'\"$") {
 		return
 	}
-	t.pager, t.starts = &pager{command: command}, true
+	t.device.pager, t.starts = &pager{command: command}, true
 }
 
 // NoPager writes output to the terminal itself from now on.
 func NoPager(out io.Writer) {
-	if t, ok := out.(*Terminal); ok && !t.pager.runs() {
-		t.pager = nil
+	if t, ok := out.(*Terminal); ok && !t.device.pager.runs() {
+		t.device.pager = nil
 	}
 }
 
@@ -113,11 +113,11 @@ func (p *pager) write(text []byte) error {
 // output, as that of a program that SIGPIPE or another signal ends, else 0.
 func CloseOutput(out io.Writer) int {
 	t, ok := out.(*Terminal)
-	if !ok || !t.pager.runs() {
+	if !ok || !t.device.pager.runs() {
 		return 0
 	}
-	t.pager.in.Close()
-	t.pager.cmd.Wait()
-	signal.Stop(t.pager.signals)
-	return int(t.pager.status.Load())
+	t.device.pager.in.Close()
+	t.device.pager.cmd.Wait()
+	signal.Stop(t.device.pager.signals)
+	return int(t.device.pager.status.Load())
 }

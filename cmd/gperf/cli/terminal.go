@@ -21,7 +21,7 @@ import (
 type Terminal struct {
 	File *os.File
 
-	*device
+	device *device
 	starts bool   // output starts the pager
 	rest   []byte // an incomplete character at the end of the last Write
 }
@@ -54,20 +54,20 @@ func output(f *os.File, d *device) io.Writer {
 // Write writes all of p except an incomplete character at its end, which the next Write
 // completes.
 func (t *Terminal) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	t.device.mu.Lock()
+	defer t.device.mu.Unlock()
 	text, rest := EscapeControls(nil, append(t.rest, p...))
 	t.rest = append(t.rest[:0], rest...)
-	if t.line != nil {
-		t.line.WriteString("\r" + clearLine)
-		t.line = nil
+	if t.device.line != nil {
+		t.device.line.WriteString("\r" + clearLine)
+		t.device.line = nil
 	}
-	if t.pager != nil && t.starts {
-		t.pager.start(t.File)
+	if t.device.pager != nil && t.starts {
+		t.device.pager.start(t.File)
 	}
 	var err error
-	if t.pager.runs() {
-		err = t.pager.write(text)
+	if t.device.pager.runs() {
+		err = t.device.pager.write(text)
 	} else {
 		_, err = t.File.Write(text)
 	}
@@ -75,7 +75,7 @@ func (t *Terminal) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	if len(p) > 0 {
-		t.open = p[len(p)-1] != '\n'
+		t.device.open = p[len(p)-1] != '\n'
 	}
 	return len(p), nil
 }
@@ -139,18 +139,18 @@ const clearLine = "\x1b[K"
 // Overwrite writes text over the current line, cropped to its width. It writes nothing within a line of output, and
 // while the pager runs.
 func (t *Terminal) Overwrite(str string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.pager.runs() || t.open {
+	t.device.mu.Lock()
+	defer t.device.mu.Unlock()
+	if t.device.pager.runs() || t.device.open {
 		return
 	}
 	line, _ := EscapeControls(nil, []byte(str))
 	if width, _ := t.Size(); width > 0 {
 		line = []byte(text.Middle(string(line), width-1))
 	}
-	t.line = nil
+	t.device.line = nil
 	if str != "" {
-		t.line = t.File
+		t.device.line = t.File
 	}
 	fmt.Fprintf(t.File, "\r%s%s", line, clearLine)
 }

@@ -15,7 +15,7 @@ import (
 
 // code is the page with the instructions of a function and their share of its samples.
 type code struct {
-	*Browser
+	browser *Browser
 	title   string
 	lines   []annotate.Line
 	source  bool
@@ -29,7 +29,7 @@ type code struct {
 func annotateSelected(l *list) {
 	fn := l.function()
 	if fn < 0 {
-		l.say("no function is selected: sort by symbol (s)")
+		l.browser.say("no function is selected: sort by symbol (s)")
 		return
 	}
 	showCode(l, fn)
@@ -48,7 +48,7 @@ func annotateNamed(l *list, name string) {
 		}
 	}
 	if best < 0 {
-		l.say("no samples in " + name)
+		l.browser.say("no samples in " + name)
 		return
 	}
 	showCode(l, l.counted.List[best].Function)
@@ -68,12 +68,12 @@ func showCode(l *list, fn int32) {
 	for _, s := range at {
 		sum.Add(s)
 	}
-	lines, err := l.opts.Code(fn, at)
+	lines, err := l.browser.opts.Code(fn, at)
 	if err != nil {
-		l.say(err.Error())
+		l.browser.say(err.Error())
 		return
 	}
-	c := &code{Browser: l.Browser, lines: lines, source: true, title: fmt.Sprintf(" %s  %s  %s, %s", f.Name,
+	c := &code{browser: l.browser, lines: lines, source: true, title: fmt.Sprintf(" %s  %s  %s, %s", f.Name,
 		l.table.DSOs[f.DSO].Short, plural(int(sum.Samples), "sample"), table.FormatPercent(sum.Percent(l.base)))}
 	for i, line := range lines {
 		if line.Samples > 0 {
@@ -83,7 +83,7 @@ func showCode(l *list, fn int32) {
 	slices.SortStableFunc(c.hot, func(a, b int) int { return cmp.Compare(lines[b].Period, lines[a].Period) })
 	c.pick(0)
 	c.goTo(0)
-	l.push(c)
+	l.browser.push(c)
 }
 
 // pick makes the list of visible lines, and selects line at.
@@ -102,7 +102,7 @@ func (c *code) pick(at int) {
 // goTo selects the n-th hottest instruction.
 func (c *code) goTo(n int) {
 	if len(c.hot) == 0 {
-		c.say("no samples were taken in this function itself: what it called has them")
+		c.browser.say("no samples were taken in this function itself: what it called has them")
 		return
 	}
 	c.hottest = (n + len(c.hot)) % len(c.hot)
@@ -126,9 +126,9 @@ func (c *code) key(k key) {
 		c.source = !c.source
 		c.pick(at)
 	case "?", "h":
-		c.push(newHelp(c.Browser))
+		c.browser.push(newHelp(c.browser))
 	case "q", "esc", "left":
-		c.pop()
+		c.browser.pop()
 	default:
 		c.scroll.key(k, len(c.shown))
 	}
@@ -173,8 +173,8 @@ func heat(percent float64, sampled bool) string {
 }
 
 func (c *code) footer() string {
-	if c.status != "" {
-		return " " + c.status
+	if c.browser.status != "" {
+		return " " + c.browser.status
 	}
 	text := " "
 	if len(c.shown) > 0 {

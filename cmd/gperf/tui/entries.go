@@ -13,7 +13,7 @@ import (
 
 // list is the page with the entries and their callchains.
 type list struct {
-	*Browser
+	browser *Browser
 	counts
 	text    string // entries whose functions have it
 	search  string // that n looks for
@@ -57,7 +57,7 @@ type zoom struct {
 }
 
 func newEntries(b *Browser) *list {
-	l := &list{Browser: b, text: b.opts.Search}
+	l := &list{browser: b, text: b.opts.Search}
 	l.given, l.table, l.counter.Table = &b.opts, b.opts.Table, b.opts.Table
 	l.children, l.keys = b.opts.Children, b.opts.Keys
 	l.event, l.trees = l.firstEvent(), map[int32]*table.Tree{}
@@ -160,7 +160,7 @@ func (l *list) pick() {
 	rows := make([]row, len(l.counted.List)) // in one piece, as there may be hundreds of thousands
 	for i := range l.counted.List {
 		e := &l.counted.List[i]
-		if e.Total.Percent(l.base) < l.opts.Limit || !contains(l.name(e), l.text) ||
+		if e.Total.Percent(l.base) < l.browser.opts.Limit || !contains(l.name(e), l.text) ||
 			slices.ContainsFunc(l.zooms, func(z zoom) bool { return z.dso >= 0 && z.dso != e.DSO }) {
 			continue
 		}
@@ -231,7 +231,7 @@ func (l *list) fill(room int) {
 			}
 		}
 		if changed && time.Since(start) > fillTime {
-			l.later(func() func() { return func() {} })
+			l.browser.later(func() func() { return func() {} })
 			break
 		}
 	}
@@ -341,7 +341,7 @@ func (l *list) back() bool {
 func zoomDSO(l *list) {
 	d := l.dso()
 	if d < 0 {
-		l.say("no DSO is selected: sort by dso or symbol (s)")
+		l.browser.say("no DSO is selected: sort by dso or symbol (s)")
 		return
 	}
 	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: d})
@@ -351,7 +351,7 @@ func zoomDSO(l *list) {
 func zoomKernel(l *list) {
 	d := slices.IndexFunc(l.table.DSOs, func(d table.DSO) bool { return strings.HasPrefix(d.Name, "[kernel") })
 	if d < 0 {
-		l.say("no sample is in the kernel")
+		l.browser.say("no sample is in the kernel")
 		return
 	}
 	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: int32(d)})
@@ -400,7 +400,7 @@ func both(a, b []bool) []bool {
 func zoomFunction(l *list) {
 	fn := l.function()
 	if fn < 0 {
-		l.say("no function is selected: sort by symbol (s)")
+		l.browser.say("no function is selected: sort by symbol (s)")
 		return
 	}
 	name := l.table.Functions[fn].Name
@@ -432,7 +432,7 @@ func nextEvent(l *list, step int) {
 			return
 		}
 	}
-	l.say("the recording has samples of one event only")
+	l.browser.say("the recording has samples of one event only")
 }
 
 func (l *list) setEvent(event int) {
@@ -452,7 +452,7 @@ func (l *list) find(step int) {
 			return
 		}
 	}
-	l.say("nothing has " + l.search)
+	l.browser.say("nothing has " + l.search)
 }
 
 // rowText returns the names of a row.

@@ -12,7 +12,7 @@ import (
 
 // drawing is a list while it is drawn.
 type drawing struct {
-	*list
+	list *list
 	c    *canvas
 	bar  int   // width of the bars, in columns
 	keys []int // widths of the keys' columns
@@ -38,7 +38,7 @@ func newDrawing(l *list, c *canvas) *drawing {
 
 // figures returns how many columns the mark, the bar and the percentages take.
 func (d *drawing) figures() int {
-	if d.children {
+	if d.list.children {
 		return 2 + d.bar + 18
 	}
 	return 2 + d.bar + 9
@@ -202,8 +202,8 @@ func (d *drawing) drawFooter() {
 	if l.relative {
 		text += "relative  "
 	}
-	if l.status != "" {
-		text = " " + l.status
+	if l.browser.status != "" {
+		text = " " + l.browser.status
 	} else {
 		text += "?: help  Enter: menu  +: open  a: code  /: filter  s: sort  T: time  q: quit"
 	}

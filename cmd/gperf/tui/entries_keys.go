@@ -35,7 +35,7 @@ func commands() []command {
 		{[]key{"t"}, "zoom into the thread", zoomThread},
 		{[]key{"z"}, "zoom into the function: the samples with it on the stack", zoomFunction},
 		{[]key{"k"}, "zoom into the kernel", zoomKernel},
-		{[]key{"T"}, "zoom into a range of time", func(l *list) { l.push(newTimeline(l)) }},
+		{[]key{"T"}, "zoom into a range of time", func(l *list) { l.browser.push(newTimeline(l)) }},
 		{[]key{"left", "esc"}, "back from the last zoom or filter", func(l *list) { l.back() }},
 		{[]key{"/"}, "show only functions with a text", promptFilter},
 		{[]key{"f"}, "find a text in the visible lines", promptSearch},
@@ -46,8 +46,8 @@ func commands() []command {
 		{[]key{"backtab"}, "previous event", func(l *list) { nextEvent(l, -1) }},
 		{[]key{"F"}, "percentages of all samples, or of those that the zooms select", toggleRelative},
 		{[]key{"P"}, "export this view: text, folded stacks, pprof, flame graph", chooseExport},
-		{[]key{"?", "h"}, "this help", func(l *list) { l.push(newHelp(l.Browser)) }},
-		{[]key{"q"}, "quit", func(l *list) { l.quit = true }},
+		{[]key{"?", "h"}, "this help", func(l *list) { l.browser.push(newHelp(l.browser)) }},
+		{[]key{"q"}, "quit", func(l *list) { l.browser.quit = true }},
 	}
 }
 
@@ -90,9 +90,9 @@ func toggle(l *list) {
 	default:
 		l.expand(r, false)
 		if !r.open {
-			l.say(fmt.Sprintf("no callchain has %g %% of the samples below this line", branchLimit))
+			l.browser.say(fmt.Sprintf("no callchain has %g %% of the samples below this line", branchLimit))
 			if !l.chains {
-				l.say("the recording has no callchains: record them with -g")
+				l.browser.say("the recording has no callchains: record them with -g")
 			}
 		}
 	}
@@ -117,18 +117,18 @@ func openAll(l *list, open bool) {
 
 func invert(l *list) {
 	if !l.children {
-		l.say("callchains of callees need c: callers include the samples of their callees")
+		l.browser.say("callchains of callees need c: callers include the samples of their callees")
 		return
 	}
 	l.callers = !l.callers
 	l.show()
-	l.say("callchains show " + map[bool]string{true: "callers", false: "callees"}[l.callers])
+	l.browser.say("callchains show " + map[bool]string{true: "callers", false: "callees"}[l.callers])
 }
 
 func toggleChildren(l *list) {
 	l.children = !l.children
 	l.recount()
-	l.say(map[bool]string{true: "callers include the samples of their callees",
+	l.browser.say(map[bool]string{true: "callers include the samples of their callees",
 		false: "each function has only its own samples"}[l.children])
 }
 
@@ -139,12 +139,12 @@ func toggleRelative(l *list) {
 }
 
 func promptFilter(l *list) {
-	l.push(newPrompt(l.Browser, "show functions with: ", l.text, func(text string) { l.text = text; l.pick() }))
+	l.browser.push(newPrompt(l.browser, "show functions with: ", l.text, func(text string) { l.text = text; l.pick() }))
 }
 
 func promptSearch(l *list) {
 	start := l.at
-	l.push(newPrompt(l.Browser, "find: ", "", func(text string) {
+	l.browser.push(newPrompt(l.browser, "find: ", "", func(text string) {
 		l.search, l.at = text, start
 		l.limit(len(l.rows))
 		if r := l.selectedRow(); r != nil && !contains(l.rowText(r), text) {
@@ -159,7 +159,7 @@ func openMenu(l *list) {
 	if r == nil {
 		return
 	}
-	m := newMenu(l.Browser, "")
+	m := newMenu(l.browser, "")
 	if l.canOpen(r) {
 		m.add("Expand or collapse the callchain", func() { toggle(l) })
 	}
@@ -172,24 +172,24 @@ func openMenu(l *list) {
 		m.add("Zoom into DSO "+l.table.DSOs[d].Short, func() { zoomDSO(l) })
 	}
 	m.add("Zoom into the thread with most of its samples", func() { zoomThread(l) })
-	m.add("Zoom into a range of time", func() { l.push(newTimeline(l)) })
+	m.add("Zoom into a range of time", func() { l.browser.push(newTimeline(l)) })
 	m.add("Choose the sort keys", func() { chooseKeys(l) })
 	if len(l.table.Events) > 1 {
 		m.add("Choose the event", func() { chooseEvent(l) })
 	}
 	m.add("Export this view", func() { chooseExport(l) })
-	l.push(m)
+	l.browser.push(m)
 }
 
 // chooseEvent shows the events.
 func chooseEvent(l *list) {
-	m := newMenu(l.Browser, "Event")
+	m := newMenu(l.browser, "Event")
 	for i, e := range l.table.Events {
 		if sum := l.table.Sum(table.Filter{Event: i}); sum.Samples > 0 {
 			m.add(fmt.Sprintf("%s  (%s)", e.Name, plural(int(sum.Samples), "sample")), func() { l.setEvent(i) })
 		}
 	}
-	l.push(m)
+	l.browser.push(m)
 }
 
 // setKeys sorts by other keys.
@@ -212,7 +212,7 @@ func (l *counts) choices() [][]string {
 
 // chooseKeys shows the sort keys.
 func chooseKeys(l *list) {
-	m := newMenu(l.Browser, "Sort by")
+	m := newMenu(l.browser, "Sort by")
 	var seen []string
 	for _, keys := range l.choices() {
 		if text := strings.Join(keys, ","); !slices.Contains(seen, text) {
@@ -220,30 +220,30 @@ func chooseKeys(l *list) {
 			m.add(text, func() { l.setKeys(keys) })
 		}
 	}
-	l.push(m)
+	l.browser.push(m)
 }
 
 // chooseExport shows the formats.
 func chooseExport(l *list) {
-	m := newMenu(l.Browser, "Export this view")
+	m := newMenu(l.browser, "Export this view")
 	m.add("text of the visible lines", func() { exportText(l) })
-	m.add("folded stacks", func() { exportTo(l, l.opts.Export.Folded, "folded") })
-	m.add("profile for go tool pprof", func() { exportTo(l, l.opts.Export.Pprof, "pb.gz") })
-	m.add("flame graph, a page for a browser", func() { exportTo(l, l.opts.Export.FlameGraph, "html") })
-	l.push(m)
+	m.add("folded stacks", func() { exportTo(l, l.browser.opts.Export.Folded, "folded") })
+	m.add("profile for go tool pprof", func() { exportTo(l, l.browser.opts.Export.Pprof, "pb.gz") })
+	m.add("flame graph, a page for a browser", func() { exportTo(l, l.browser.opts.Export.FlameGraph, "html") })
+	l.browser.push(m)
 }
 
 // exportTo writes the view to a file while keys are handled.
 func exportTo(l *list, write func(io.Writer, Selection) error, suffix string) {
 	if write == nil {
-		l.say("a pipe can be read only once: write it to a file first")
+		l.browser.say("a pipe can be read only once: write it to a file first")
 		return
 	}
 	selection := l.selection()
-	l.say("writing …")
-	l.later(func() func() {
+	l.browser.say("writing …")
+	l.browser.later(func() func() {
 		text, err := writeFile(suffix, func(w io.Writer) error { return write(w, selection) })
-		return func() { l.say(result(text, err)) }
+		return func() { l.browser.say(result(text, err)) }
 	})
 }
 
@@ -271,7 +271,7 @@ func writeFile(suffix string, write func(io.Writer) error) (string, error) {
 }
 
 // exportText writes the visible lines as text, with whole names.
-func exportText(l *list) { l.say(result(writeFile("txt", l.writeText))) }
+func exportText(l *list) { l.browser.say(result(writeFile("txt", l.writeText))) }
 
 func (l *list) writeText(w io.Writer) error {
 	for _, r := range l.rows {

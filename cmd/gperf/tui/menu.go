@@ -8,9 +8,9 @@ import (
 
 // menu is a page with choices, above another one.
 type menu struct {
-	*Browser
-	title string
-	items []item
+	browser *Browser
+	title   string
+	items   []item
 	scroll
 	y int // of the first choice on the screen
 }
@@ -20,7 +20,7 @@ type item struct {
 	run  func()
 }
 
-func newMenu(b *Browser, title string) *menu { return &menu{Browser: b, title: title} }
+func newMenu(b *Browser, title string) *menu { return &menu{browser: b, title: title} }
 
 func (m *menu) add(text string, run func()) { m.items = append(m.items, item{text, run}) }
 
@@ -28,10 +28,10 @@ func (m *menu) key(k key) {
 	switch {
 	case m.scroll.key(k, len(m.items)):
 	case k == "enter", k == "right":
-		m.pop()
+		m.browser.pop()
 		m.items[m.at].run()
 	case k == "esc", k == "left", k == "q":
-		m.pop()
+		m.browser.pop()
 	default: // a character selects the next choice that begins with it
 		for i := 1; i <= len(m.items); i++ {
 			at := (m.at + i) % len(m.items)
@@ -49,7 +49,7 @@ func (m *menu) mouse(y int, double bool, wheel int) {
 		m.at += wheel
 		m.limit(len(m.items))
 	case y < m.y || at >= len(m.items):
-		m.pop()
+		m.browser.pop()
 	default:
 		m.at = at
 		m.key("enter")

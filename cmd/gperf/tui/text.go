@@ -7,9 +7,9 @@ import (
 
 // drawText is a page with lines to read.
 type drawText struct {
-	*Browser
-	title string
-	lines []string
+	browser *Browser
+	title   string
+	lines   []string
 	scroll
 }
 
@@ -28,7 +28,7 @@ func (t *drawText) key(k key) {
 	case "end":
 		t.first = len(t.lines)
 	case "esc", "q", "left", "?", "h":
-		t.pop()
+		t.browser.pop()
 	}
 }
 
@@ -46,7 +46,7 @@ func (t *drawText) draw(c *canvas) {
 
 // newHelp returns the page with the keys.
 func newHelp(b *Browser) *drawText {
-	t := &drawText{Browser: b, title: "Keys"}
+	t := &drawText{browser: b, title: "Keys"}
 	for _, c := range commands() {
 		var names []string
 		for _, k := range c.keys {

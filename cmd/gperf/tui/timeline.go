@@ -11,7 +11,7 @@ import (
 
 // timeline is the page where a range of time is chosen: the samples over time, in as many intervals as columns.
 type timeline struct {
-	*list
+	list     *list
 	from, to uint64 // of the whole page, in ns
 	sums     []table.Sum
 	cursor   int
@@ -26,7 +26,7 @@ func newTimeline(l *list) *timeline {
 	if f.To > 0 {
 		t.to = min(t.to, f.To)
 	}
-	width, _ := l.screen.Size()
+	width, _ := l.browser.screen.Size()
 	t.measure(max(width, 1))
 	return t
 }
@@ -37,7 +37,7 @@ func (t *timeline) measure(n int) {
 		return
 	}
 	old := len(t.sums)
-	t.sums = t.table.Buckets(t.filter(), t.from, t.to, n)
+	t.sums = t.list.table.Buckets(t.list.filter(), t.from, t.to, n)
 	if old > 0 { // the window has another size
 		t.cursor = t.cursor * n / old
 		t.mark = max(t.mark*n/old, min(t.mark, 0))
@@ -68,9 +68,9 @@ func (t *timeline) key(k key) {
 	case "enter", " ":
 		t.choose()
 	case "?", "h":
-		t.push(newHelp(t.Browser))
+		t.list.browser.push(newHelp(t.list.browser))
 	case "esc", "q":
-		t.pop()
+		t.list.browser.pop()
 	}
 	t.cursor = max(min(t.cursor, n-1), 0)
 }
@@ -83,7 +83,7 @@ func (t *timeline) choose() {
 	}
 	first, last := t.marked()
 	from, to := t.span(first, last)
-	t.pop()
+	t.list.browser.pop()
 	zoomTime(t.list, from, to, fmt.Sprintf("%s-%s", t.clock(from), t.clock(to)))
 }
 
@@ -108,14 +108,14 @@ func (t *timeline) span(first, last int) (from, to uint64) {
 
 // clock returns a time since the begin of the recording.
 func (t *timeline) clock(ns uint64) string {
-	begin, _ := t.table.Span()
+	begin, _ := t.list.table.Span()
 	return fmt.Sprintf("%.3fs", float64(ns-begin)/1e9)
 }
 
 func (t *timeline) mouse(_ int, _ bool, wheel int) {
 	t.cursor = max(min(t.cursor+wheel, len(t.sums)-1), 0)
 	if wheel == 0 {
-		t.cursor = max(min(t.click.x, len(t.sums)-1), 0)
+		t.cursor = max(min(t.list.browser.click.x, len(t.sums)-1), 0)
 		t.choose()
 	}
 }
@@ -124,7 +124,8 @@ var levels = []rune(" ▁▂▃▄▅▆▇█")
 
 func (t *timeline) draw(c *canvas) {
 	t.measure(max(c.width, 1))
-	c.line(0, bars, fmt.Sprintf(" Samples of '%s' from %s to %s", t.table.Events[t.event].Name, t.clock(t.from),
+	event := &t.list.table.Events[t.list.event]
+	c.line(0, bars, fmt.Sprintf(" Samples of '%s' from %s to %s", event.Name, t.clock(t.from),
 		t.clock(t.to)))
 	most := uint64(1)
 	for _, s := range t.sums {
@@ -153,7 +154,7 @@ func (t *timeline) draw(c *canvas) {
 		sum.Add(s)
 	}
 	c.put(1, c.height-2, normal, fmt.Sprintf("%s to %s: %s, %s", t.clock(from), t.clock(to),
-		plural(int(sum.Samples), "sample"), table.FormatPercent(sum.Percent(t.base))))
+		plural(int(sum.Samples), "sample"), table.FormatPercent(sum.Percent(t.list.base))))
 	what := "begin"
 	if t.mark >= 0 {
 		what = "end"

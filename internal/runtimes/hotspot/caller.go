@@ -60,8 +60,8 @@ func (c *Code) Caller(f Frame) (Frame, bool) {
 
 // walk is one step.
 type walk struct {
-	*Code
-	h *Heap
+	code *Code
+	h    *Heap
 	Frame
 }
 
@@ -83,7 +83,7 @@ func (w *walk) step(addr uint64) bool {
 }
 
 func (w *walk) read(b []byte, addr uint64) bool {
-	_, err := w.Mem.ReadAt(b, int64(addr))
+	_, err := w.code.Mem.ReadAt(b, int64(addr))
 	return err == nil
 }
 
@@ -173,7 +173,7 @@ func (w *walk) called(ip uint64) bool {
 
 // frameless goes to the caller of code whose return address is at SP + off, with the caller's frame pointer in FP.
 func (w *walk) frameless(off uint64) bool {
-	ra, ok := w.Stack(w.SP + off)
+	ra, ok := w.code.Stack(w.SP + off)
 	return ok && w.isCode(ra) && w.toCaller(ra, w.SP+off+8, w.FP)
 }
 
@@ -182,8 +182,8 @@ func (w *walk) framed(addr uint64) bool {
 	if addr < w.SP || addr&7 != 0 {
 		return false
 	}
-	fp, ok1 := w.Stack(addr)
-	ra, ok2 := w.Stack(addr + 8)
+	fp, ok1 := w.code.Stack(addr)
+	ra, ok2 := w.code.Stack(addr + 8)
 	return ok1 && ok2 && w.isCode(ra) && w.toCaller(ra, addr+16, fp)
 }
 
@@ -273,7 +273,7 @@ func (w *walk) interpreted() bool {
 	if w.All && w.entering() {
 		return true
 	}
-	sender, ok := w.Stack(w.FP - 8)
+	sender, ok := w.code.Stack(w.FP - 8)
 	if !ok || !w.framed(w.FP) {
 		return false
 	}

@@ -174,7 +174,7 @@ var (
 
 // At returns the code that contains an address.
 func (l *Methods) At(mem io.ReaderAt, ip uint64) (*Place, error) {
-	w := walk{Code: &Code{Heaps: l.heaps, Mem: mem}}
+	w := walk{code: &Code{Heaps: l.heaps, Mem: mem}}
 	i := slices.IndexFunc(l.heaps, func(h Heap) bool { return ip >= h.Low && ip < h.High })
 	if i < 0 {
 		return nil, ErrNoHeap

@@ -94,7 +94,7 @@ func (p *Program) read(file *dso.ELF) (err error) {
 
 // functionAt is a function at one of its addresses, according to DWARF.
 type functionAt struct {
-	*Program
+	program *Program
 	within
 	pc       uint64
 	unit     *dwarf.Entry
@@ -129,13 +129,13 @@ func (p *Program) Scope(off uint64, inlined string) (s *Scope, err error) {
 
 // returned returns the type of the return value: for a Go function, of its first result.
 func (at *functionAt) returned() (t *Type, err error) {
-	if t, ok := at.ref(at.function, dwarf.AttrType); ok {
-		return at.typeAt(t), nil
+	if t, ok := at.program.ref(at.function, dwarf.AttrType); ok {
+		return at.program.typeAt(t), nil
 	}
 	t = void
-	err = at.children(at.function, func(e *dwarf.Entry) error {
-		if result, ok := at.ref(e, dwarf.AttrType); ok && t == void && at.isResult(e) {
-			t = at.typeAt(result)
+	err = at.program.children(at.function, func(e *dwarf.Entry) error {
+		if result, ok := at.program.ref(e, dwarf.AttrType); ok && t == void && at.isResult(e) {
+			t = at.program.typeAt(result)
 		}
 		return nil
 	})
@@ -144,7 +144,7 @@ func (at *functionAt) returned() (t *Type, err error) {
 
 // isResult reports whether an entry is a result of a Go function.
 func (at *functionAt) isResult(e *dwarf.Entry) bool {
-	is, _ := at.field(e, dwarf.AttrVarParam).(bool)
+	is, _ := at.program.field(e, dwarf.AttrVarParam).(bool)
 	return is
 }
 
@@ -155,7 +155,7 @@ func (p *Program) functionAt(pc uint64) (*functionAt, error) {
 	if err != nil {
 		return nil, &NoDebugError{p.path, "DWARF of this function", nil}
 	}
-	at := &functionAt{Program: p, within: p.within(unit, r.AddressSize()), pc: pc, unit: unit}
+	at := &functionAt{program: p, within: p.within(unit, r.AddressSize()), pc: pc, unit: unit}
 	for {
 		e, err := r.Next()
 		if err != nil {
@@ -215,7 +215,7 @@ func (at *functionAt) body() uint64 {
 	if at.pc != low || optimized(producer) {
 		return at.pc
 	}
-	lines, err := at.data.LineReader(at.unit)
+	lines, err := at.program.data.LineReader(at.unit)
 	if err != nil || lines == nil {
 		return at.pc
 	}
@@ -225,7 +225,7 @@ func (at *functionAt) body() uint64 {
 		switch {
 		case !inside:
 			inside = line.Address == at.pc && !line.EndSequence
-		case line.EndSequence || !at.covers(at.function, line.Address):
+		case line.EndSequence || !at.program.covers(at.function, line.Address):
 			return second
 		case line.PrologueEnd:
 			return line.Address
@@ -249,8 +249,9 @@ func optimized(producer string) bool {
 // frame returns the context of the function's location expressions.
 func (at *functionAt) frame() *frame {
 	low, _ := at.function.Val(dwarf.AttrLowpc).(uint64)
-	f := &frame{machine: at.machine, big: at.big, addrSize: at.addrSize, entry: at.pc == low, cfa: at.cfa,
-		addrs: at.addrs(at.within)}
+	f := &frame{machine: at.program.machine, big: at.program.big, addrSize: at.addrSize, entry: at.pc == low,
+		cfa:   at.cfa,
+		addrs: at.program.addrs(at.within)}
 	f.base = func() (term, error) {
 		expr, err := at.expression(at.function.AttrField(dwarf.AttrFrameBase))
 		if err != nil {
@@ -269,14 +270,14 @@ func (at *functionAt) frame() *frame {
 
 // cfa returns the CFA at pc, from CFI.
 func (at *functionAt) cfa() (term, error) {
-	if at.cfi != nil {
-		if row, ok := at.cfi.Row(at.pc); ok && row.CFA.Kind == unwind.Register {
-			name, err := at.machine.register(uint64(row.CFA.Reg))
+	if at.program.cfi != nil {
+		if row, ok := at.program.cfi.Row(at.pc); ok && row.CFA.Kind == unwind.Register {
+			name, err := at.program.machine.register(uint64(row.CFA.Reg))
 			return term{base: name, off: row.CFA.Off}, err
 		}
 	}
 	if low, _ := at.function.Val(dwarf.AttrLowpc).(uint64); at.pc == low {
-		return term{base: "%" + at.machine.sp, off: at.machine.entry}, nil
+		return term{base: "%" + at.program.machine.sp, off: at.program.machine.entry}, nil
 	}
 	return term{}, errors.New("it is on the stack, whose frame cannot be located without CFI")
 }
@@ -294,10 +295,10 @@ func (at *functionAt) expression(f *dwarf.Field) ([]byte, error) {
 		}
 		return expr, nil
 	case dwarf.ClassLocListPtr:
-		return at.list(at.within, offset(f.Val), at.pc)
+		return at.program.list(at.within, offset(f.Val), at.pc)
 	case dwarf.ClassLocList:
 		index, _ := f.Val.(uint64)
-		return at.listx(at.within, index, at.pc)
+		return at.program.listx(at.within, index, at.pc)
 	}
 	return nil, errDamaged
 }
@@ -311,25 +312,25 @@ func (at *functionAt) collect(s *Scope, f *frame, block *dwarf.Entry, inlined st
 	}
 	var own []Var
 	inner := Scope{}
-	err := at.children(block, func(e *dwarf.Entry) error {
+	err := at.program.children(block, func(e *dwarf.Entry) error {
 		switch e.Tag {
 		case dwarf.TagFormalParameter, dwarf.TagVariable:
 			if v, ok := at.variable(e, f); ok {
 				own = append(own, v)
 			}
 		case dwarf.TagLexDwarfBlock:
-			if at.covers(e, at.pc) {
+			if at.program.covers(e, at.pc) {
 				return at.collect(&inner, f, e, inlined, depth-1)
 			}
 		case dwarf.TagInlinedSubroutine:
-			if inlined == "" || !at.covers(e, at.pc) {
+			if inlined == "" || !at.program.covers(e, at.pc) {
 				return nil
 			}
 			body := &Scope{}
 			if err := at.collect(body, f, e, inlined, depth-1); err != nil {
 				return err
 			}
-			if at.string(e, dwarf.AttrName) == inlined && body.Function == "" {
+			if at.program.string(e, dwarf.AttrName) == inlined && body.Function == "" {
 				body.Function = inlined
 			}
 			if body.Function != "" {
@@ -348,7 +349,7 @@ func (at *functionAt) collect(s *Scope, f *frame, block *dwarf.Entry, inlined st
 
 // globals adds the variables of the unit outside functions.
 func (at *functionAt) globals(s *Scope, f *frame) error {
-	return at.children(at.unit, func(e *dwarf.Entry) error {
+	return at.program.children(at.unit, func(e *dwarf.Entry) error {
 		if e.Tag == dwarf.TagVariable {
 			if v, ok := at.variable(e, f); ok && s.Lookup(v.Name) == nil {
 				v.Global = true
@@ -388,16 +389,16 @@ func (p *Program) children(e *dwarf.Entry, do func(*dwarf.Entry) error) (err err
 // variable returns the variable of an entry; ok is false if it has no name, is only declared,
 // or is a result of a Go function.
 func (at *functionAt) variable(e *dwarf.Entry, f *frame) (v Var, ok bool) {
-	v.Name = at.string(e, dwarf.AttrName)
-	t, typed := at.ref(e, dwarf.AttrType)
+	v.Name = at.program.string(e, dwarf.AttrName)
+	t, typed := at.program.ref(e, dwarf.AttrType)
 	location := e.AttrField(dwarf.AttrLocation)
 	if declared, _ := e.Val(dwarf.AttrDeclaration).(bool); v.Name == "" || !typed || declared && location == nil ||
 		at.isResult(e) {
 		return v, false
 	}
 	v.Param = e.Tag == dwarf.TagFormalParameter
-	v.Type = at.typeAt(t)
-	if n, ok := at.field(e, dwarf.AttrConstValue).(int64); ok && location == nil {
+	v.Type = at.program.typeAt(t)
+	if n, ok := at.program.field(e, dwarf.AttrConstValue).(int64); ok && location == nil {
 		v.Where.Base = fmt.Sprintf("\\%d", n)
 		return v, true
 	}

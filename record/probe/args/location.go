@@ -65,7 +65,7 @@ func (f *frame) located(expr []byte, depth int) (Where, error) {
 
 // evaluation is the state of evaluating an expression.
 type evaluation struct {
-	*frame
+	frame  *frame
 	c      dwarf.Cursor
 	stack  []term
 	value  *Where // set once the result is known not to be an address on the stack
@@ -115,13 +115,13 @@ func (e *evaluation) push(o term) error {
 func (e *evaluation) constant(v int64) error { return e.push(term{off: v}) }
 
 func (e *evaluation) inRegister(n uint64) error {
-	name, err := e.machine.register(n)
+	name, err := e.frame.machine.register(n)
 	e.value = &Where{Base: name}
 	return err
 }
 
 func (e *evaluation) aroundRegister(n uint64, off int64) error {
-	name, err := e.machine.register(n)
+	name, err := e.frame.machine.register(n)
 	e.stack = append(e.stack, term{base: name, off: off})
 	return err
 }
@@ -160,17 +160,17 @@ func (e *evaluation) step(op byte) error {
 		n := c.ULEB()
 		return e.aroundRegister(n, c.SLEB())
 	case dwarf.OpAddr:
-		return e.push(term{off: int64(c.Uint(e.addrSize)), vaddr: true})
+		return e.push(term{off: int64(c.Uint(e.frame.addrSize)), vaddr: true})
 	case dwarf.OpAddrx, dwarf.OpGNUAddrIndex:
-		vaddr, ok := e.addrs.At(c.ULEB())
+		vaddr, ok := e.frame.addrs.At(c.ULEB())
 		if !ok {
 			return errDamaged
 		}
 		return e.push(term{off: int64(vaddr), vaddr: true})
 	case dwarf.OpFbreg:
-		return e.from(e.base, c.SLEB())
+		return e.from(e.frame.base, c.SLEB())
 	case dwarf.OpCallFrameCFA:
-		return e.from(e.cfa, 0)
+		return e.from(e.frame.cfa, 0)
 	case dwarf.OpPlusUconst, dwarf.OpPlus, dwarf.OpMinus:
 		return e.add(op)
 	case dwarf.OpDeref:
@@ -271,7 +271,7 @@ func (e *evaluation) stackValue() error {
 func (e *evaluation) implicit(b []byte) error {
 	switch len(b) {
 	case 1, 2, 4, 8:
-		c := dwarf.Cursor{B: b, Big: e.big}
+		c := dwarf.Cursor{B: b, Big: e.frame.big}
 		e.value = &Where{Base: fmt.Sprintf("\\%d", c.Int(len(b)))}
 		return nil
 	}
@@ -281,10 +281,10 @@ func (e *evaluation) implicit(b []byte) error {
 // atEntry evaluates a register's value at the function's entry, which is valid at the first
 // instruction only.
 func (e *evaluation) atEntry(expr []byte) error {
-	if !e.entry {
+	if !e.frame.entry {
 		return errEntry
 	}
-	w, err := e.located(expr, e.depth-1)
+	w, err := e.frame.located(expr, e.depth-1)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 // ifuncs are the IFUNCs of a file: the vaddrs of the functions that their resolvers choose, by the
 // resolvers' vaddrs; 0: not known yet.
 type ifuncs struct {
-	*File
-	at map[uint64]uint64
+	file *File
+	at   map[uint64]uint64
 }
 
 // resolve replaces IFUNCs by their implementations: an IFUNC such as memcpy is a resolver
@@ -91,15 +91,15 @@ func (l *Locator) implementations(i ifuncs) (by string, err error) {
 			return fmt.Sprintf("as process %d has it", pid), nil
 		}
 	}
-	if _, inside := strings.CutPrefix(i.path, "/proc/"); inside {
-		if pid, ok := pidOf(i.path); ok && !slices.Contains(l.PIDs, pid) {
+	if _, inside := strings.CutPrefix(i.file.path, "/proc/"); inside {
+		if pid, ok := pidOf(i.file.path); ok && !slices.Contains(l.PIDs, pid) {
 			if err = i.readSlots(pid); err == nil && i.resolved() {
 				return fmt.Sprintf("as process %d has it", pid), nil
 			}
 		}
 		return "as the process has it", err
 	}
-	if err := trusted(i.path); err != nil {
+	if err := trusted(i.file.path); err != nil {
 		return "", err
 	}
 	return "as this machine's CPU has it", i.callResolvers()
@@ -147,7 +147,7 @@ func (i ifuncs) readSlots(pid int) error {
 	if err != nil {
 		return err
 	}
-	bias, ok := biasOf(i.Image, maps, i.path)
+	bias, ok := biasOf(i.file.Image, maps, i.file.path)
 	if !ok {
 		return fmt.Errorf("process %d has not mapped the file", pid)
 	}
@@ -160,12 +160,12 @@ func (i ifuncs) readSlots(pid int) error {
 	}
 	take := func(resolver, ip uint64) {
 		if vaddr := ip - bias; i.at[resolver] == 0 && vaddr != resolver {
-			if _, ok := i.code(vaddr); ok {
+			if _, ok := i.file.code(vaddr); ok {
 				i.at[resolver] = vaddr
 			}
 		}
 	}
-	for _, s := range slots(i.path) {
+	for _, s := range slots(i.file.path) {
 		if _, wanted := i.at[s.addend]; wanted && s.irelative {
 			take(s.addend, read(s.vaddr+bias))
 		}
@@ -174,7 +174,7 @@ func (i ifuncs) readSlots(pid int) error {
 		return nil
 	}
 	resolver := map[string]uint64{}
-	for _, fn := range i.functions {
+	for _, fn := range i.file.functions {
 		if fn.ifunc && !fn.imported {
 			resolver[fn.Symbol] = fn.vaddr
 		}

@@ -15,8 +15,8 @@ import (
 // choose: in a program that has loaded and initialized it, but is stopped before its own
 // first instruction. It fills in vaddrs by resolver.
 func (i ifuncs) callResolvers() error {
-	if abiOf(i.Image) != native() || i.Type != elf.ET_DYN || i.Section(".interp") != nil &&
-		i.Section(".dynsym") == nil {
+	if abiOf(i.file.Image) != native() || i.file.Type != elf.ET_DYN || i.file.Section(".interp") != nil &&
+		i.file.Section(".dynsym") == nil {
 		return errors.New("it is not a library that a program here can load")
 	}
 	program, err := exec.LookPath("true")
@@ -27,7 +27,7 @@ func (i ifuncs) callResolvers() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command(program)
-	cmd.Env = []string{"LD_PRELOAD=" + i.path}
+	cmd.Env = []string{"LD_PRELOAD=" + i.file.path}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := cmd.Start(); err != nil {
 		return err
@@ -39,13 +39,13 @@ func (i ifuncs) callResolvers() error {
 		return err
 	}
 	if err := t.stopAtEntry(); err != nil {
-		return fmt.Errorf("cannot start %s with %s loaded: %w", program, i.path, err)
+		return fmt.Errorf("cannot start %s with %s loaded: %w", program, i.file.path, err)
 	}
 	maps, err := mappings(int(t))
 	if err != nil {
 		return err
 	}
-	bias, ok := biasOf(i.Image, maps, i.path)
+	bias, ok := biasOf(i.file.Image, maps, i.file.path)
 	if !ok {
 		return fmt.Errorf("%s does not load it", program)
 	}

@@ -14,8 +14,8 @@ import (
 
 // debugInfo is the DWARF of a file.
 type debugInfo struct {
-	*File
-	*dwarf.Data
+	file *File
+	data *dwarf.Data
 }
 
 // debugInfo reads the file's DWARF, or that of its separate debug information file; nil if
@@ -83,14 +83,14 @@ func (f *File) lineSites(q Query) ([]Site, error) {
 // lines of the source file that have code.
 func (d *debugInfo) line(source string, line int) (first map[*Function]uint64, lines map[int]bool) {
 	first, lines = map[*Function]uint64{}, map[int]bool{}
-	units(d.Data, func(unit *dwarf.Entry) bool {
-		rows(d.Data, unit, func(row *dwarf.LineEntry) bool {
+	units(d.data, func(unit *dwarf.Entry) bool {
+		rows(d.data, unit, func(row *dwarf.LineEntry) bool {
 			if row.File == nil || row.EndSequence || !isSource(row.File.Name, source) {
 				return true
 			}
 			lines[row.Line] = true
-			if off, ok := d.code(row.Address); ok && row.Line == line && row.IsStmt {
-				fn := d.At(off)
+			if off, ok := d.file.code(row.Address); ok && row.Line == line && row.IsStmt {
+				fn := d.file.At(off)
 				if have, ok := first[fn]; !ok || off < have {
 					first[fn] = off
 				}
@@ -140,7 +140,7 @@ func (d *debugInfo) inlined(name string) string {
 		name = WithoutParameters(name)[i+2:]
 	}
 	origins := map[dwarf.Offset]bool{}
-	entries(d.Data, func(e *dwarf.Entry, _ *dwarf.LineReader) {
+	entries(d.data, func(e *dwarf.Entry, _ *dwarf.LineReader) {
 		if e.Tag == dwarf.TagSubprogram && e.Val(dwarf.AttrInline) != nil && e.Val(dwarf.AttrName) == name {
 			origins[e.Offset] = true
 		}
@@ -149,7 +149,7 @@ func (d *debugInfo) inlined(name string) string {
 		return ""
 	}
 	var callers []string
-	entries(d.Data, func(e *dwarf.Entry, lines *dwarf.LineReader) {
+	entries(d.data, func(e *dwarf.Entry, lines *dwarf.LineReader) {
 		origin, _ := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
 		if e.Tag != dwarf.TagInlinedSubroutine || !origins[origin] {
 			return
@@ -186,12 +186,12 @@ func entries(d *dwarf.Data, do func(*dwarf.Entry, *dwarf.LineReader)) {
 
 // caller locates an inlined call: "main+0x1c (hello.c:12)".
 func (d *debugInfo) caller(e *dwarf.Entry, lines *dwarf.LineReader) string {
-	ranges, err := d.Ranges(e)
+	ranges, err := d.data.Ranges(e)
 	if err != nil || len(ranges) == 0 {
 		return ""
 	}
-	off, ok := d.code(ranges[0][0])
-	fn := d.At(off)
+	off, ok := d.file.code(ranges[0][0])
+	fn := d.file.At(off)
 	if !ok || fn == nil {
 		return ""
 	}

@@ -59,7 +59,7 @@ func (l *Locator) List(def, name string) (*Listing, error) {
 	if info == nil {
 		return nil, &args.NoDebugError{File: file.path, Lack: "DWARF"}
 	}
-	if list.find(info.Data); len(list.Code) == 0 {
+	if list.find(info.data); len(list.Code) == 0 {
 		return nil, bad("these lines have no code")
 	}
 	list.Owner = file.owner()
