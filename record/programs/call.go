@@ -26,7 +26,7 @@ func (c *call) sameProgram(o *call) bool {
 }
 
 // attachCalls attaches programs to the entries and returns of functions: as few as possible.
-func (s *Sampler) attachCalls(list []call) error {
+func (a *attachments) attachCalls(list []call) error {
 	for len(list) > 0 {
 		first := list[0]
 		c := &bpf.Calls{Span: first.span, Path: first.ev.Span.Call.Path, Go: first.ev.Span.Call.Go}
@@ -42,7 +42,7 @@ func (s *Sampler) attachCalls(list []call) error {
 				Off: to.Off, Returns: to.Returns})
 			return true
 		})
-		if err := s.bpf.AttachCalls(c); err != nil {
+		if err := a.bpf.AttachCalls(c); err != nil {
 			return &SamplerError{first.ev.Name, err}
 		}
 	}

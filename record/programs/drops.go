@@ -34,12 +34,12 @@ func dropperOf(ev *event.Event) bpf.Dropper {
 }
 
 // attachDrops attaches programs to the return of those that drop packets.
-func (s *Sampler) attachDrops(ev *event.Event, t *bpf.RawTracepoint) error {
-	watched, left, err := (&bpf.Drops{RawTracepoint: *t, Of: dropperOf(ev)}).Attach(s.bpf)
+func (a *attachments) attachDrops(ev *event.Event, t *bpf.RawTracepoint) error {
+	watched, left, err := (&bpf.Drops{RawTracepoint: *t, Of: dropperOf(ev)}).Attach(a.bpf)
 	if err == nil && len(left) > 0 {
 		why := &DroppersError{ev.Name, len(left), watched + len(left), left[0]}
 		if watched > 0 || ev.Raw.Drops.Optional {
-			s.opts.Notice(why)
+			a.opts.Notice(why)
 			return nil
 		}
 		return why

@@ -110,17 +110,17 @@ func (f *Following) passage(ev *event.Event, events []*event.Event) bpf.Passage 
 }
 
 // attachHops attaches the program that makes samples where followed packets pass.
-func (s *Sampler) attachHops(ev *event.Event, t *bpf.RawTracepoint) error {
-	f := s.opts.Follow
+func (a *attachments) attachHops(ev *event.Event, t *bpf.RawTracepoint) error {
+	f := a.opts.Follow
 	if ev.Function != nil {
 		of := ev.Function
 		hop := bpf.Hop{Symbol: of.Name, Address: of.Addr, SKB: of.SKB, Sock: of.Sock}
-		if _, err := bpf.AttachHops(s.bpf, t, []bpf.Hop{hop}, false); err != nil {
+		if _, err := bpf.AttachHops(a.bpf, t, []bpf.Hop{hop}, false); err != nil {
 			return &SamplerError{ev.Name, err}
 		}
 		return nil
 	}
-	refused, err := bpf.AttachHops(s.bpf, t, f.Hops, f.AtOnce)
+	refused, err := bpf.AttachHops(a.bpf, t, f.Hops, f.AtOnce)
 	if err != nil {
 		return &SamplerError{ev.Name, err}
 	}

@@ -54,11 +54,11 @@ func histogramFormat(ev *event.Event) []byte {
 }
 
 // histogramOf returns how the programs count the durations of a span, nil if they make samples.
-func (s *Sampler) histogramOf(span *event.Span) *bpf.Histogram {
+func (a *attachments) histogramOf(span *event.Span) *bpf.Histogram {
 	if !span.Hist {
 		return nil
 	}
-	h := &bpf.Histogram{CPUs: s.opts.CPUs}
+	h := &bpf.Histogram{CPUs: a.opts.CPUs}
 	for i, key := range span.Key {
 		h.Keys[i] = slices.Contains(span.HistKey, key)
 	}

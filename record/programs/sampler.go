@@ -45,13 +45,22 @@ type SamplerOptions struct {
 // Sampler makes the samples of a recording's events that have no counters.
 type Sampler struct {
 	no
-	opts        SamplerOptions
-	counters    []perfevent.Counter // the BPF output events, one of each CPU
+	opts       SamplerOptions
+	counters   []perfevent.Counter // the BPF output events, one of each CPU
+	bpf        *bpf.Sampler
+	first      int           // index of the first event whose samples programs write
+	attrs      []format.Attr // of these events
+	locate     int           // number of frames that locate raw tracepoints; 0: there are none
+	userOnly   bool          // there are events without the kernel's frames
+	attached   attachments
+	histograms []*histogram
+	late       []byte // samples of histograms that are not in the file yet
+}
+
+// attachments are what the programs are attached to.
+type attachments struct {
+	opts        *SamplerOptions
 	bpf         *bpf.Sampler
-	first       int                    // index of the first event whose samples programs write
-	attrs       []format.Attr          // of these events
-	locate      int                    // number of frames that locate raw tracepoints; 0: there are none
-	userOnly    bool                   // there are events without the kernel's frames
 	raw         map[uint64]bool        // of raw tracepoints, by number
 	runners     kernel.Codes           // the functions that run their programs
 	dropping    kernel.Codes           // the functions that free packets which netfilter drops
@@ -59,8 +68,6 @@ type Sampler struct {
 	packets     map[uint64]*packets    // of raw tracepoints with one, by number
 	sockets     sockets
 	tracepoints []int // counters of the tracepoints whose own fields samples have
-	histograms  []*histogram
-	late        []byte // samples of histograms that are not in the file yet
 }
 
 // SamplerError means that BPF programs cannot make the samples of an event that needs them.
@@ -90,7 +97,8 @@ func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*S
 	if err != nil {
 		return nil, &SamplerError{events[0].Name, err}
 	}
-	s := &Sampler{opts: o, bpf: b, raw: map[uint64]bool{}, spans: map[uint64]*event.Span{},
+	s := &Sampler{opts: o, bpf: b}
+	s.attached = attachments{opts: &s.opts, bpf: b, raw: map[uint64]bool{}, spans: map[uint64]*event.Span{},
 		packets: map[uint64]*packets{}}
 	for i := range events {
 		switch ev := &events[i]; {
@@ -106,12 +114,12 @@ func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*S
 			s.userOnly = s.userOnly || !withKernelFrames(attrs[i])
 		}
 	}
-	return s, s.attachPrograms(events)
+	return s, s.attached.attachPrograms(events)
 }
 
 // attachPrograms attaches a program to each raw tracepoint and each program that drops packets, some to each kind of
 // span, one to all entered functions, and one to all functions that return.
-func (s *Sampler) attachPrograms(events []event.Event) error {
+func (a *attachments) attachPrograms(events []event.Event) error {
 	var raw, spans, entered, returned []*event.Event
 	for i := range events {
 		switch ev := &events[i]; {
@@ -128,25 +136,25 @@ func (s *Sampler) attachPrograms(events []event.Event) error {
 			entered = append(entered, ev)
 		}
 	}
-	if s.opts.Follow != nil {
-		if err := bpf.AttachFrees(s.bpf); err != nil {
+	if a.opts.Follow != nil {
+		if err := bpf.AttachFrees(a.bpf); err != nil {
 			return &SamplerError{raw[0].Name, err}
 		}
 	}
 	for _, ev := range raw {
-		s.raw[ev.Config] = !ev.Hops
-		if err := s.attachRaw(ev, raw); err != nil {
+		a.raw[ev.Config] = !ev.Hops
+		if err := a.attachRaw(ev, raw); err != nil {
 			return err
 		}
 	}
 	if len(raw) > 0 {
-		s.runners = findRunners() // some exist only now
+		a.runners = findRunners() // some exist only now
 	}
-	if err := s.attachSpans(spans); err != nil {
+	if err := a.attachSpans(spans); err != nil {
 		return err
 	}
 	for _, l := range [][]*event.Event{entered, returned} {
-		if err := s.attachFunctions(l); err != nil {
+		if err := a.attachFunctions(l); err != nil {
 			return err
 		}
 	}
@@ -176,13 +184,13 @@ func findRunners() kernel.Codes {
 
 // attachRaw attaches a program to one of the raw tracepoints, or programs to the functions that packets pass, or to the
 // return of others.
-func (s *Sampler) attachRaw(ev *event.Event, all []*event.Event) error {
+func (a *attachments) attachRaw(ev *event.Event, all []*event.Event) error {
 	l, err := ev.Raw.Layout()
 	if err != nil {
 		return &SamplerError{ev.Name, err}
 	}
 	if ev.Raw.Verdict != nil {
-		return s.attachVerdict(ev, l)
+		return a.attachVerdict(ev, l)
 	}
 	t := &bpf.RawTracepoint{Name: ev.Raw.Name, ID: uint16(ev.Config), Size: l.Size}
 	for _, v := range l.Values {
@@ -193,45 +201,45 @@ func (s *Sampler) attachRaw(ev *event.Event, all []*event.Event) error {
 	}
 	if p := ev.Raw.Packet; p != nil {
 		t.Packet = &bpf.Packet{Arg: p.Arg, IsSock: p.IsSock, At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap,
-			Select: s.opts.Select}
-		s.packets[ev.Config] = newPackets(l, &s.sockets)
-		if s.opts.Follow != nil {
-			t.Passage = s.opts.Follow.passage(ev, all)
+			Select: a.opts.Select}
+		a.packets[ev.Config] = newPackets(l, &a.sockets)
+		if a.opts.Follow != nil {
+			t.Passage = a.opts.Follow.passage(ev, all)
 		}
 	}
 	if ev.Hops {
-		return s.attachHops(ev, t)
+		return a.attachHops(ev, t)
 	}
 	if l.OwnSize > 0 {
-		a := format.Attr{Type: format.TypeTracepoint, Config: l.OwnID, SamplePeriod: 1, Flags: format.FlagDisabled}
-		fd, err := perfevent.Open(&a, 0, -1, -1, 0)
+		attr := format.Attr{Type: format.TypeTracepoint, Config: l.OwnID, SamplePeriod: 1, Flags: format.FlagDisabled}
+		fd, err := perfevent.Open(&attr, 0, -1, -1, 0)
 		if err != nil {
 			return &perfevent.OpenError{Event: *ev, CPU: -1, Err: err}
 		}
-		s.tracepoints = append(s.tracepoints, fd)
+		a.tracepoints = append(a.tracepoints, fd)
 		t.Own = &bpf.Record{FD: fd, Size: l.OwnSize, Dynamic: l.Dynamic}
 	}
 	if ev.Raw.Drops != nil {
-		return s.attachDrops(ev, t)
+		return a.attachDrops(ev, t)
 	}
-	if err := s.bpf.AttachRawTracepoint(t); err != nil {
+	if err := a.bpf.AttachRawTracepoint(t); err != nil {
 		return &SamplerError{ev.Name, err}
 	}
 	return nil
 }
 
 // attachFunctions attaches one program to all functions of some kprobes, or kretprobes.
-func (s *Sampler) attachFunctions(events []*event.Event) error {
+func (a *attachments) attachFunctions(events []*event.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
 	var addrs []uint64
 	var ids []uint16
 	for _, ev := range events {
-		addrs = append(addrs, s.opts.Functions[ev.Probe])
+		addrs = append(addrs, a.opts.Functions[ev.Probe])
 		ids = append(ids, uint16(ev.Config))
 	}
-	if err := s.bpf.AttachFunctions(addrs, ids, events[0].Probe.Kind.Return()); err != nil {
+	if err := a.bpf.AttachFunctions(addrs, ids, events[0].Probe.Kind.Return()); err != nil {
 		return &SamplerError{fmt.Sprintf("%s and %d others", events[0].Name, len(events)-1), err}
 	}
 	return nil
@@ -295,8 +303,9 @@ func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
 	}
 	like := &s.attrs[0]
 	chains := like.SampleType&format.SampleCallchain != 0
-	o := &output{layout: format.NewSampleLayout(a), raw: s.raw, runners: s.runners, spans: s.spans,
-		packets: s.packets, dropping: s.dropping,
+	to := &s.attached
+	o := &output{layout: format.NewSampleLayout(a), raw: to.raw, runners: to.runners, spans: to.spans,
+		packets: to.packets, dropping: to.dropping,
 		dropKernel: chains && withKernelFrames(*a) && s.userOnly,
 		ipOnly:     !chains && a.SampleType&format.SampleCallchain != 0}
 	e := stacks.NewEvent(a)
@@ -342,7 +351,9 @@ func (s *Sampler) Stats() bpf.Stats { return s.bpf.Stats() }
 func (s *Sampler) Counters() []perfevent.Counter { return s.counters }
 
 // Tracepoints implements Program.
-func (s *Sampler) Tracepoints() (own map[uint64]int, others []int) { return nil, s.tracepoints }
+func (s *Sampler) Tracepoints() (own map[uint64]int, others []int) {
+	return nil, s.attached.tracepoints
+}
 
 // Summary implements Program.
 func (s *Sampler) Summary(sum *Summary) (err error) {
@@ -356,7 +367,7 @@ func (s *Sampler) Close() {
 	for _, c := range s.counters {
 		unix.Close(c.FD)
 	}
-	for _, fd := range s.tracepoints {
+	for _, fd := range s.attached.tracepoints {
 		unix.Close(fd)
 	}
 }

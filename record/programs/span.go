@@ -17,28 +17,28 @@ import (
 )
 
 // attachSpans attaches the programs of spans.
-func (s *Sampler) attachSpans(spans []*event.Event) error {
+func (a *attachments) attachSpans(spans []*event.Event) error {
 	var calls []call
 	for _, ev := range spans {
 		f, err := filterOf(ev, spanFormat(ev))
 		if err != nil {
 			return &perfevent.FilterError{Event: ev.Name, Filter: ev.Filter, Err: err}
 		}
-		s.spans[ev.Config] = ev.Span
-		span := bpf.Span{ID: uint16(ev.Config), Min: ev.Span.Min, Filter: f, Hist: s.histogramOf(ev.Span)}
+		a.spans[ev.Config] = ev.Span
+		span := bpf.Span{ID: uint16(ev.Config), Min: ev.Span.Min, Filter: f, Hist: a.histogramOf(ev.Span)}
 		switch {
 		case ev.Span.IsSyscalls():
-			err = s.bpf.AttachSyscalls(&span, noReturn())
+			err = a.bpf.AttachSyscalls(&span, noReturn())
 		case ev.Span.Call != nil:
 			calls = append(calls, call{ev, span})
 		default:
-			err = s.attachPair(span, ev)
+			err = a.attachPair(span, ev)
 		}
 		if err != nil {
 			return &SamplerError{ev.Name, err}
 		}
 	}
-	return s.attachCalls(calls)
+	return a.attachCalls(calls)
 }
 
 // noReturn returns the numbers of the system calls that never end, of 64-bit and 32-bit programs.
@@ -50,24 +50,24 @@ func noReturn() [4]int64 {
 }
 
 // attachPair attaches the programs of a span between two tracepoints.
-func (s *Sampler) attachPair(span bpf.Span, ev *event.Event) (err error) {
+func (a *attachments) attachPair(span bpf.Span, ev *event.Event) (err error) {
 	p := &bpf.Pair{Span: span}
-	if p.Begin, err = s.pairEnd(ev.Span.Begin, ev.Span.Key); err != nil {
+	if p.Begin, err = a.pairEnd(ev.Span.Begin, ev.Span.Key); err != nil {
 		return err
 	}
-	if p.End, err = s.pairEnd(ev.Span.End, ev.Span.Key); err != nil {
+	if p.End, err = a.pairEnd(ev.Span.End, ev.Span.Key); err != nil {
 		return err
 	}
-	return s.bpf.AttachPair(p)
+	return a.bpf.AttachPair(p)
 }
 
 // pairEnd opens a tracepoint of a pair.
-func (s *Sampler) pairEnd(end *event.SpanEnd, key []string) (e bpf.PairEnd, err error) {
-	a := format.Attr{Type: format.TypeTracepoint, Config: end.ID, SamplePeriod: 1, Flags: format.FlagDisabled}
-	if e.FD, err = perfevent.Open(&a, 0, -1, -1, 0); err != nil {
+func (a *attachments) pairEnd(end *event.SpanEnd, key []string) (e bpf.PairEnd, err error) {
+	attr := format.Attr{Type: format.TypeTracepoint, Config: end.ID, SamplePeriod: 1, Flags: format.FlagDisabled}
+	if e.FD, err = perfevent.Open(&attr, 0, -1, -1, 0); err != nil {
 		return e, fmt.Errorf("opening tracepoint %s:%s: %w", end.System, end.Name, err)
 	}
-	s.tracepoints = append(s.tracepoints, e.FD)
+	a.tracepoints = append(a.tracepoints, e.FD)
 	e.Size = sizeOf(end.Format)
 	for _, name := range key {
 		f := end.Format.Field(name)

@@ -54,35 +54,35 @@ func netfilterCode() (map[string][]bpf.CodeRange, error) {
 }
 
 // attachVerdict attaches programs to the functions of netfilter.
-func (s *Sampler) attachVerdict(ev *event.Event, l *kernel.Layout) error {
+func (a *attachments) attachVerdict(ev *event.Event, l *kernel.Layout) error {
 	functions, err := netfilterCode()
 	if err != nil {
 		return &SamplerError{ev.Name, err}
 	}
 	p := ev.Raw.Packet
 	v := &bpf.Verdict{ID: uint16(ev.Config), Size: l.Size, At: l.VerdictAt, TableAt: l.TableAt, ChainAt: l.ChainAt,
-		Packet:    bpf.Packet{At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap, Select: s.opts.Select},
-		Followed:  s.opts.Follow != nil,
+		Packet:    bpf.Packet{At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap, Select: a.opts.Select},
+		Followed:  a.opts.Follow != nil,
 		Functions: functions,
 		Left: func(part string, err error) {
-			s.opts.verbose(ev.Name + ": verdicts of " + part + " are not found: " + err.Error())
+			a.opts.verbose(ev.Name + ": verdicts of " + part + " are not found: " + err.Error())
 		}}
 	if v.Filter, err = filterOf(ev, l.Format(uint16(ev.Config))); err != nil {
 		return &perfevent.FilterError{Event: ev.Name, Filter: ev.Filter, Err: err}
 	}
-	texts := newPackets(l, &s.sockets)
+	texts := newPackets(l, &a.sockets)
 	texts.verdicts = &verdicts{at: l.VerdictAt, tableAt: l.TableAt, chainAt: l.ChainAt}
-	s.packets[ev.Config] = texts
-	s.dropping = droppingCode(functions)
-	switch err := s.bpf.AttachVerdict(v); {
+	a.packets[ev.Config] = texts
+	a.dropping = droppingCode(functions)
+	switch err := a.bpf.AttachVerdict(v); {
 	case errors.Is(err, bpf.ErrNoFirewall) && ev.Raw.Verdict.Optional:
-		s.opts.verbose(ev.Name + ": " + err.Error())
+		a.opts.verbose(ev.Name + ": " + err.Error())
 		return nil
 	case err != nil:
 		return &SamplerError{ev.Name, err}
 	}
 	if ev.Raw.Verdict.RuleText && functions[bpf.ChainFunction] != nil {
-		failed := func(err error) { s.opts.verbose(ev.Name + ": " + err.Error()) }
+		failed := func(err error) { a.opts.verbose(ev.Name + ": " + err.Error()) }
 		texts.verdicts.rules = newRuleTexts(v.Generation, failed)
 	}
 	return nil
