@@ -15,7 +15,7 @@ var (
 )
 
 // ringsForBPF returns the reason why BPF programs cannot write to the rings, nil if they can.
-func (o *Options) ringsForBPF() error {
+func (o *plan) ringsForBPF() error {
 	switch {
 	case o.Overwrite:
 		return errOverwrite

@@ -13,7 +13,7 @@ var shortProgram = programs.C("testdata/short.c", "-O2", "-fomit-frame-pointer")
 // them are complete: they are walked from copies, with the mappings of their time.
 func TestRecordShortProcesses(t *testing.T) {
 	exe := shortProgram.Path(t)
-	sum, _ := recordDWARF(t, Options{DWARF: true, Target: Target{All: true}}, exe, "300")
+	sum, _ := recordDWARF(t, Options{Stacks: StackOptions{DWARF: true}, Target: Target{All: true}}, exe, "300")
 	incomplete := uint64(0)
 	for _, i := range sum.Unwind.Incomplete {
 		if i.Program == exe || i.Program == "" {

@@ -65,7 +65,7 @@ type request func() (end bool, err error)
 
 // controller passes requests to the recorder's loop: at certain times, and from Control.
 type controller struct {
-	opts     *Options
+	opts     *plan
 	file     *file
 	enabler  *enabler
 	requests chan request

@@ -14,7 +14,7 @@ type CountError struct {
 func (e *CountError) Error() string { return fmt.Sprintf("--count: %s: %s", e.Event, e.Why) }
 
 // checkCount returns an error for events and options that counting does not support.
-func checkCount(o *Options) error {
+func checkCount(o *plan) error {
 	switch {
 	case !o.Count:
 		return nil
@@ -51,7 +51,7 @@ func checkCount(o *Options) error {
 
 // snapshots writes the counts so far at each signal.
 type snapshots struct {
-	opts     *Options
+	opts     *plan
 	programs *bpfPrograms
 	control  *controller
 	drain    func() error

@@ -13,7 +13,7 @@ import (
 
 // describer describes what runs, in synthesized records.
 type describer struct {
-	opts    *Options
+	opts    *plan
 	file    *file
 	command *command // nil without one
 }
@@ -24,8 +24,9 @@ func (d *describer) idSize() int { return d.file.set.Attrs[0].SampleIDSize() }
 
 // synthesizer returns a Synthesizer that passes its records, except the omitted kinds, to out.
 func (d *describer) synthesizer(omit synth.Kinds, out func([]byte) error) *synth.Synthesizer {
-	return synth.New(synth.Options{IDSize: d.idSize(), Omit: omit, Data: d.opts.DataMmap || d.opts.dumpsStacks(),
-		Namespaces: d.opts.Namespaces, BuildIDs: kernelBuildIDs(d.file.set.Attrs), Files: d.file.mapped, Out: out})
+	side := &d.opts.SideBand
+	return synth.New(synth.Options{IDSize: d.idSize(), Omit: omit, Data: side.DataMmap || d.opts.dumpsStacks(),
+		Namespaces: side.Namespaces, BuildIDs: kernelBuildIDs(d.file.set.Attrs), Files: d.file.mapped, Out: out})
 }
 
 // all passes synthesized records of everything that runs, except the omitted kinds, to out. It
@@ -40,7 +41,7 @@ func (d *describer) all(omit synth.Kinds, out func([]byte) error, between func(n
 	if !visible && d.samplesKernel() && first {
 		d.opts.notice(ErrKernelHidden)
 	}
-	if d.opts.AllCgroups && omit&synth.Cgroup == 0 {
+	if d.opts.Samples.AllCgroups && omit&synth.Cgroup == 0 {
 		if err := s.Cgroups(); err != nil {
 			return err
 		}
@@ -72,14 +73,14 @@ func (d *describer) start(learn func(b []byte, idSize int) error) error {
 	if learn != nil {
 		idSize := d.idSize()
 		tee := func(b []byte) error { return learn(b, idSize) }
-		if d.opts.Omit == 0 && !d.opts.TailSynth {
+		if d.opts.SideBand.Omit == 0 && !d.opts.SideBand.TailSynth {
 			out = func(b []byte) error { tee(b); return d.file.write(b) }
 		} else if err := d.all(0, tee, between); err != nil {
 			return err
 		}
 	}
-	if !d.opts.TailSynth {
-		if err := d.all(d.opts.Omit, out, between); err != nil {
+	if !d.opts.SideBand.TailSynth {
+		if err := d.all(d.opts.SideBand.Omit, out, between); err != nil {
 			return err
 		}
 	}
@@ -89,10 +90,10 @@ func (d *describer) start(learn func(b []byte, idSize int) error) error {
 // tail writes the synthesized records that come at the end of the file: after the drained
 // ones, because synthesizing takes time, during which the rings still fill.
 func (d *describer) tail() error {
-	if !d.opts.TailSynth {
+	if !d.opts.SideBand.TailSynth {
 		return nil
 	}
-	if err := d.all(d.opts.Omit, d.file.write, func(int, int) error { return nil }); err != nil {
+	if err := d.all(d.opts.SideBand.Omit, d.file.write, func(int, int) error { return nil }); err != nil {
 		return err
 	}
 	d.file.commit()

@@ -7,7 +7,7 @@ import (
 
 // enabler starts and stops the events of a recording: counters, and BPF programs.
 type enabler struct {
-	opts     *Options
+	opts     *plan
 	set      *perfevent.Set
 	programs *bpfPrograms
 	drain    func() error // empties the rings

@@ -15,7 +15,7 @@ import (
 
 // file is the file that records are written to, one after another when output is switched.
 type file struct {
-	opts *Options
+	opts *plan
 	set  *perfevent.Set
 	out  *output.Output
 	sum  *Summary
@@ -36,21 +36,21 @@ type file struct {
 
 // init sets up the counts, when the attrs are final. wake is called after a failed write in
 // the background.
-func (f *file) init(o *Options, set *perfevent.Set, sum *Summary, wake func()) {
+func (f *file) init(o *plan, set *perfevent.Set, sum *Summary, wake func()) {
 	f.opts, f.set, f.sum = o, set, sum
-	f.out = output.New(output.Options{Path: o.Output, To: o.To, Name: sum.Path,
-		Compress: o.Compress, Compressed2: o.Compressed2,
-		Timestamp: o.Timestamp || o.Switch.enabled(), MaxFiles: o.Switch.MaxFiles,
-		Next: o.NextFile, Checkpoints: o.Checkpoints,
+	f.out = output.New(output.Options{Path: o.Output.Path, To: o.Output.To, Name: sum.Path,
+		Compress: o.Output.Compress, Compressed2: o.Output.Compressed2,
+		Timestamp: o.Output.Timestamp || o.Output.Switch.enabled(), MaxFiles: o.Output.Switch.MaxFiles,
+		Next: o.Output.NextFile, Checkpoints: o.Output.Checkpoints,
 		Wake: wake, Notice: o.notice, Progress: o.progress})
 	f.tally.Layout = format.NewSampleLayout(&set.Attrs[0])
 	if offset, err := perfevent.ClockOffset(&set.Attrs[0]); err == nil { // otherwise the times of day are unknown
 		f.clock = &offset
 	}
-	if o.Switch.enabled() && !o.Target.byCPU() {
+	if o.Output.Switch.enabled() && !o.Target.byCPU() {
 		f.tally.Forked = map[int32]bool{}
 	}
-	if !o.NoBuildID && !kernelBuildIDs(set.Attrs) {
+	if !o.Output.NoBuildID && !kernelBuildIDs(set.Attrs) {
 		f.mapped = map[string]bool{}
 		f.tally.Mapped = f.mapped
 	}
@@ -68,9 +68,9 @@ func (f *file) create() error {
 	}
 	o := f.opts
 	attrs := f.attrs()
-	early, err := synth.EarlySections(&synth.Recording{Version: o.Version, Cmdline: o.Cmdline, Events: f.set.Events,
-		Attrs:      attrs,
-		UseClockID: o.UseClockID, ClockID: o.ClockID, ClockOffset: f.clock,
+	early, err := synth.EarlySections(&synth.Recording{Version: o.Output.Version, Cmdline: o.Output.Cmdline,
+		Events: f.set.Events, Attrs: attrs,
+		UseClockID: o.Samples.UseClockID, ClockID: o.Samples.ClockID, ClockOffset: f.clock,
 		Tracefs: o.Tracefs, Tracepoints: tracepoints})
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (f *file) attrs() []format.Attr {
 	for i := range l {
 		l[i] = f.set.ForKernel(l[i])
 		programs.CountAttrForFile(&l[i])
-		if f.opts.KernelChain || l[i].SampleType&format.SampleStackUser != 0 ||
+		if f.opts.Stacks.KernelChain || l[i].SampleType&format.SampleStackUser != 0 ||
 			l[i].Flags&format.FlagExcludeCallchainUser == 0 {
 			continue
 		}
@@ -111,7 +111,7 @@ func (f *file) commit() {
 
 // full reports whether all files together have reached MaxSize.
 func (f *file) full() bool {
-	if n := f.sum.Bytes + f.out.Size(); f.opts.MaxSize > 0 && n >= f.opts.MaxSize {
+	if n := f.sum.Bytes + f.out.Size(); f.opts.Output.MaxSize > 0 && n >= f.opts.Output.MaxSize {
 		f.sum.Full = n
 		return true
 	}
@@ -121,7 +121,7 @@ func (f *file) full() bool {
 // large reports whether the file has reached the size at which output is switched. The size
 // counts only after records other than the synthesized ones were written.
 func (f *file) large() bool {
-	size := f.opts.Switch.Size
+	size := f.opts.Output.Switch.Size
 	return size > 0 && f.data && f.out.Size() >= size
 }
 
@@ -148,7 +148,7 @@ var finishedRound = format.AppendMark(nil, format.TypeFinishedRound)
 // with hold, which keeps the round open.
 func (f *file) drained(records, hold bool) error {
 	f.commit()
-	if records && !f.opts.TailSynth { // TailSynth's file is one round: names come at its end
+	if records && !f.opts.SideBand.TailSynth { // TailSynth's file is one round: names come at its end
 		f.rounds = 1
 		if f.opts.pipe() {
 			f.rounds = 2 // a reader shows the records of a round at the end of the next

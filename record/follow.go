@@ -54,7 +54,7 @@ func (e *NoHopError) Error() string {
 }
 
 // addFollowed adds the events of followed packets, and finds the functions that these pass.
-func addFollowed(o *Options) error {
+func addFollowed(o *plan) error {
 	switch {
 	case o.Follow == nil:
 		return nil
@@ -86,7 +86,7 @@ func addFollowed(o *Options) error {
 }
 
 // findHops finds the functions at which packets are followed.
-func findHops(o *Options, f *programs.Following) error {
+func findHops(o *plan, f *programs.Following) error {
 	switch err := (&probe.Resolver{Tracefs: o.Tracefs}).HaveKprobes(); {
 	case errors.Is(err, fs.ErrNotExist) && len(o.Follow.Functions) == 0:
 		o.notice(&FollowError{"tracepoints only", ErrNoKprobes})
@@ -160,7 +160,7 @@ func near(name string, all []kernel.PacketFunction) []string {
 }
 
 // traceable returns the functions that a BPF program can run at.
-func traceable(o *Options, all []kernel.PacketFunction) (l []kernel.PacketFunction, err error) {
+func traceable(o *plan, all []kernel.PacketFunction) (l []kernel.PacketFunction, err error) {
 	var list *kernel.Traceable // nil: not read yet, because the kernel takes long to list them
 	for i := range all {
 		p := &all[i]

@@ -14,7 +14,7 @@ import (
 // governor keeps the recorder's own CPU time within a share of one CPU: it takes fewer samples, and at last none, while
 // the recorder uses more.
 type governor struct {
-	opts    *Options
+	opts    *plan
 	set     *perfevent.Set
 	enabler *enabler
 	resumed func() error // after a pause, in which no side band was recorded

@@ -75,7 +75,7 @@ func TestWeighing(t *testing.T) {
 // TestGovernor: the level follows the CPU time, and its notices are few.
 func TestGovernor(t *testing.T) {
 	notices := 0
-	o := &Options{MaxCPU: 1e-9, Notice: func(error) { notices++ }}
+	o := &plan{Options: Options{MaxCPU: 1e-9, Hooks: Hooks{Notice: func(error) { notices++ }}}}
 	set := &perfevent.Set{Attrs: make([]format.Attr, 1)}
 	g := governor{opts: o, set: set, enabler: &enabler{opts: o, set: set, programs: new(bpfPrograms)},
 		resumed: func() error { return nil }}

@@ -61,7 +61,8 @@ func TestHiddenFiles(t *testing.T) {
 				dir := t.TempDir()
 				library := copyTo(t, dir, hiddenLibrary.Path(t)+".so", hiddenLibrary.Path(t))
 				program := copyTo(t, dir, c.program.Path(t), c.program.Path(t))
-				sum, _ := recordDWARF(t, Options{DWARF: true, NoBuildIDMmap: noBuildIDs},
+				sum, _ := recordDWARF(t, Options{Stacks: StackOptions{DWARF: true},
+					SideBand: SideBandOptions{NoBuildIDMmap: noBuildIDs}},
 					"sh", "-c", c.script, program, library, t.TempDir())
 				// Until the tables are available, a copy of the stack may be lost; how long that takes depends on what
 				// else the machine does.

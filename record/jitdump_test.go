@@ -12,7 +12,7 @@ var jitProgram = programs.C("testdata/jitdump.c", "-O2", "-fomit-frame-pointer")
 // TestDWARFJITDump walks generated code by the call frame information in a jitdump, while the process generates more.
 func TestDWARFJITDump(t *testing.T) {
 	exe := jitProgram.Path(t)
-	sum, path := recordDWARF(t, Options{DWARF: true}, exe, t.TempDir(), "run")
+	sum, path := recordDWARF(t, Options{Stacks: StackOptions{DWARF: true}}, exe, t.TempDir(), "run")
 	found, other := 0, 0
 	for _, chain := range chains(t, path, exe) {
 		switch i := slices.Index(chain, "spin"); {

@@ -27,7 +27,7 @@ func TestDWARFRubyLies(t *testing.T) {
 func recordLies(t *testing.T, exe, function string) {
 	t.Helper()
 	t.Setenv("HOME", t.TempDir())
-	sum, path := recordDWARF(t, Options{DWARF: true}, exe, "2")
+	sum, path := recordDWARF(t, Options{Stacks: StackOptions{DWARF: true}}, exe, "2")
 	n := 0
 	for _, chain := range chains(t, path, exe) {
 		if slices.Contains(chain, function) && chain[len(chain)-1] == "_start" {

@@ -127,20 +127,20 @@ func branchFilter(name string) int {
 }
 
 // machineState requests registers and branches for samples.
-func (o *Options) machineState(a *format.Attr) {
-	if o.IntrRegs != 0 {
+func (o *plan) machineState(a *format.Attr) {
+	if o.Samples.IntrRegs != 0 {
 		a.SampleType |= format.SampleRegsIntr
-		a.SampleRegsIntr = o.IntrRegs
+		a.SampleRegsIntr = o.Samples.IntrRegs
 	}
-	if o.UserRegs != 0 {
+	if o.Samples.UserRegs != 0 {
 		a.SampleType |= format.SampleRegsUser
-		a.SampleRegsUser = o.UserRegs
+		a.SampleRegsUser = o.Samples.UserRegs
 		if a.SampleType&format.SampleStackUser != 0 {
 			a.SampleRegsUser |= unwindRegs
 		}
 	}
-	if o.Branches != 0 {
+	if o.Samples.Branches != 0 {
 		a.SampleType |= format.SampleBranchStack
-		a.BranchSampleType = uint64(o.Branches)
+		a.BranchSampleType = uint64(o.Samples.Branches)
 	}
 }

@@ -32,31 +32,47 @@ type Options struct {
 	// followed packets only. All CPUs are recorded, unless Target names processes.
 	Follow *Follow
 	Target Target
-	Output string // default: perf.data; "-": standard output, in pipe mode
-	// To replaces standard output.
-	To io.Writer
-	// Compress, if not 0, is the zstd level for compressing the records, 1 to 22.
-	Compress int
-	// Compressed2 writes compressed records in the format of perf 6.16 and later.
-	Compressed2 bool
-	// Timestamp appends the time to the file's name when it is finished.
-	Timestamp bool
-	Switch    Switch // implies Timestamp, unless NextFile is set
-	// NextFile, if set, returns the path of each file when it is created, in place of Output.
-	NextFile func() string
-	// Checkpoints makes the file readable by perf at least once a second, before it is finished.
-	Checkpoints bool
-	// MaxCPU is the share of one CPU that the recorder may use on average, such as 0.01; 0: no limit. To keep to it,
-	// the recorder takes fewer samples. Notice then gets a *ThrottledError.
-	MaxCPU float64
+	// Packets selects the packets of samples that have one.
+	Packets Packets
 
 	// Freq, in Hz, applies to tracepoints as well; 0 means 4000 for all other events.
 	Freq   uint64
 	Period uint64 // one sample per so many events, instead of Freq
+	// MaxCPU is the share of one CPU that the recorder may use on average, such as 0.01; 0: no limit. To keep to it,
+	// the recorder takes fewer samples. Notice then gets a *ThrottledError.
+	MaxCPU    float64
+	NoSamples bool
+	NoInherit bool // exclude threads and processes that the target starts
+	AllUser   bool // user space only
+	AllKernel bool // kernel only
+	NoIdle    bool // clocks leave out idle tasks, in the kernel
 
-	// Packets selects the packets of samples that have one.
-	Packets Packets
+	Stacks   StackOptions
+	Samples  SampleOptions
+	SideBand SideBandOptions
+	Output   OutputOptions
 
+	Pages       int  // pages of a ring, a power of 2; 0: as many as may be locked, up to 512 KiB
+	NoBuffering bool // wake the recorder up for each sample
+	// Overwrite makes the kernel overwrite the oldest records when a ring is full. gperf
+	// writes the rings when output is switched, and at the end.
+	Overwrite bool
+	// Realtime, if not 0, is the recorder's SCHED_FIFO priority. Otherwise its nice value is lowered by 10.
+	Realtime int
+
+	// Delay is the time from the start until the events are enabled; below zero, only Control
+	// enables them.
+	Delay time.Duration
+	// Pauses are times after the start at which events are alternately disabled and enabled.
+	Pauses  []time.Duration
+	Control Control
+
+	Tracefs *tracefs.FS
+	Hooks
+}
+
+// StackOptions say which stacks samples have, by default none.
+type StackOptions struct {
 	Callchain bool // frame-pointer callchains
 	// UserChain and KernelChain restrict callchains to frames of user space, or of the kernel.
 	UserChain, KernelChain bool
@@ -68,61 +84,71 @@ type Options struct {
 	DWARF bool
 	// StackDump, if not 0, copies so many bytes of user stack, and the registers, into each
 	// sample instead: readers of the file unwind them.
-	StackDump uint16
-	Pages     int // pages of a ring, a power of 2; 0: as many as may be locked, up to 512 KiB
+	StackDump  uint16
+	NoRuntimes bool // record no functions of interpreters
+}
 
-	// Sample lists additional fields of each sample: its period, CPU, weight, physical
+// SampleOptions say what else samples have.
+type SampleOptions struct {
+	// Fields lists additional fields of each sample: its period, CPU, weight, physical
 	// address …
-	Sample   format.SampleType
-	IntrRegs uint64 // mask of each sample's registers of the interrupted code
-	UserRegs uint64 // mask of each sample's registers of user space
-	Branches Branches
-	DataMmap bool // also record mappings without code
-
-	Stat        bool // counts of each thread, when it exits
+	Fields      format.SampleType
+	IntrRegs    uint64 // mask of each sample's registers of the interrupted code
+	UserRegs    uint64 // mask of each sample's registers of user space
+	Branches    Branches
 	Raw         bool // request raw data for all events
+	Stat        bool // counts of each thread, when it exits
 	RunningTime bool // enabled and running times of SampleRead
-	NoSamples   bool
-	NoInherit   bool // exclude threads and processes that the target starts
-	AllUser     bool // user space only
-	AllKernel   bool // kernel only
-	NoIdle      bool // clocks leave out idle tasks, in the kernel
 	AllCgroups  bool // the cgroup of each sample
-	Switches    bool // side band: context switches
-	Namespaces  bool // side band: namespaces of processes
-	NoBuffering bool // wake the recorder up for each sample
-	NoBPFEvent  bool
-	NoBuildID   bool // write no table of build IDs
-	// NoBuildIDCache leaves perf's build-ID cache as it is: the recording contains the names of
-	// functions of interpreters, for gperf alone.
-	NoBuildIDCache bool
-	NoRuntimes     bool // record no functions of interpreters
+	UseClockID  bool
+	ClockID     int32 // with UseClockID: clock_gettime's clock
+}
+
+// SideBandOptions say which records describe processes and the kernel.
+type SideBandOptions struct {
+	DataMmap   bool // also record mappings without code
+	Switches   bool // context switches
+	Namespaces bool // namespaces of processes
+	NoBPFEvent bool
 	// NoBuildIDMmap leaves build IDs out of the mapping records: the file gets a table of
 	// them instead.
 	NoBuildIDMmap bool
-	// Overwrite makes the kernel overwrite the oldest records when a ring is full. gperf
-	// writes the rings when output is switched, and at the end.
-	Overwrite bool
 	// TailSynth writes the synthesized records at the end of a file instead of at its
 	// beginning.
-	TailSynth  bool
-	Omit       synth.Kinds // kinds of synthesized records to omit
-	UseClockID bool
-	ClockID    int32 // with UseClockID: clock_gettime's clock
+	TailSynth bool
+	Omit      synth.Kinds // kinds of synthesized records to omit
+}
 
-	// Delay is the time from the start until the events are enabled; below zero, only Control
-	// enables them.
-	Delay time.Duration
-	// Pauses are times after the start at which events are alternately disabled and enabled.
-	Pauses  []time.Duration
-	Control Control
-	// Kcore makes Output a directory, which includes a copy of the kernel's code.
-	Kcore bool
-	// Realtime, if not 0, is the recorder's SCHED_FIFO priority. Otherwise its nice value is lowered by 10.
-	Realtime int
+// OutputOptions say where the recording goes.
+type OutputOptions struct {
+	Path string    // default: perf.data; "-": standard output, in pipe mode
+	To   io.Writer // replaces standard output
+	// Compress, if not 0, is the zstd level for compressing the records, 1 to 22.
+	Compress int
+	// Compressed2 writes compressed records in the format of perf 6.16 and later.
+	Compressed2 bool
+	// Timestamp appends the time to the file's name when it is finished.
+	Timestamp bool
+	Switch    Switch // implies Timestamp, unless NextFile is set
+	// NextFile, if set, returns the path of each file when it is created, in place of Path.
+	NextFile func() string
+	// Checkpoints makes the file readable by perf at least once a second, before it is finished.
+	Checkpoints bool
 	// MaxSize, in bytes, ends the recording when the output has reached it; 0: no limit.
 	MaxSize int64
+	// Kcore makes Path a directory, which includes a copy of the kernel's code.
+	Kcore     bool
+	NoBuildID bool // write no table of build IDs
+	// NoBuildIDCache leaves perf's build-ID cache as it is: the recording contains the names of
+	// functions of interpreters, for gperf alone.
+	NoBuildIDCache bool
+	Cmdline        []string // of the recorder, for the file's header
+	Version        string   // of the recorder
+}
 
+// plan is the options of a recording, and what is settled when it begins.
+type plan struct {
+	Options
 	// instead says what is recorded if user stacks cannot be unwound in the kernel; nil: they
 	// can.
 	instead *UnwindError
@@ -130,55 +156,12 @@ type Options struct {
 	affords func() bool
 	// following says how packets are followed; nil: they are not.
 	following *programs.Following
-
-	Cmdline []string // of the recorder, for the file's header
-	Version string   // of the recorder
-	Tracefs *tracefs.FS
-
-	// Notice, if set, receives warnings as they occur.
-	Notice func(what error)
-	// Progress, if set, receives the progress of a step that can take long: n of so many.
-	Progress func(step string, n, of int)
-	// Step, if set, is called when a step begins that can take long, and its result when the step ends.
-	Step func(name string) (done func())
-	// Status, if set, receives the state of the recording, about once a second.
-	Status func(Status)
-	// Hurry, when it is closed, ends all waiting: for unwind tables, for the command to exit,
-	// for probes to be removed. All data recorded so far is written.
-	Hurry <-chan struct{}
-	// Dumped, if set, receives the path of each finished file when output is switched, and
-	// how often the rings had data to write to it.
-	Dumped func(path string, wakeups uint64)
-	// Verbose, if set, receives messages about the events and programs in use.
-	Verbose func(msg string)
-	// Say, if set, receives perf's messages about commands of Control.
-	Say func(msg string)
-	// List, if set, prints the events when Control asks for it, with the flags of evlist.
-	List func(attrs []format.Attr, flags string)
-}
-
-func (o *Options) say(msg string) {
-	if o.Say != nil {
-		o.Say(msg)
-	}
-}
-
-func (o *Options) notice(what error) {
-	if o.Notice != nil {
-		o.Notice(what)
-	}
-}
-
-func (o *Options) verbose(msg string) {
-	if o.Verbose != nil {
-		o.Verbose(msg)
-	}
 }
 
 const defaultFreq = 4000 // Hz
 
 // capFreq lowers the frequency to the kernel's maximum.
-func (o *Options) capFreq() {
+func (o *plan) capFreq() {
 	limit := perfevent.MaxFreq()
 	switch {
 	case o.Freq > limit:
@@ -196,7 +179,7 @@ var trackingEvent = event.Event{Name: "dummy:u", Type: format.TypeSoftware, Conf
 // attrs returns one attr for each event, set up as in perf 7.3 (evsel__config and
 // evlist__config of tools/perf/util), followed by the tracking event if a separate one is
 // needed, and the events of these attrs.
-func (o *Options) attrs() ([]event.Event, []format.Attr) {
+func (o *plan) attrs() ([]event.Event, []format.Attr) {
 	events := o.sampled()
 	// Side band is needed before the sampling events are enabled, and for all processes: a
 	// separate event writes it. Events that the kernel does not know need one too.
@@ -247,7 +230,7 @@ func (o *Options) attrs() ([]event.Event, []format.Attr) {
 }
 
 // sampled returns the events that take samples.
-func (o *Options) sampled() []event.Event {
+func (o *plan) sampled() []event.Event {
 	events := o.Events
 	if len(events) == 0 && (!o.OffCPU || o.Freq != 0 || o.Period != 0) {
 		events = []event.Event{event.Default}
@@ -279,7 +262,7 @@ func follow(a, leader *format.Attr, silent bool) {
 	}
 }
 
-func (o *Options) attr(ev *event.Event) format.Attr {
+func (o *plan) attr(ev *event.Event) format.Attr {
 	a := o.commonAttr(ev)
 	a.Flags |= format.FlagDisabled
 	if o.Target.ownCommand() && o.Delay == 0 {
@@ -328,7 +311,7 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 	if !ev.IsDummy() {
 		o.machineState(&a)
 	}
-	if o.Raw {
+	if o.Samples.Raw {
 		a.SampleType |= format.SampleRaw
 	}
 	if ev.SampleRead {
@@ -338,8 +321,8 @@ func (o *Options) attr(ev *event.Event) format.Attr {
 }
 
 // stacks requests stacks for the samples, as the event or else the recording wants them.
-func (o *Options) stacks(a *format.Attr, ev *event.Event) {
-	callchain, dwarf, dump := o.Callchain, o.DWARF, o.StackDump
+func (o *plan) stacks(a *format.Attr, ev *event.Event) {
+	callchain, dwarf, dump := o.Stacks.Callchain, o.Stacks.DWARF, o.Stacks.StackDump
 	t := &ev.Terms
 	if t.CallGraph != "" || t.StackDump != 0 {
 		callchain, dwarf, dump = t.CallGraph == event.CallGraphFP, t.CallGraph == event.CallGraphDWARF, 0
@@ -358,10 +341,10 @@ func (o *Options) stacks(a *format.Attr, ev *event.Event) {
 	}
 	a.SampleType |= format.SampleCallchain
 	if a.SampleMaxStack = t.MaxStack; a.SampleMaxStack == 0 {
-		a.SampleMaxStack = o.MaxStack
+		a.SampleMaxStack = o.Stacks.MaxStack
 	}
 	// The kernel's frames of system calls are always the same.
-	if o.UserChain || ev.Span != nil && ev.Span.IsSyscalls() && !o.KernelChain {
+	if o.Stacks.UserChain || ev.Span != nil && ev.Span.IsSyscalls() && !o.Stacks.KernelChain {
 		a.Flags |= format.FlagExcludeCallchainKernel
 	}
 	if dwarf || dump != 0 {
@@ -381,8 +364,8 @@ func (o *Options) stacks(a *format.Attr, ev *event.Event) {
 const DefaultStackDump = 8192
 
 // dumpsStacks reports whether any event's stacks are copied.
-func (o *Options) dumpsStacks() bool {
-	if o.StackDump != 0 || o.instead != nil && o.instead.StackDump != 0 {
+func (o *plan) dumpsStacks() bool {
+	if o.Stacks.StackDump != 0 || o.instead != nil && o.instead.StackDump != 0 {
 		return true
 	}
 	return slices.ContainsFunc(o.Events, func(e event.Event) bool { return e.Terms.StackDump != 0 })
@@ -400,28 +383,28 @@ func fixedPeriod(ev *event.Event) bool {
 }
 
 // commonAttr returns the settings that the sampling events and the tracking event share.
-func (o *Options) commonAttr(ev *event.Event) format.Attr {
+func (o *plan) commonAttr(ev *event.Event) format.Attr {
 	a := format.Attr{
 		Type: ev.Type, Config: ev.Config, Config1: ev.Config1, Config2: ev.Config2, Config3: ev.Config3,
 		BPType: ev.BPType,
 		Size:   format.AttrSize, Name: ev.Name,
-		SampleType: format.SampleIP | format.SampleTID | o.Sample,
+		SampleType: format.SampleIP | format.SampleTID | o.Samples.Fields,
 		ReadFormat: format.ReadID | format.ReadLost,
 		Flags:      ev.Flags | format.FlagSampleIDAll,
 	}
-	if o.Target.byCPU() || o.Raw {
+	if o.Target.byCPU() || o.Samples.Raw {
 		a.SampleType |= format.SampleCPU
 	}
 	if !o.Target.perThread() { // the records of one thread are in order
 		a.SampleType |= format.SampleTime
 	}
-	if o.Stat {
+	if o.Samples.Stat {
 		a.Flags |= format.FlagInheritStat
 	}
-	if o.Stat || o.RunningTime {
+	if o.Samples.Stat || o.Samples.RunningTime {
 		a.ReadFormat |= format.ReadTotalTimeEnabled | format.ReadTotalTimeRunning
 	}
-	if o.AllCgroups {
+	if o.Samples.AllCgroups {
 		a.SampleType |= format.SampleCgroup
 	}
 	if (!o.NoInherit || ev.Terms.Inherit) && !ev.Terms.NoInherit && !o.Target.byCPU() && !o.Target.perThread() {
@@ -433,14 +416,14 @@ func (o *Options) commonAttr(ev *event.Event) format.Attr {
 	if o.NoBuffering {
 		a.Wakeup = 1
 	}
-	if o.UseClockID {
+	if o.Samples.UseClockID {
 		a.Flags |= format.FlagUseClockID
-		a.ClockID = o.ClockID
+		a.ClockID = o.Samples.ClockID
 	}
 	return a
 }
 
-func (o *Options) trackingAttr() format.Attr {
+func (o *plan) trackingAttr() format.Attr {
 	a := o.commonAttr(&trackingEvent)
 	a.SamplePeriod = 1
 	o.track(&a)
@@ -450,7 +433,7 @@ func (o *Options) trackingAttr() format.Attr {
 
 // trackAtOnce makes an event write the side band from the start, or from the exec of the
 // recorded command.
-func (o *Options) trackAtOnce(a *format.Attr) {
+func (o *plan) trackAtOnce(a *format.Attr) {
 	if o.Target.byCPU() {
 		a.Flags &^= format.FlagDisabled
 	} else {
@@ -459,25 +442,25 @@ func (o *Options) trackAtOnce(a *format.Attr) {
 }
 
 // track makes the event write the side band.
-func (o *Options) track(a *format.Attr) {
+func (o *plan) track(a *format.Attr) {
 	a.Flags |= format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec |
 		format.FlagTask | format.FlagKSymbol
-	if o.DataMmap || o.dumpsStacks() { // perf unwinds stack dumps by the mapped files, their CFI included
+	if o.SideBand.DataMmap || o.dumpsStacks() { // perf unwinds stack dumps by the mapped files, their CFI included
 		a.Flags |= format.FlagMmapData
 	}
-	if o.Switches {
+	if o.SideBand.Switches {
 		a.Flags |= format.FlagContextSwitch
 	}
-	if o.Namespaces {
+	if o.SideBand.Namespaces {
 		a.Flags |= format.FlagNamespaces
 	}
-	if o.AllCgroups {
+	if o.Samples.AllCgroups {
 		a.Flags |= format.FlagCgroup
 	}
-	if !o.NoBPFEvent {
+	if !o.SideBand.NoBPFEvent {
 		a.Flags |= format.FlagBPFEvent
 	}
-	if !o.NoBuildIDMmap {
+	if !o.SideBand.NoBuildIDMmap {
 		a.Flags |= format.FlagBuildID
 	}
 }

@@ -46,7 +46,7 @@ type plainEvents map[*kernel.Raw]event.Event
 
 // addPackets adds packets to the samples of tracepoints: of all that have one, if packets are
 // selected, else of drops.
-func addPackets(o *Options) (plainEvents, error) {
+func addPackets(o *plan) (plainEvents, error) {
 	p := &o.Packets
 	if p.None || o.Count || !p.Chosen() && (!o.each() || o.ringsForBPF() != nil) {
 		return nil, nil
@@ -85,7 +85,7 @@ func addPackets(o *Options) (plainEvents, error) {
 
 // packetEvents returns the indexes of the events that get packets if they can have one: all if packets are selected,
 // else those with a packet, and drops without other settings.
-func packetEvents(o *Options) (at []int) {
+func packetEvents(o *plan) (at []int) {
 	for i := range o.Events {
 		ev := &o.Events[i]
 		if o.Packets.Chosen() || ev.HasPacket() || ev.Tracepoint == event.Drops && simple(o.Events, i) {
@@ -127,7 +127,7 @@ func (p plainEvents) restore(events []event.Event, err error) *PacketError {
 func noFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
 // omitDrops removes the optional events of packets that BPF programs drop, if there are no such programs.
-func omitDrops(o *Options) {
+func omitDrops(o *plan) {
 	o.Events = slices.DeleteFunc(slices.Clone(o.Events), func(ev event.Event) bool {
 		if ev.Raw == nil || ev.Raw.Drops == nil || !ev.Raw.Drops.Optional {
 			return false

@@ -26,7 +26,7 @@ func (e *LeftoversError) Error() string {
 
 // probeSetup is the probes of a recording, and the functions at which BPF programs run instead.
 type probeSetup struct {
-	opts *Options
+	opts *plan
 	set  *probe.Set // nil: there are none in the kernel
 	// functions are the entry addresses of the probed functions at which BPF programs run.
 	functions map[*probe.Probe]uint64
@@ -35,7 +35,7 @@ type probeSetup struct {
 // add defines kernel tracepoints for the probes among the events, or finds the
 // functions to attach BPF programs to instead. It skips functions of globs that the kernel
 // refuses, and reports them.
-func (p *probeSetup) add(ctx context.Context, o *Options) error {
+func (p *probeSetup) add(ctx context.Context, o *plan) error {
 	o.Events = slices.Clone(o.Events)
 	nameProbes(o.Events)
 	if err := p.findFunctions(o); err != nil {
@@ -94,29 +94,6 @@ func (p *probeSetup) define(ctx context.Context, events []event.Event, user bool
 	return nil
 }
 
-// step reports the progress of a step before the recording starts. Its error ends that step.
-func (o *Options) step(ctx context.Context, name string, n, of int) error {
-	if ctx.Err() != nil {
-		return ErrInterrupted
-	}
-	o.progress(name, n, of)
-	return nil
-}
-
-// beginStep begins a step that may take long, until the caller calls done.
-func beginStep(o *Options, name string) (done func()) {
-	if o.Step == nil {
-		return func() {}
-	}
-	return o.Step(name)
-}
-
-func (o *Options) progress(step string, n, of int) {
-	if f := o.Progress; f != nil {
-		f(step, n, of)
-	}
-}
-
 // nameProbes numbers probes of the same name as perf does: foo, foo_1, foo_2. Names from the
 // term name stay unchanged.
 func nameProbes(events []event.Event) {
@@ -163,19 +140,9 @@ func (p *probeSetup) remove(counters *perfevent.Set) {
 	}
 }
 
-// hurried reports whether the caller has closed Hurry.
-func (o *Options) hurried() bool {
-	select {
-	case <-o.Hurry:
-		return true
-	default:
-		return false
-	}
-}
-
 // warnLeftovers reports the probes that earlier recordings left in tracefs, if this recording
 // uses tracefs.
-func (o *Options) warnLeftovers() {
+func (o *plan) warnLeftovers() {
 	probes := slices.ContainsFunc(o.Events, func(ev event.Event) bool { return ev.Probe != nil })
 	if o.Tracefs.Root == "" && !probes {
 		return
@@ -190,12 +157,12 @@ func (o *Options) warnLeftovers() {
 const manyFunctions = 8
 
 // each reports whether events are recorded at each occurrence.
-func (o *Options) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamples }
+func (o *plan) each() bool { return o.Freq == 0 && o.Period <= 1 && !o.NoSamples }
 
 // findFunctions finds the functions of kprobes and kretprobes that one BPF program can
 // replace: many functions, without probe arguments. It skips functions that the program
 // cannot run at.
-func (p *probeSetup) findFunctions(o *Options) error {
+func (p *probeSetup) findFunctions(o *plan) error {
 	for i := range o.Events {
 		if ev := &o.Events[i]; (ev.Raw != nil || ev.Span != nil) && !unconditional(o.Events, i) {
 			return &programs.SamplerError{Event: ev.Name, Err: ErrConditional}

@@ -28,7 +28,7 @@ type bpfPrograms struct {
 }
 
 // loadWalker loads the programs that walk user stacks.
-func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) error {
+func (p *bpfPrograms) loadWalker(o *plan, set *perfevent.Set) error {
 	if err := o.ringsForBPF(); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) error {
 	}
 	rec, err := stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
 		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, Lean: o.affords != nil || limit < smallMemory,
-		Rows: rowsWithin(limit), NoRuntimes: o.NoRuntimes, NoCache: o.NoBuildIDCache,
+		Rows: rowsWithin(limit), NoRuntimes: o.Stacks.NoRuntimes, NoCache: o.Output.NoBuildIDCache,
 		Pipe: o.pipe()}, set.Events, set.Attrs)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (p *bpfPrograms) loadWalker(o *Options, set *perfevent.Set) error {
 }
 
 // loadCounts loads the programs that count, before the counters of these threads and CPUs are opened.
-func (p *bpfPrograms) loadCounts(o *Options, set *perfevent.Set, cpus, threads []int) (err error) {
+func (p *bpfPrograms) loadCounts(o *plan, set *perfevent.Set, cpus, threads []int) (err error) {
 	if err := o.ringsForBPF(); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (p *bpfPrograms) loadCounts(o *Options, set *perfevent.Set, cpus, threads [
 	}
 	opts := programs.CounterOptions{Events: set.Events, Attrs: set.Attrs, PerTask: !o.Target.byCPU(),
 		Counters: len(set.Events) * max(1, len(set.SideBandCPUs)) * max(1, len(threads)), CPUs: cpus,
-		KernelChain: o.KernelChain, Tracefs: o.Tracefs}
+		KernelChain: o.Stacks.KernelChain, Tracefs: o.Tracefs}
 	if p.walker != nil {
 		opts.Unwinder = p.walker.BPF()
 	}
@@ -129,7 +129,7 @@ type mergedSource interface {
 }
 
 // loadOffCPU loads the program that records waits.
-func (p *bpfPrograms) loadOffCPU(o *Options, set *perfevent.Set, cpus []int) (err error) {
+func (p *bpfPrograms) loadOffCPU(o *plan, set *perfevent.Set, cpus []int) (err error) {
 	if err := o.ringsForBPF(); err != nil {
 		return &programs.SamplerError{Event: event.OffCPU.Name, Err: err}
 	}
@@ -137,8 +137,8 @@ func (p *bpfPrograms) loadOffCPU(o *Options, set *perfevent.Set, cpus []int) (er
 		return &programs.SamplerError{Event: event.OffCPU.Name, Err: errCgroupWaits}
 	}
 	at := slices.IndexFunc(set.Events, func(ev event.Event) bool { return ev.OffCPU == event.Waits })
-	opts := programs.OffCPUOptions{CPUs: cpus, Threshold: o.OffCPUThreshold, KernelChain: o.KernelChain, Event: at,
-		Attr: set.Attrs[at]}
+	opts := programs.OffCPUOptions{CPUs: cpus, Threshold: o.OffCPUThreshold, KernelChain: o.Stacks.KernelChain,
+		Event: at, Attr: set.Attrs[at]}
 	if o.OffCPUWaker {
 		opts.Waker = &set.Attrs[at+1]
 	}
@@ -165,7 +165,7 @@ func counterIDs(set *perfevent.Set) (ids []uint64) {
 
 // loadSampler loads the programs that make samples.
 func (p *bpfPrograms) loadSampler(
-	o *Options, set *perfevent.Set, functions map[*probe.Probe]uint64, cpus []int) (err error) {
+	o *plan, set *perfevent.Set, functions map[*probe.Probe]uint64, cpus []int) (err error) {
 	if err := o.ringsForBPF(); err != nil {
 		return &programs.SamplerError{Event: set.Events[0].Name, Err: err}
 	}

@@ -23,7 +23,7 @@ import (
 // there is a file, it returns a summary, also with an error: the file is then readable as far
 // as the summary says.
 func Run(ctx context.Context, opts *Options) (*Summary, error) {
-	o := *opts
+	o := plan{Options: *opts}
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
@@ -50,13 +50,13 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		return nil, err
 	}
 	defer restore()
-	if o.Kcore {
-		done := beginStep(&o, "copying the kernel's code")
-		err := makeDir(o.Output)
+	if o.Output.Kcore {
+		done := o.begin("copying the kernel's code")
+		err := makeDir(o.Output.Path)
 		if done(); err != nil {
 			return nil, err
 		}
-		o.Output = filepath.Join(o.Output, format.DirData)
+		o.Output.Path = filepath.Join(o.Output.Path, format.DirData)
 	}
 	err = r.begin()
 	if err == nil {
@@ -70,24 +70,24 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 }
 
 // complete sets defaults, and checks that the options go together.
-func (o *Options) complete() error {
-	if o.Output == "" {
-		o.Output = "perf.data"
+func (o *plan) complete() error {
+	if o.Output.Path == "" {
+		o.Output.Path = "perf.data"
 	}
 	if o.Tracefs == nil {
 		o.Tracefs = new(tracefs.FS)
 	}
-	o.TailSynth = o.TailSynth || o.Overwrite
+	o.SideBand.TailSynth = o.SideBand.TailSynth || o.Overwrite
 	o.Target.All = o.Target.All || o.Follow != nil
 	o.capFreq()
 	setSpanClock(o)
 	if err := checkCount(o); err != nil {
 		return err
 	}
-	if o.pipe() && o.Switch.enabled() {
+	if o.pipe() && o.Output.Switch.enabled() {
 		return errors.New("output to a pipe cannot be switched to another file")
 	}
-	if o.Kcore && (o.pipe() || o.Switch.enabled()) {
+	if o.Output.Kcore && (o.pipe() || o.Output.Switch.enabled()) {
 		return errors.New("the kernel's code is copied into a directory: " +
 			"output to a pipe or switched output is not possible")
 	}
@@ -95,13 +95,13 @@ func (o *Options) complete() error {
 }
 
 // pipe reports whether the output is standard output.
-func (o *Options) pipe() bool { return o.Output == output.Pipe }
+func (o *plan) pipe() bool { return o.Output.Path == output.Pipe }
 
 // recorder conducts one recording: it opens the events, drains their samples into the file
 // until the recording is to end, and closes everything. Its parts know each other, but not the
 // recorder.
 type recorder struct {
-	opts      *Options
+	opts      *plan
 	plain     plainEvents
 	probes    probeSetup
 	set       *perfevent.Set // events and their counters
@@ -130,9 +130,9 @@ type recorder struct {
 	sum       Summary
 }
 
-func newRecorder(o *Options) *recorder {
+func newRecorder(o *plan) *recorder {
 	r := &recorder{opts: o, set: new(perfevent.Set), poller: newPoller()}
-	r.sum.Path = o.Output
+	r.sum.Path = o.Output.Path
 	r.probes.opts = o
 	r.governor.used = cpuTime()
 	if o.MaxCPU > 0 {
@@ -147,7 +147,7 @@ func newRecorder(o *Options) *recorder {
 func (r *recorder) open(ctx context.Context) error {
 	r.newSet()
 	if slices.ContainsFunc(r.set.Attrs, func(a format.Attr) bool { return perfevent.Walked(&a) }) {
-		done := beginStep(r.opts, "loading BPF programs")
+		done := r.opts.begin("loading BPF programs")
 		err := r.programs.loadWalker(r.opts, r.set)
 		if done(); err != nil {
 			if r.opts.Count {
@@ -192,8 +192,8 @@ func (r *recorder) newSet() {
 }
 
 // counterConfig returns how counters are opened.
-func (o *Options) counterConfig() perfevent.Config {
-	return perfevent.Config{SystemWide: o.Target.byCPU(), KernelChain: o.KernelChain, NoIdle: o.NoIdle,
+func (o *plan) counterConfig() perfevent.Config {
+	return perfevent.Config{SystemWide: o.Target.byCPU(), KernelChain: o.Stacks.KernelChain, NoIdle: o.NoIdle,
 		Tracefs: o.Tracefs, Notice: o.notice}
 }
 
@@ -506,7 +506,7 @@ func (r *recorder) wait() (exited bool, err error) {
 		idle = idleFlushEarly
 	case r.opts.pipe():
 		idle = idleFlushPipe
-	case r.opts.Checkpoints:
+	case r.opts.Output.Checkpoints:
 		idle = idleFlushCheckpoints
 	}
 	wakeups, err := r.poller.wait(idle, func(fd int, events uint32) bool {
@@ -521,7 +521,7 @@ func (r *recorder) wait() (exited bool, err error) {
 // finished as far as possible.
 func (r *recorder) end(cause error) error {
 	err := cause
-	defer beginStep(r.opts, "finishing the recording")()
+	defer r.opts.begin("finishing the recording")()
 	r.leaveToCloser()
 	if r.file.out.IsOpen() {
 		if cause == nil {

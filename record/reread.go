@@ -13,7 +13,7 @@ import (
 
 // rereader reads /proc again.
 type rereader struct {
-	opts     *Options
+	opts     *plan
 	file     *file
 	describe *describer
 	losses   *losses
@@ -67,7 +67,8 @@ func (r *rereader) afterPause() error {
 // possible reports whether records about processes can be inserted by their time, before the
 // end of the file.
 func (r *rereader) possible() bool {
-	return r.file.described && r.file.tally.Layout.Time >= 0 && !r.opts.TailSynth && r.opts.Omit&synth.Task == 0 &&
+	side := &r.opts.SideBand
+	return r.file.described && r.file.tally.Layout.Time >= 0 && !side.TailSynth && side.Omit&synth.Task == 0 &&
 		r.file.set.Attrs[0].Flags&format.FlagSampleIDAll != 0
 }
 
@@ -86,7 +87,7 @@ func (r *rereader) read(at uint64) error {
 	r.running = true
 	defer func() { r.running = false }()
 	idSize := r.describe.idSize()
-	s := r.describe.synthesizer(r.opts.Omit, func(b []byte) error {
+	s := r.describe.synthesizer(r.opts.SideBand.Omit, func(b []byte) error {
 		synth.Stamp(b, idSize, at)
 		return r.file.write(b)
 	})

@@ -13,7 +13,7 @@ import (
 // mapRings maps a ring for each CPU, or thread, and directs all its counters to it. Without
 // -m it reduces the rings' size until the user may lock their memory. wide makes larger rings.
 // It returns the number of pages of each ring.
-func mapRings(o *Options, set *perfevent.Set, wide bool) (rings []*perfevent.Ring, pages int, err error) {
+func mapRings(o *plan, set *perfevent.Set, wide bool) (rings []*perfevent.Ring, pages int, err error) {
 	usual := perfevent.DefaultPages()
 	pages = o.Pages
 	if pages == 0 {
@@ -58,7 +58,7 @@ func watchRings(p *poller, set *perfevent.Set, rings []*perfevent.Ring, overwrit
 }
 
 // logCounters describes the events as opened.
-func logCounters(o *Options, set *perfevent.Set, cpus int) {
+func logCounters(o *plan, set *perfevent.Set, cpus int) {
 	if o.Verbose == nil {
 		return
 	}

@@ -40,7 +40,7 @@ func TestAttrs(t *testing.T) {
 		{"tracepoint", Options{Events: []event.Event{tp}, Target: command}, 0, "skb:kfree_skb",
 			sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec,
 			always | format.SamplePeriod | format.SampleCPU | format.SampleRaw, 1},
-		{"all CPUs", Options{Events: []event.Event{tp}, Target: Target{All: true}, Callchain: true}, 0, "skb:kfree_skb", format.FlagDisabled,
+		{"all CPUs", Options{Events: []event.Event{tp}, Target: Target{All: true}, Stacks: StackOptions{Callchain: true}}, 0, "skb:kfree_skb", format.FlagDisabled,
 			always | format.SampleCallchain | format.SamplePeriod | format.SampleCPU | format.SampleRaw | format.SampleIdentifier, 1},
 		{"all CPUs, tracking", Options{Events: []event.Event{tp}}, 1, "dummy:u",
 			sideBand | format.FlagExcludeKernel | format.FlagExcludeHV | format.FlagExcludeGuest,
@@ -53,12 +53,12 @@ func TestAttrs(t *testing.T) {
 		{"no idle, tracepoint", Options{Events: []event.Event{tp}, Target: command, NoIdle: true}, 0, "skb:kfree_skb",
 			sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec,
 			always | format.SamplePeriod | format.SampleCPU | format.SampleRaw, 1},
-		{"process", Options{Events: []event.Event{clock}, Target: Target{PIDs: []int{1}}, Freq: 99, NoBuildIDMmap: true}, 0, "cpu-clock",
+		{"process", Options{Events: []event.Event{clock}, Target: Target{PIDs: []int{1}}, Freq: 99, SideBand: SideBandOptions{NoBuildIDMmap: true}}, 0, "cpu-clock",
 			sideBand&^format.FlagBuildID | format.FlagDisabled | format.FlagInherit | format.FlagFreq, always | format.SamplePeriod, 99},
 		{"default", Options{Target: command, Freq: 99}, 0, "cycles:P",
 			(sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq).WithPreciseIP(3), always | format.SamplePeriod, 99},
 	} {
-		_, attrs := c.opts.attrs()
+		_, attrs := (&plan{Options: c.opts}).attrs()
 		a := attrs[c.index]
 		if want := c.flags | format.FlagSampleIDAll; a.Name != c.name2 || a.Flags != want || a.SampleType != c.sample ||
 			a.SamplePeriod != c.period {
@@ -76,7 +76,8 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := Run(context.Background(), &Options{Events: events, Output: path, Freq: 999, Callchain: true,
+	sum, err := Run(context.Background(), &Options{Events: events, Output: OutputOptions{Path: path}, Freq: 999,
+		Stacks: StackOptions{Callchain: true},
 		Target: Target{Command: []string{"sh", "-c", "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; exit 4"}}})
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 		t.Skipf("CAP_PERFMON is missing, or kernel.perf_event_paranoid above 2: %v", err)
@@ -137,7 +138,8 @@ func TestRunCancelled(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	sum, err := Run(ctx, &Options{Events: events, Output: path, Target: Target{Command: []string{"sleep", "100"}}})
+	sum, err := Run(ctx, &Options{Events: events, Output: OutputOptions{Path: path},
+		Target: Target{Command: []string{"sleep", "100"}}})
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 		t.Skipf("CAP_PERFMON is missing, or kernel.perf_event_paranoid above 2: %v", err)
 	}

@@ -15,8 +15,8 @@ func hasSpans(events []event.Event) bool {
 
 // setSpanClock selects the clock of the start times in the samples of spans, for all samples. It is also
 // that of counts. Bytes of packets are for readers that show the time of day: the file then relates the clock to it.
-func setSpanClock(o *Options) {
-	if (hasSpans(o.Events) || o.Count || o.Packets.Snap > 0) && !o.UseClockID {
-		o.UseClockID, o.ClockID = true, unix.CLOCK_MONOTONIC
+func setSpanClock(o *plan) {
+	if (hasSpans(o.Events) || o.Count || o.Packets.Snap > 0) && !o.Samples.UseClockID {
+		o.Samples.UseClockID, o.Samples.ClockID = true, unix.CLOCK_MONOTONIC
 	}
 }

@@ -25,7 +25,7 @@ const statusEvery = time.Second
 
 // reporter calls Options.Status.
 type reporter struct {
-	opts        *Options
+	opts        *plan
 	file        *file
 	command     *command // nil without one
 	start, last time.Time

@@ -16,7 +16,7 @@ import (
 // successor makes the synthesized records of the files after the first one. If all CPUs are recorded, it follows what
 // runs through the side band: to read /proc for each file would cost more than the samples.
 type successor struct {
-	opts     *Options
+	opts     *plan
 	file     *file
 	describe *describer
 	drain    func() error
@@ -45,7 +45,8 @@ const rereadMachine = 30 * time.Minute
 func (s *successor) follows() bool {
 	attrs := s.file.set.Attrs
 	track := slices.IndexFunc(attrs, func(a format.Attr) bool { return perfevent.Tracks(&a) })
-	return s.opts.Switch.enabled() && s.opts.Target.byCPU() && !s.opts.TailSynth && s.opts.Omit == 0 && track >= 0 &&
+	side := &s.opts.SideBand
+	return s.opts.Output.Switch.enabled() && s.opts.Target.byCPU() && !side.TailSynth && side.Omit == 0 && track >= 0 &&
 		attrs[track].SampleIDSize() == s.describe.idSize()
 }
 
@@ -122,13 +123,13 @@ func (s *successor) lost() { s.read = time.Time{} }
 // prepare reads /proc for the next file, if that is necessary. It drains the rings meanwhile: the side band since then
 // describes processes that start or exit during the switch.
 func (s *successor) prepare() error {
-	if s.opts.TailSynth || s.machine != nil && time.Since(s.read) < rereadMachine && s.sameModules() {
+	if s.opts.SideBand.TailSynth || s.machine != nil && time.Since(s.read) < rereadMachine && s.sameModules() {
 		return nil
 	}
 	s.machine, s.records, s.side = nil, s.records[:0], s.side[:0]
 	s.file.tally.SideBand = &s.side
 	keep := func(b []byte) error { s.records = append(s.records, b...); return nil }
-	return s.describe.all(s.opts.Omit, keep, func(int, int) error { return s.drain() })
+	return s.describe.all(s.opts.SideBand.Omit, keep, func(int, int) error { return s.drain() })
 }
 
 func (s *successor) sameModules() bool {
@@ -148,7 +149,7 @@ func (s *successor) begin() []byte {
 			s.machine.Files(func(name string) { s.file.mapped[name] = true })
 		}
 		return s.records
-	case s.opts.TailSynth:
+	case s.opts.SideBand.TailSynth:
 		return nil
 	}
 	s.sort()

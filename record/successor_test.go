@@ -19,7 +19,7 @@ func TestSuccessorOrder(t *testing.T) {
 	set := &perfevent.Set{Attrs: []format.Attr{attr}}
 	f := &file{set: set}
 	f.tally.Layout = format.NewSampleLayout(&attr)
-	s := successor{opts: new(Options), file: f, describe: &describer{file: f}, machine: track.New()}
+	s := successor{opts: new(plan), file: f, describe: &describer{file: f}, machine: track.New()}
 	f.tally.SideBand = &s.side
 	add := func(kind format.Type, pid int32, at uint64) {
 		b := (&format.Fork{PID: pid, TID: pid, PPID: 1, PTID: 1}).Append(nil, idSize)

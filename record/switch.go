@@ -24,7 +24,7 @@ type Switch struct {
 
 // switcher requests that output continues in another file.
 type switcher struct {
-	opts   *Options
+	opts   *plan
 	signal func()      // wakes the loop
 	due    atomic.Bool // switch at the next opportunity
 	timer  *time.Timer // nil without
@@ -71,9 +71,9 @@ func quantity(s string) (n int64, unit byte) {
 
 // warnSwitchSize warns that files will be larger than requested: rings are emptied when they
 // are half full.
-func (o *Options) warnSwitchSize(ring int) {
+func (o *plan) warnSwitchSize(ring int) {
 	half := int64(ring / 2)
-	if size := o.Switch.Size; size > 0 && size < half {
+	if size := o.Output.Switch.Size; size > 0 && size < half {
 		o.notice(fmt.Errorf("switch-output data size lower than wakeup kernel buffer size (%dK) "+
 			"expect bigger perf.data sizes", half>>10))
 	}
@@ -81,7 +81,7 @@ func (o *Options) warnSwitchSize(ring int) {
 
 // start starts the timer and the signals for switching.
 func (w *switcher) start() (stop func()) {
-	s := &w.opts.Switch
+	s := &w.opts.Output.Switch
 	if s.Every > 0 {
 		w.timer = time.AfterFunc(s.next(time.Now()), w.request)
 		return func() { w.timer.Stop() }
@@ -124,7 +124,7 @@ func (w *switcher) request() {
 // switched starts the interval of the next switch.
 func (w *switcher) switched() {
 	if w.timer != nil {
-		w.timer.Reset(w.opts.Switch.next(time.Now()))
+		w.timer.Reset(w.opts.Output.Switch.next(time.Now()))
 	}
 }
 

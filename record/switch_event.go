@@ -20,8 +20,8 @@ type trigger struct {
 
 // open opens the events that switch the output, if there are any, on the CPUs and threads of
 // the recording, and makes the poller wait for them.
-func (t *trigger) open(o *Options, cpus, sideBandCPUs, threads []int, p *poller) (err error) {
-	events := o.Switch.Events
+func (t *trigger) open(o *plan, cpus, sideBandCPUs, threads []int, p *poller) (err error) {
+	events := o.Output.Switch.Events
 	if len(events) == 0 {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (t *trigger) open(o *Options, cpus, sideBandCPUs, threads []int, p *poller)
 }
 
 // triggerAttr returns the attr of an event that wakes the recorder at each occurrence.
-func (o *Options) triggerAttr(ev *event.Event) format.Attr {
+func (o *plan) triggerAttr(ev *event.Event) format.Attr {
 	a := o.commonAttr(ev)
 	a.Flags &^= format.FlagWriteBackward
 	a.Wakeup = 1

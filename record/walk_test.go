@@ -44,7 +44,7 @@ func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	opts.Output = filepath.Join(t.TempDir(), "perf.data")
+	opts.Output.Path = filepath.Join(t.TempDir(), "perf.data")
 	opts.Events, opts.Target.Command, opts.Freq = events, argv, 999
 	var why error // not walked in the kernel
 	opts.Notice = func(what error) {
@@ -74,7 +74,7 @@ func recordDWARF(t *testing.T, opts Options, argv ...string) (*Summary, string) 
 	if sum.Command.ExitCode() != 0 {
 		t.Fatalf("%q: %v", argv, sum.Command)
 	}
-	return sum, opts.Output
+	return sum, opts.Output.Path
 }
 
 // chains returns the user stacks of a file, innermost first: functions of the program exe,
@@ -195,7 +195,7 @@ func TestDWARFStacks(t *testing.T) {
 			if c.alike && testing.Short() {
 				t.Skip("short mode")
 			}
-			sum, path := recordDWARF(t, Options{DWARF: true}, c.argv...)
+			sum, path := recordDWARF(t, Options{Stacks: StackOptions{DWARF: true}}, c.argv...)
 			u := sum.Unwind
 			// Until a table is available, stacks are copied, and a copy cannot hold a deep
 			// stack; how long that takes depends on the machine.
@@ -232,7 +232,7 @@ func TestDWARFStacks(t *testing.T) {
 // summary.
 func TestDWARFTooDeep(t *testing.T) {
 	exe := stackProgram.Path(t)
-	sum, path := recordDWARF(t, Options{DWARF: true}, exe, "recurse", "1500")
+	sum, path := recordDWARF(t, Options{Stacks: StackOptions{DWARF: true}}, exe, "recurse", "1500")
 	spins, cut := 0, 0
 	for _, chain := range chains(t, path, exe) {
 		if len(chain) > bpf.MaxFrames {
@@ -256,7 +256,7 @@ func TestDWARFTooDeep(t *testing.T) {
 // TestStackDump checks that stack dumps are written to the file as perf writes them.
 func TestStackDump(t *testing.T) {
 	exe := stackProgram.Path(t)
-	_, path := recordDWARF(t, Options{StackDump: 4096}, exe, "vla")
+	_, path := recordDWARF(t, Options{Stacks: StackOptions{StackDump: 4096}}, exe, "vla")
 	file, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)

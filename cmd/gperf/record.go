@@ -69,8 +69,8 @@ func (f *recordFlags) add(c *cobra.Command) {
 func (f *recordFlags) options(s *pflag.FlagSet) error {
 	o := &f.opts
 	o.Target.Command = s.Args()
-	o.Cmdline = os.Args
-	o.Version = "gperf " + buildVersion()
+	o.Output.Cmdline = os.Args
+	o.Output.Version = "gperf " + buildVersion()
 	o.Tracefs = new(tracefs.FS)
 	for _, apply := range []func() error{
 		func() error { return f.applyContinuous(s, o) },
@@ -127,7 +127,7 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	}
 	sum, err := record.Run(ctx, &f.opts)
 	p.End()
-	if sum != nil && sum.Samples > 0 && sum.Dumped == "" && !f.opts.NoBuildIDCache {
+	if sum != nil && sum.Samples > 0 && sum.Dumped == "" && !f.opts.Output.NoBuildIDCache {
 		f.keep(sum)
 	}
 	if sum != nil && !f.quiet {

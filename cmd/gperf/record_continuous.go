@@ -72,7 +72,7 @@ func (f *recordFlags) applyContinuous(s *pflag.FlagSet, o *record.Options) (err 
 		f.output.compress = "1"
 	}
 	if _, err := procfs.Cgroups(); err == nil && !s.Changed("all-cgroups") {
-		o.AllCgroups = true
+		o.Samples.AllCgroups = true
 	}
 	o.Target.All = f.target.cpus == ""
 	if o.MaxCPU, err = parseShare(f.continuous.maxCPU); err != nil {
@@ -94,7 +94,7 @@ func parseShare(s string) (float64, error) {
 // settings returns the settings of a recording, with its options.
 func (f *recordFlags) settings(s *pflag.FlagSet) (*continuous.Settings, error) {
 	const least = 8 << 20 // several files, each of which describes all processes
-	set := &continuous.Settings{Record: f.opts, Dir: f.opts.Output, Push: f.continuous.push}
+	set := &continuous.Settings{Record: f.opts, Dir: f.opts.Output.Path, Push: f.continuous.push}
 	switch {
 	case !s.Changed("output"):
 		set.Dir = continuousDir()

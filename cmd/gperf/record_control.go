@@ -50,7 +50,7 @@ func (f *controlFlags) apply(o *record.Options) (err error) {
 		if !ok {
 			return cli.WrongUse("unknown clock %q, use %s", f.clock, strings.Join(clockNames(), ", "))
 		}
-		o.UseClockID, o.ClockID = true, id
+		o.Samples.UseClockID, o.Samples.ClockID = true, id
 	}
 	if f.control != "" {
 		if o.Control, err = record.ParseControl(f.control); err != nil {

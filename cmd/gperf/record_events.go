@@ -165,7 +165,7 @@ func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 		if err != nil {
 			return err
 		}
-		o.Switch.Events = append(o.Switch.Events, l...)
+		o.Output.Switch.Events = append(o.Output.Switch.Events, l...)
 	}
 	if f.cgroups > 0 && (!o.Target.All && len(o.Target.CPUs) == 0 ||
 		len(o.Target.PIDs)+len(o.Target.TIDs)+len(o.Target.UIDs) > 0) {

@@ -69,7 +69,7 @@ func (f *sampleFlags) add(s *pflag.FlagSet, o *record.Options) {
 		{"sample-cpu", "", format.SampleCPU, "CPU"},
 		{"sample-identifier", "", format.SampleIdentifier, "event ID at the same offset of all samples"},
 	} {
-		s.VarPF(sampleBit{&o.Sample, b.bit}, b.name, b.short, b.help).NoOptDefVal = "true"
+		s.VarPF(sampleBit{&o.Samples.Fields, b.bit}, b.name, b.short, b.help).NoOptDefVal = "true"
 	}
 	s.StringVarP(&f.intrRegs, "intr-regs", "I", "", "`registers` at the interrupt (=? lists them)")
 	s.StringVar(&f.userRegs, "user-regs", "", "`registers` of user space (=? lists them)")
@@ -78,24 +78,24 @@ func (f *sampleFlags) add(s *pflag.FlagSet, o *record.Options) {
 	}
 	s.BoolVarP(&f.branchAny, "branch-any", "b", false, "taken branches of any type")
 	s.StringVarP(&f.branchFilter, "branch-filter", "j", "", "taken branches of `types` any, any_call, cond, u")
-	s.BoolVarP(&o.Raw, "raw-samples", "R", false, "raw data (default for tracepoints)")
-	s.BoolVar(&o.AllCgroups, "all-cgroups", false, "cgroup")
-	s.BoolVar(&o.RunningTime, "running-time", false, "with :S: times enabled and running")
+	s.BoolVarP(&o.Samples.Raw, "raw-samples", "R", false, "raw data (default for tracepoints)")
+	s.BoolVar(&o.Samples.AllCgroups, "all-cgroups", false, "cgroup")
+	s.BoolVar(&o.Samples.RunningTime, "running-time", false, "with :S: times enabled and running")
 }
 
 // apply sets the fields. -d implies --sample-mem-info and --data-mmap.
 func (f *sampleFlags) apply(s *pflag.FlagSet, o *record.Options) (err error) {
-	if o.Sample&format.SampleAddr != 0 {
-		o.Sample |= format.SampleDataSrc
-		o.DataMmap = o.DataMmap || !s.Changed("data-mmap")
+	if o.Samples.Fields&format.SampleAddr != 0 {
+		o.Samples.Fields |= format.SampleDataSrc
+		o.SideBand.DataMmap = o.SideBand.DataMmap || !s.Changed("data-mmap")
 	}
 	if s.Changed("intr-regs") {
-		if o.IntrRegs, err = registerMask(f.intrRegs, record.IntrRegisters()); err != nil {
+		if o.Samples.IntrRegs, err = registerMask(f.intrRegs, record.IntrRegisters()); err != nil {
 			return cli.WrongUse("--intr-regs: %v", err)
 		}
 	}
 	if s.Changed("user-regs") {
-		if o.UserRegs, err = registerMask(f.userRegs, record.UserRegisters()); err != nil {
+		if o.Samples.UserRegs, err = registerMask(f.userRegs, record.UserRegisters()); err != nil {
 			return cli.WrongUse("--user-regs: %v", err)
 		}
 	}
@@ -106,12 +106,12 @@ func (f *sampleFlags) applyBranches(o *record.Options) (err error) {
 	switch {
 	case f.branchAny && f.branchFilter != "":
 		return cli.WrongUse("-b means -j any: give only one of them")
-	case (f.branchAny || f.branchFilter != "") && o.Branches != 0:
+	case (f.branchAny || f.branchFilter != "") && o.Samples.Branches != 0:
 		return cli.WrongUse("--call-graph lbr cannot be combined with -b or -j: all use the PMU's branch records")
 	case f.branchAny:
-		o.Branches = record.AnyBranch
+		o.Samples.Branches = record.AnyBranch
 	case f.branchFilter != "":
-		if o.Branches, err = record.ParseBranches(f.branchFilter); err != nil {
+		if o.Samples.Branches, err = record.ParseBranches(f.branchFilter); err != nil {
 			return cli.WrongUse("-j: %v", err)
 		}
 	}
@@ -134,30 +134,30 @@ type sideBandFlags struct {
 }
 
 func (f *sideBandFlags) add(s *pflag.FlagSet, o *record.Options) {
-	s.BoolVar(&o.DataMmap, "data-mmap", false, "record MMAP2 records of non-executable mappings, too")
-	s.BoolVar(&o.Switches, "switch-events", false, "record context switches")
+	s.BoolVar(&o.SideBand.DataMmap, "data-mmap", false, "record MMAP2 records of non-executable mappings, too")
+	s.BoolVar(&o.SideBand.Switches, "switch-events", false, "record context switches")
 	s.BoolVar(&f.latency, "latency", false, "record context switches for report --latency")
-	s.BoolVar(&o.Namespaces, "namespaces", false, "record the namespaces of processes")
-	s.BoolVar(&o.NoBPFEvent, "no-bpf-event", false, "do not record BPF events")
+	s.BoolVar(&o.SideBand.Namespaces, "namespaces", false, "record the namespaces of processes")
+	s.BoolVar(&o.SideBand.NoBPFEvent, "no-bpf-event", false, "do not record BPF events")
 	s.BoolVar(&f.buildIDMmap, "buildid-mmap", true, "record build IDs in MMAP2 records (Linux 5.12)")
-	s.BoolVarP(&o.NoBuildID, "no-buildid", "B", false, "do not write the table of build IDs")
-	s.BoolVarP(&o.NoBuildIDCache, "no-buildid-cache", "N", false, "do not update the build-ID cache")
-	s.BoolVar(&o.NoRuntimes, "no-runtimes", false, "record no functions of runtimes: Python, Node.js, …")
+	s.BoolVarP(&o.Output.NoBuildID, "no-buildid", "B", false, "do not write the table of build IDs")
+	s.BoolVarP(&o.Output.NoBuildIDCache, "no-buildid-cache", "N", false, "do not update the build-ID cache")
+	s.BoolVar(&o.Stacks.NoRuntimes, "no-runtimes", false, "record no functions of runtimes: Python, Node.js, …")
 	s.StringVar(&f.synth, "synth", "all", "synthesize `kinds`: no, task, mmap, …")
-	s.BoolVar(&o.TailSynth, "tail-synthesize", false, "synthesize records of running processes at the end")
+	s.BoolVar(&o.SideBand.TailSynth, "tail-synthesize", false, "synthesize records of running processes at the end")
 	s.BoolVar(&f.ignored, "timestamp-boundary", false, "record the first and last time (always)")
 }
 
 func (f *sideBandFlags) apply(o *record.Options) error {
-	o.NoBuildIDMmap = !f.buildIDMmap
+	o.SideBand.NoBuildIDMmap = !f.buildIDMmap
 	if f.latency && o.Target.SystemWide() {
 		return cli.WrongUse("latency profiling is not supported with system-wide collection")
 	}
-	o.Switches = o.Switches || f.latency
+	o.SideBand.Switches = o.SideBand.Switches || f.latency
 	kinds, err := synth.ParseKinds(f.synth)
 	if err != nil {
 		return cli.WrongUse("--synth: %v", err)
 	}
-	o.Omit = synth.All &^ kinds
+	o.SideBand.Omit = synth.All &^ kinds
 	return nil
 }

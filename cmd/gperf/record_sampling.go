@@ -30,7 +30,7 @@ func (f *samplingFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.BoolVar(&o.OffCPUWaker, "waker", false, "with --off-cpu: record who ends each wait, and where")
 	s.Uint32Var(&f.thresh, "off-cpu-thresh", 1, "sum waits shorter than this, in `ms`")
 	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "record side-band events only, no samples")
-	s.BoolVarP(&o.Stat, "stat", "s", false, "record event counts per thread")
+	s.BoolVarP(&o.Samples.Stat, "stat", "s", false, "record event counts per thread")
 }
 
 func (f *samplingFlags) apply(s *pflag.FlagSet, o *record.Options) error {
@@ -75,33 +75,33 @@ func (f *stackFlags) add(s *pflag.FlagSet, o *record.Options) {
 	cli.Instead(s, "stacks", "--call-graph takes the method")
 	s.StringVar(&f.callGraph, "call-graph", "", "`method`: dwarf, dwarf,copy[,SIZE], fp, lbr, no")
 	s.SetAnnotation("call-graph", cli.NegatedKey, []string{"no"})
-	s.Uint16Var(&o.MaxStack, "max-stack", 0, "limit callchains to `n` frames")
-	s.BoolVar(&o.KernelChain, "kernel-callchains", false, "record kernel callchains only")
-	s.BoolVar(&o.UserChain, "user-callchains", false, "record user callchains only")
+	s.Uint16Var(&o.Stacks.MaxStack, "max-stack", 0, "limit callchains to `n` frames")
+	s.BoolVar(&o.Stacks.KernelChain, "kernel-callchains", false, "record kernel callchains only")
+	s.BoolVar(&o.Stacks.UserChain, "user-callchains", false, "record user callchains only")
 }
 
 func (f *stackFlags) apply(o *record.Options) error {
 	mode, rest, more := strings.Cut(f.callGraph, ",")
 	switch {
 	case mode == "":
-		kernel := o.AllKernel || o.KernelChain
-		o.DWARF = f.g && !kernel
-		o.Callchain = f.g && kernel
+		kernel := o.AllKernel || o.Stacks.KernelChain
+		o.Stacks.DWARF = f.g && !kernel
+		o.Stacks.Callchain = f.g && kernel
 	case mode == "fp":
-		o.Callchain = true
+		o.Stacks.Callchain = true
 		return framePointers(rest, o)
 	case mode == "no":
 	case mode == "lbr":
-		o.Callchain, o.Branches = true, record.CallStacks
+		o.Stacks.Callchain, o.Samples.Branches = true, record.CallStacks
 	case mode != "dwarf":
 		return cli.WrongUse("--call-graph %s: unknown method, use fp, dwarf or lbr", f.callGraph)
-	case o.KernelChain:
-		o.Callchain = true
+	case o.Stacks.KernelChain:
+		o.Stacks.Callchain = true
 	case !more && self != perfName:
-		o.DWARF = true
+		o.Stacks.DWARF = true
 	default:
 		size, err := stackDump(rest)
-		o.StackDump = size
+		o.Stacks.StackDump = size
 		return err
 	}
 	return nil
@@ -132,7 +132,7 @@ func framePointers(arg string, o *record.Options) error {
 	case err != nil || n == 0:
 		return cli.WrongUse("--call-graph fp,%s: invalid argument, use a number of frames, or defer", arg)
 	default:
-		o.MaxStack = uint16(n)
+		o.Stacks.MaxStack = uint16(n)
 	}
 	return nil
 }

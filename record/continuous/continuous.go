@@ -126,8 +126,8 @@ func (o *Options) record(ctx context.Context, s *Settings) error {
 		}
 	}()
 	r := &s.Record
-	r.Output, r.NextFile, r.Checkpoints = s.Dir, files.next, true
-	r.Switch = record.Switch{Every: s.FileTime, Aligned: true, Size: max(1, s.MaxTotal/partsOfTotal)}
+	r.Output.Path, r.Output.NextFile, r.Output.Checkpoints = s.Dir, files.next, true
+	r.Output.Switch = record.Switch{Every: s.FileTime, Aligned: true, Size: max(1, s.MaxTotal/partsOfTotal)}
 	r.Dumped = func(path string, _ uint64) {
 		files.add(path)
 		debug.FreeOSMemory() // what the busiest minute needed would stay for weeks

@@ -22,7 +22,7 @@ type Live struct {
 // RecordLive starts to record until ctx is done.
 func RecordLive(ctx context.Context, opts *record.Options) *Live {
 	s := &Live{top.NewBuffer(), make(chan error, 1)}
-	opts.Output, opts.To = "-", s.buffer
+	opts.Output.Path, opts.Output.To = "-", s.buffer
 	go func() {
 		_, err := record.Run(ctx, opts)
 		s.buffer.Close(nil)
