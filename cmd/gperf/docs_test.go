@@ -82,6 +82,36 @@ func TestDocsIndex(t *testing.T) {
 	}
 }
 
+// walkWord matches a file or a function in the walks of docs/architecture.md.
+var walkWord = regexp.MustCompile("`([a-z]\\w*(?:/\\w+)*/\\w+(?:\\.bpf)?\\.(?:go|h|c))`|`(\\w+)`")
+
+// TestDocsWalks checks that the walks of docs/architecture.md pass functions that exist: each is in the file before it.
+func TestDocsWalks(t *testing.T) {
+	_, walks, ok := strings.Cut(readDoc(t, "docs/architecture.md"), "\n## Five walks\n")
+	if !ok {
+		t.Fatal("there are no walks")
+	}
+	file, functions := "", 0
+	for _, m := range walkWord.FindAllStringSubmatch(walks, -1) {
+		if m[1] != "" {
+			file = readDoc(t, m[1])
+			continue
+		}
+		functions++
+		if !defines(file, m[2]) {
+			t.Errorf("the file before `%s` does not define it", m[2])
+		}
+	}
+	if functions < 40 {
+		t.Errorf("%d functions", functions)
+	}
+}
+
+// defines reports whether a file of Go or C defines a function.
+func defines(file, function string) bool {
+	return regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|[a-z_][^=;]*\b)` + function + `\(`).MatchString(file)
+}
+
 // TestDocsCommands checks that each command line in the documents names a command of gperf and
 // flags that this command's help lists.
 func TestDocsCommands(t *testing.T) {
