@@ -29,6 +29,8 @@ const (
 	maxRange = 1 << 20
 	// maxKept is how many bytes a File keeps.
 	maxKept = 16 << 20
+	// maxSize is the size of the largest file: its blocks, and those that follow, have offsets that fit.
+	maxSize = 1 << 62
 	// MaxCopy is the size of the largest file that is copied from a server without ranges, in bytes.
 	MaxCopy = 256 << 20
 )
@@ -181,7 +183,7 @@ func contentRange(text string) (from, to, size int64, ok bool) {
 	if n, err := fmt.Sscanf(text, "bytes %d-%d/%d", &from, &last, &size); n != 3 || err != nil {
 		return 0, 0, 0, false
 	}
-	return from, last + 1, size, from >= 0 && from <= last && last < size && last-from < maxRange+Block
+	return from, last + 1, size, from >= 0 && from <= last && last < size && size <= maxSize && last-from < maxRange+Block
 }
 
 // keep adds a block that was fetched, and drops those that were not read for the longest time.
