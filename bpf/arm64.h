@@ -15,7 +15,7 @@ struct bpf_perf_event_data {
 	__u64 sample_period, addr;
 };
 
-/* The kernel's pt_regs, for its size. */
+/* The kernel's pt_regs, of which only the size is used. */
 struct pt_regs___kernel {
 	__u64 pc;
 } __attribute__((preserve_access_index));
@@ -28,10 +28,10 @@ struct pt_regs___kernel {
 #define BELOW_SP 16 /* bytes that a frame uses below sp: Go saves x29 there */
 #define RETURN_AT_ENTRY 0 /* it is in the link register */
 
-/* Registers by DWARF number; pc, which has none, is last. */
+/* Registers by DWARF number; pc, which is not numbered, is last. */
 enum { FP = 29, LR = 30, SP = 31, IP = 32, NUM_REGS = 33 };
 enum { GO_G = 28 }; /* the register of Go's g */
-enum { PHP_OPLINE = 28 }; /* the register that PHP keeps its instruction in (Zend/zend_execute.c) */
+enum { PHP_OPLINE = 28 }; /* the register in which PHP keeps the current instruction (Zend/zend_execute.c) */
 
 /* is_scratch reports whether functions need not preserve a register: x0 to x17. */
 static inline_always int is_scratch(__s32 number) { return number < 18; }
@@ -40,7 +40,7 @@ static inline_always int in_user_mode(struct pt_regs *r) { return (r->pstate & P
 
 static inline_always int is_32_bit(struct pt_regs *r) { return (r->pstate & PSTATE_32_BIT) != 0; }
 
-/* get_regs stores registers by their DWARF numbers. */
+/* get_regs stores registers by DWARF number. */
 static inline_always void get_regs(__u64 *regs, struct pt_regs *r)
 {
 #pragma unroll
@@ -53,7 +53,7 @@ static inline_always void get_regs(__u64 *regs, struct pt_regs *r)
 /* read_user_ip reads the ip where user mode continues. */
 static inline_always __u64 read_user_ip(struct pt_regs *r) { return read_field(r, pc); }
 
-/* get_syscall_args stores the arguments of a system call, at its entry. */
+/* get_syscall_args stores the arguments of a system call, at the entry. */
 static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r, int compat)
 {
 #pragma unroll
@@ -61,14 +61,17 @@ static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r, int c
 		args[i] = compat ? (__u32)r->regs[i] : r->regs[i];
 }
 
-/* regs_at_top reads the registers with which a task entered the kernel from the top of its kernel stack. */
+/* regs_at_top reads the registers with which a task entered the kernel from the top of the task's kernel stack. */
 static inline_always int regs_at_top(struct task_struct *task, struct pt_regs *r)
 {
 	return bpf_probe_read_kernel(r, sizeof(*r),
 				     read_field(task, stack) + THREAD_SIZE - type_size(struct pt_regs___kernel));
 }
 
-/* saved_regs reads the registers with which the current task entered the kernel. Kernels before 5.15 lack the helper. */
+/*
+ * saved_regs reads the registers with which the current task entered the kernel. Linux before 5.15 lacks the
+ * helper.
+ */
 static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
 {
 	if (enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
@@ -82,15 +85,17 @@ static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
  */
 static inline_always __u64 thread_data(struct task_struct *task) { return read_field(task, thread.uw.tp_value); }
 
-/* Where the C library has the address of the modules' parts of a thread's own data, from there on. */
+/*
+ * Where the C library stores the address of the modules' parts of thread-local data, from the thread pointer on.
+ */
 #define THREAD_MODULES 0
 
 /* goroutine returns the address of Go's struct g, if the program is a Go program. */
 static inline_always __u64 goroutine(__u64 *regs, __u64 tls) { return regs[GO_G]; }
 
 /*
- * code_mask returns the bits of user-space addresses. The others of a return address may
- * contain a signature (pointer authentication).
+ * code_mask returns the bits of user-space addresses. The other bits of a return address may contain a signature
+ * (pointer authentication).
  */
 static inline_always __u64 code_mask(struct mm_struct *mm) { return read_field(mm, task_size) - 1; }
 
@@ -98,9 +103,9 @@ static inline_always __u64 code_mask(struct mm_struct *mm) { return read_field(m
 static inline_always __u64 ip_of(struct pt_regs *r) { return r->pc; }
 
 /*
- * returns_from reports whether a function that the kernel made return to its trampoline
- * is the one with this CFA and return address. entry_sp is the sp at its entry: the CFA. A
- * CFA by frame pointer may be too low, but is above those of the function's callees.
+ * returns_from reports whether a function that the kernel made return to the trampoline is the one with this CFA
+ * and return address. entry_sp is the sp at the function's entry: the CFA. A CFA by frame pointer may be too low,
+ * but is above the CFAs of the function's callees.
  */
 static inline_always int returns_from(__u64 entry_sp, __u64 cfa, __u64 ra_at) { return entry_sp >= cfa; }
 
@@ -158,7 +163,7 @@ static inline_always void get_call_args(__u64 *args, struct pt_regs *r, int go)
 /* current_goroutine returns the address of Go's struct g. */
 static inline_always __u64 current_goroutine(struct pt_regs *r) { return r->regs[28]; }
 
-/* With CONFIG_THREAD_INFO_IN_TASK, which arm64 always has. */
+/* With CONFIG_THREAD_INFO_IN_TASK, which is always set on arm64. */
 struct task_struct___info {
 	struct {
 		unsigned long flags;
@@ -167,7 +172,7 @@ struct task_struct___info {
 
 #define TIF_32BIT (1UL << 22) /* arch/arm64/include/asm/thread_info.h */
 
-/* in_compat_syscall reports whether a task's system call has a 32-bit program's number. */
+/* in_compat_syscall reports whether a task's system call uses the numbers of 32-bit programs. */
 static inline_always int in_compat_syscall(void *task)
 {
 	return (read_field((struct task_struct___info *)task, thread_info.flags) & TIF_32BIT) != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What arm64 code shows about a frame.
+ * Finding the return address by arm64 code.
  */
 #ifndef ARM64CODE_H
 #define ARM64CODE_H
@@ -21,9 +21,9 @@
 #define IMMEDIATE(i) ((i) >> 10 & 0xfff)
 
 /*
- * at_edge reports whether the code at ip is the beginning of a function, before x29 is
- * changed, or its end, after x29 is restored: then the link register is the return address.
- * *pushed is the number of bytes that the function has on the stack.
+ * at_edge reports whether the code at ip is the beginning of a function, before x29 is changed, or the end of a
+ * function, after x29 is restored: then the link register is the return address. *pushed is the number of bytes
+ * that the function pushed on the stack.
  */
 static inline_always int at_edge(__u64 ip, __u32 *pushed)
 {
@@ -49,8 +49,8 @@ static inline_always int at_edge(__u64 ip, __u32 *pushed)
 }
 
 /*
- * stale reports whether the link register may be the address after the function's last
- * call, rather than its return address: then no row covers that address either.
+ * stale reports whether the link register may be the address after the function's last call, rather than the
+ * function's return address: then no row covers that address either.
  */
 static inline_always int stale(struct walk *w, __u64 lr)
 {
@@ -65,7 +65,10 @@ static inline_always int stale(struct walk *w, __u64 lr)
 	return !r || r->cfa == CFA_NONE;
 }
 
-/* by_code goes to the caller in the link register, which a function that has called none keeps there. */
+/*
+ * by_code goes to the caller in the link register, where the return address stays in a function that called no
+ * other function.
+ */
 static inline_always int by_code(struct walk *w, __u32 slot)
 {
 	__u64 lr = w->lr & w->code_mask;

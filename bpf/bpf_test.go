@@ -192,8 +192,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestProbesStack checks that the code of the program at probes, which may run twice on a CPU,
-// does not have its variables in memory of the CPU. x86-64's JIT adds %gs:offset to r9 for that.
+// TestProbesStack checks that the code of the program at probes, which may run twice on a CPU, does not keep
+// variables in memory of the CPU. x86-64's JIT adds %gs:offset to r9 for that.
 func TestProbesStack(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the instruction is x86-64's")
@@ -224,7 +224,7 @@ var everyWalk = sync.OnceValues(func() (*Unwinder, error) {
 	return Load(Options{Programs: []Program{OnTracepoint, OnEvent, OnProbe}, CPUs: 2, Rows: 1 << 16})
 })
 
-// anyUnwinder returns everyWalk, for programs that are loaded beside it and do not run.
+// anyUnwinder returns everyWalk, for programs that are loaded in addition to it and do not run.
 func anyUnwinder(t *testing.T) *Unwinder {
 	t.Helper()
 	u, err := everyWalk()
@@ -237,8 +237,8 @@ func anyUnwinder(t *testing.T) *Unwinder {
 	return u
 }
 
-// TestSampler checks that the kernel's verifier accepts the programs that make samples, with
-// and without the walk, and those of raw tracepoints with all numbers of arguments.
+// TestSampler checks that the kernel's verifier accepts the programs that make samples, with and without the walk,
+// and the programs of raw tracepoints with all numbers of arguments.
 func TestSampler(t *testing.T) {
 	u := anyUnwinder(t)
 	for _, o := range []SamplerOptions{{CPUs: 2}, {CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u}} {
@@ -345,7 +345,7 @@ func TestEveryProgram(t *testing.T) {
 	}
 }
 
-// loadAll loads all programs of an object that this kernel has the types of.
+// loadAll loads all programs of an object whose types this kernel defines.
 func loadAll(t *testing.T, u *Unwinder, spec *ebpf.CollectionSpec, byPointer bool) {
 	t.Helper()
 	e, err := NewSampler(SamplerOptions{CPUs: 2, PerTask: []uint64{1, 2}, Unwinder: u, Follow: true})

@@ -30,17 +30,18 @@ type Calls struct {
 
 // Function is a function whose calls are spans.
 type Function struct {
-	ID      uint16   // its event
+	ID      uint16   // event of the function
 	Address uint64   // of a kernel function
 	Symbol  string   // of a kernel function
 	Off     uint64   // in the file
 	Returns []uint64 // return instructions in the file; nil: a return probe
 }
 
-// openCalls is the map of the calls that have begun.
+// openCalls is the map of the open calls.
 const openCalls = "calls"
 
-// maxOwnCalls limits the functions of a kernel without cookies, where each has its own programs.
+// maxOwnCalls limits the functions of a kernel without cookies, where separate programs are loaded for each
+// function.
 const maxOwnCalls = 100
 
 // AttachCalls makes samples at the ends of calls.
@@ -80,7 +81,7 @@ func (c *Calls) load(e *Sampler, own uint16, attach ebpf.AttachType, noFrames bo
 	return e.loadSpansFrom(spec, openCalls, &c.Span, vars, attach, names...)
 }
 
-// haveCookies reports whether programs of kprobes and uprobes have cookies: from Linux 5.15 on.
+// haveCookies reports whether programs of kprobes and uprobes can read cookies: from Linux 5.15 on.
 func haveCookies() bool { return features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetAttachCookie) == nil }
 
 // attachSession runs one program at the entry and the return of all functions of the kernel.
@@ -97,7 +98,7 @@ func (e *Sampler) attachSession(c *Calls) error {
 	return attachRaw(e, "sched_process_free", progs[1])
 }
 
-// multi returns the addresses of kernel functions with their events as cookies.
+// multi returns the addresses of kernel functions, with the events as cookies.
 func (c *Calls) multi() (o link.KprobeMultiOptions) {
 	for i := range c.Functions {
 		o.Addresses = append(o.Addresses, uintptr(c.Functions[i].Address))
@@ -202,8 +203,8 @@ func (e *Sampler) attachEnds(progs []*ebpf.Program, names ...string) error {
 	return nil
 }
 
-// attachEach calls attach for each function. exit is the tracepoint at which a thread's calls end. The cookie
-// is 0 if the kernel has none: then each function of a file has its own programs.
+// attachEach calls attach for each function. exit is the tracepoint at which a thread's calls end. The cookie is 0
+// if the kernel does not support cookies: then separate programs are loaded for each function of a file.
 func (c *Calls) attachEach(e *Sampler, exit string,
 	attach func(f *Function, ends, begins *ebpf.Program, cookie uint64) error) error {
 	all := []string{"call_ends", "call_begins", "call_task_exits"}

@@ -23,7 +23,7 @@ static inline_always int by_frame_pointer(struct walk *w, __u32 slot)
 	__u64 pair[2];
 	int end, far = w->fp + BELOW_SP - w->sp > NEAR;
 
-	if (w->fp == 0) /* arm64's procedure call standard ends the list of frames so; rbp may have any value */
+	if (w->fp == 0) /* arm64's procedure call standard ends the list of frames so; rbp may contain any value */
 		return LR >= 0 && none == END_ZERO ? END_ENTRY : none;
 	if (w->fp & 7 || (far && w->kind != TABLE_FP && w->framed != FRAMED_ANYWHERE))
 		return END_FP;
@@ -42,17 +42,16 @@ static inline_always int by_frame_pointer(struct walk *w, __u32 slot)
 	return end == END_NO_MAPPING && !called(pair[1]) ? END_FP : end;
 }
 
-/* An innermost function without a frame is assumed to have its return address within so many words from sp on. */
+/* The return address of an innermost function without a frame is assumed to be within so many words from sp on. */
 #define LEAF_WORDS 3
 
-/* A function is assumed to be at most so long, if its call is the only evidence. */
+/* A function is assumed to be at most so long, if a call of it is the only evidence. */
 #define FUNCTION_SIZE 0x10000
 
 /*
- * by_guess goes to the caller of an innermost function that has pushed few words or none,
- * such as system call wrappers, PLT stubs and hand-written code: the return address is one
- * of n words. In code that was made at run time, only a call to this function counts,
- * because below its variables may be old return addresses.
+ * by_guess goes to the caller of an innermost function that has pushed few words or none, such as system call
+ * wrappers, PLT stubs and hand-written code: the return address is one of n words. In code that was made at run
+ * time, only a call to this function counts, because there may be old return addresses below the variables.
  */
 static inline_always int by_guess(struct walk *w, __u32 slot, int n)
 {
@@ -76,14 +75,13 @@ static inline_always int by_guess(struct walk *w, __u32 slot, int n)
 
 #define UNCOVERED -1 /* from step: no row covers the frame's code */
 
-/* Size of the code at the entry point, which has no caller; it is often too short to have a row. */
+/* Size of the code at the entry point, which nothing calls; it is often too short for a row. */
 #define ENTRY_SIZE 64
 
 /*
- * uncovered goes to the caller of code without CFI, after step has returned UNCOVERED:
- * assembly, or code that was made at run time. If its instructions show no return address,
- * it has a frame pointer, or it is an innermost function without one. The verifier checks
- * it separately, as it does step.
+ * uncovered goes to the caller of code without CFI, after step has returned UNCOVERED: assembly, or code that was
+ * made at run time. If the instructions show no return address, the code uses a frame pointer, or it is an
+ * innermost function without one. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int uncovered(__u32 slot)
 {

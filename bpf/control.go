@@ -11,7 +11,7 @@ import (
 type control struct {
 	m        *ebpf.Map
 	recorder uint32 // this process, as the kernel numbers it
-	level    uint32 // of its PID namespace
+	level    uint32 // of the recorder's PID namespace
 	on       bool
 	paused   uint32 // number of paused events
 }

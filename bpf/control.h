@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The recorder's switch. Programs at tracepoints and probes run even while no perf
- * event is enabled, and they run for the recorder's own actions: without a switch, its
- * last drain would cause the records that it drains.
+ * The recorder's switch. Programs at tracepoints and probes run even while no perf event is enabled, and they run
+ * for the recorder's own actions: without a switch, the recorder's last drain would cause the records that it
+ * drains.
  */
 #ifndef CONTROL_H
 #define CONTROL_H
@@ -32,8 +32,8 @@ static inline_always int is_recorder(struct control_value *c)
 }
 
 /*
- * identify stores the recorder's tgid, and the level of its PID namespace: the recorder runs it
- * once, in its own context. In a PID namespace the recorder does not know these.
+ * identify stores the recorder's tgid, and the level of the recorder's PID namespace: the recorder runs identify
+ * once, in the recorder's context. In a PID namespace the recorder does not know these.
  */
 SEC("raw_tp")
 int identify(void *ctx)

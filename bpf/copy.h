@@ -8,8 +8,8 @@
 #include "state.h"
 
 /*
- * By CPU: what copies of stacks may take of its ring. User space sets room and low after
- * draining the ring.
+ * By CPU: how much of the CPU's ring copies of stacks may take. User space sets room and low after draining the
+ * ring.
  */
 struct copy_room {
 	__s64 room;  /* bytes that copies may still take */
@@ -25,7 +25,7 @@ ARRAY(copies, struct copy_room) PER_RECORDING;
  */
 #define WAKE_INTERVAL 50000000
 
-/* wakes reports whether a copy has to wake the recorder, rather than wait for the next one to do so. */
+/* wakes reports whether a copy must wake the recorder, rather than wait for the next copy to do so. */
 static inline_always int wakes(struct copy_room *c)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -41,7 +41,7 @@ static inline_always int wakes(struct copy_room *c)
 #define FUNCTIONS_INTERVAL 5000000
 #define BLOCKS_INTERVAL 50000000
 
-/* may_wake reports whether a stack with something new on this CPU wakes the recorder, to read its name. */
+/* may_wake reports whether a stack with something new on this CPU wakes the recorder, which reads the name. */
 static inline_always int may_wake(struct walk *w)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -55,9 +55,9 @@ static inline_always int may_wake(struct walk *w)
 }
 
 /*
- * copy_chunk copies the next page of the stack, and returns whether there is more to copy. Pages that are not mapped
- * yet are read as zeros: those of a stack that has just grown, and of a frame's unused space, such as the reserve that
- * Haskell's programs have. The verifier checks it separately, as it does step.
+ * copy_chunk copies the next page of the stack, and returns whether there is more to copy. Pages that are not
+ * mapped yet are read as zeros: pages of a stack that just grew, and unused space in a frame, such as the reserve
+ * of Haskell programs. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int copy_chunk(__u32 slot)
 {
@@ -84,8 +84,8 @@ __attribute__((noinline)) int copy_chunk(__u32 slot)
 }
 
 /*
- * goroutine_end returns the end of the stack that contains sp if it is a goroutine's: Go's
- * struct g begins with the start and the end of its stack. It returns 0 if it is none.
+ * goroutine_end returns the end of the stack that contains sp if it is a goroutine's: Go's struct g begins with
+ * the start and the end of the stack. It returns 0 if it is none.
  */
 static inline_always __u64 goroutine_end(struct walk *w, __u64 tls)
 {
@@ -97,9 +97,8 @@ static inline_always __u64 goroutine_end(struct walk *w, __u64 tls)
 }
 
 /*
- * copy_stack copies the used part of the stack: from sp up to its end, which is known
- * for a process's first stack, for threads' stacks, because glibc places a thread's own
- * data directly above its stack, and for Go's.
+ * copy_stack copies the used part of the stack: from sp up to the end, which is known for a process's first stack,
+ * for threads' stacks, because glibc places a thread's own data directly above the stack, and for Go's stacks.
  */
 static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_struct *task)
 {
@@ -163,8 +162,8 @@ __attribute__((noinline)) int restore_returns(__u32 slot)
 }
 
 /*
- * send_copy sends registers and stack to the recorder, which walks the stack once it
- * has the missing table or mapping.
+ * send_copy sends registers and stack to the recorder, which walks the stack as soon as it knows the missing table
+ * or mapping.
  */
 static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struct task_struct *task)
 {
@@ -195,9 +194,9 @@ static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struc
 #define GARBAGE 8
 
 /*
- * may_ask reports whether a copy may ask for the mapping of an address. Code that runs is
- * mapped, recently if its mapping is unknown; a return address may as well be garbage, and so
- * costs GARBAGE times as much of what the process has left.
+ * may_ask reports whether a copy may ask for the mapping of an address. Code that runs is mapped, recently if its
+ * mapping is unknown; a return address may as well be garbage, and so costs GARBAGE times as much of the process's
+ * remaining budget.
  */
 static inline_always int may_ask(struct walk *w, struct process *p)
 {

@@ -2,9 +2,9 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counts of perf's events, in place of samples: by event, thread and stack. One program for each type
- * of event. Tracepoints and probes have counters that take no samples; other events take them,
- * and the programs drop these (return 0).
+ * Counts of perf's events, in place of samples: by event, thread and stack. One program for each type of event.
+ * Tracepoints and probes use counters without samples; the counters of other events take samples, which the
+ * programs drop (return 0).
  */
 #define WALKS PER_RECORDER
 #include "probe.h"
@@ -13,12 +13,12 @@
 char _license[] SEC("license") = "GPL";
 
 /* Set when the programs are loaded. */
-const volatile __u32 event = 0;        /* its index */
+const volatile __u32 event = 0;        /* index of the event */
 const volatile __u32 kernel_bytes = 0; /* of kernel frames, at most */
 const volatile __u32 user_ip = 0;      /* of the user stack, only the ip is wanted */
 
 struct count_key { /* package bpf's CountKey */
-	__u64 stack; /* its hash */
+	__u64 stack; /* hash of the stack */
 	__u32 tgid, thread; /* in the initial PID namespace */
 	__u32 exec;
 	__u16 event;
@@ -48,7 +48,7 @@ struct {
 	__uint(value_size, 4);
 } counts_to SEC(".maps") PER_RECORDER;
 
-/* By slot: what the programs need memory for. */
+/* By slot: the programs' memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
@@ -86,7 +86,7 @@ static inline_always void name_thread(struct count *c)
 	c->tid = pid_of(task, control->level);
 }
 
-/* add adds a slot's count to that of its stack, and sends the stack if that is new. */
+/* add adds a slot's count to the count of the stack, and sends the stack if it is new. */
 static inline_always void add(void *ctx, struct count *c, struct stack *s)
 {
 	struct count *sum = bpf_map_lookup_elem(&counts, &c->key);
@@ -168,7 +168,7 @@ static inline_always void count_event(void *ctx, __u32 slot, __u64 weight, __u64
 struct recent {
 	struct task_struct *task;
 	__u64 id;    /* pid and tid */
-	__u64 until; /* in jiffies; until then, it is counted without another look at its perf events */
+	__u64 until; /* in jiffies; until then, it is counted without reading the task's perf events again */
 };
 
 struct {
@@ -181,8 +181,8 @@ struct {
 #define TRUST_JIFFIES 2
 
 /*
- * is_recorded_task reports whether the current task is recorded. To look at its perf events takes long, so
- * the result is used again for some milliseconds.
+ * is_recorded_task reports whether the current task is recorded. The result is reused for some milliseconds,
+ * because reading the task's perf events takes long.
  */
 static inline_always int is_recorded_task(void)
 {

@@ -13,8 +13,8 @@ import (
 type CounterOptions struct {
 	UserStacks UserStacks
 	Unwinder   *Unwinder // for StacksByTables
-	// PerTask counts at tracepoints and probes only the events of threads that have one of the
-	// recording's perf events, inherited or not, while it is enabled: see SetIDs.
+	// PerTask counts at tracepoints and probes only the events of threads with one of the recording's perf events,
+	// inherited or not, while that event is enabled: see SetIDs.
 	PerTask bool
 	CPUs    uint32 // maximum number of rings
 	On      []int  // CPUs that are counted
@@ -74,7 +74,7 @@ func (p *Counter) start() error {
 	return err
 }
 
-// load loads a program with constants of its own.
+// load loads a program with these constants.
 func (p *Counter) load(name string, vars map[string]any) (*ebpf.Program, error) {
 	coll, err := p.loader.load(p.spec.Copy(), vars, name)
 	if err != nil {
@@ -110,8 +110,8 @@ func (p *Counter) Load(ev CountedEvent) error {
 	return err
 }
 
-// Attach makes the program of an event count what happens at a perf event. At a tracepoint, a program
-// of one perf event runs for all.
+// Attach makes the program of an event count the occurrences at a perf event. At a tracepoint, a program of one
+// perf event runs for all.
 func (p *Counter) Attach(event, fd int) error {
 	prog := p.programs[event]
 	if prog == nil {
@@ -128,9 +128,9 @@ func (p *Counter) SetIDs(ids []uint64) error { return p.loader.setIDs(ids) }
 
 // CounterOutput is the PERF_COUNT_SW_BPF_OUTPUT events of a CPU that a Counter writes to.
 type CounterOutput struct {
-	Counts int // [Count]s whose stacks the recorder walks, each after its copy
+	Counts int // [Count]s whose stacks the recorder walks, each after the copy
 	Stacks int // [Stack]s
-	// Quiet and Waking get copies of stacks, as those of [Unwinder.SetOutput].
+	// Quiet and Waking get copies of stacks, as in [Unwinder.SetOutput].
 	Quiet, Waking int
 }
 
@@ -145,7 +145,7 @@ func (p *Counter) Enable(on bool) error { return p.control.set(on) }
 
 // CountKey identifies a Count.
 type CountKey struct {
-	Stack        uint64 // the hash of its Stack
+	Stack        uint64 // the hash of the Stack
 	TGID, Thread uint32 // in the initial PID namespace
 	Exec         uint32
 	Event        uint16 // index
@@ -204,7 +204,7 @@ func (p *Counter) Uncounted() (n uint64, err error) {
 	return n, err
 }
 
-// Stats reads the counters that this kernel has.
+// Stats reads the counters of this kernel.
 func (p *Counter) Stats() (s Stats) {
 	for _, prog := range p.programs {
 		s.add(prog)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The data that user space gives the programs: the mappings of processes, and unwind
- * tables. Package bpf has the same layouts.
+ * The data that user space gives the programs: the mappings of processes, and unwind tables. Package bpf defines
+ * the same layouts.
  */
 #ifndef DATA_H
 #define DATA_H
@@ -27,8 +27,8 @@ enum end {
 };
 
 /*
- * Each element of the array holds two rows, because its size is a multiple of 8; an
- * unwind.Row has its Off in the lower 16 bits, its Rule in the upper ones.
+ * Each element of the array holds two rows, because the size of an element is a multiple of 8; an unwind.Row
+ * contains Off in the lower 16 bits, Rule in the upper ones.
  */
 struct row_pair {
 	__u64 both;
@@ -42,7 +42,7 @@ struct rule { /* unwind.Rule */
 	__u8 cfa, ra, fp, flags;
 	__s32 cfa_off;
 	__s16 cfa_off2, ra_off, fp_off;
-	__u16 last; /* in struct known: the address is the last one of its row; else 0 */
+	__u16 last; /* in struct known: the address is the last one of the row; else 0 */
 };
 
 struct table {
@@ -59,7 +59,7 @@ enum {
 	TABLE_FP = 0xfffffffe,      /* no table: use frame pointers */
 	TABLE_UPROBES = 0xfffffffd, /* the kernel's return trampoline of uretprobes */
 	TABLE_MADE = 0xfffffffc,    /* code made at run time, in memory without a file */
-	TABLE_HOTSPOT = 0xfffffff0, /* a code heap of HotSpot: bias is its index in code_heaps */
+	TABLE_HOTSPOT = 0xfffffff0, /* a code heap of HotSpot: bias is the index in code_heaps */
 };
 
 struct mapping {
@@ -98,43 +98,46 @@ enum {
 	RUNTIME_JAVA,
 };
 
-/* What the walk needs to know about the runtime of a process: runtimes.Walk. body is a struct of its kind. */
+/*
+ * The data that the walk needs about the runtime of a process: runtimes.Walk. body is a struct of the runtime's
+ * kind.
+ */
 struct runtime {
 	__u32 kind, zero;
 	__u64 body[16];
 };
 
-/* CPython: offsets in its objects, in bytes. Package internal/runtimes has the same layout. */
+/* CPython: offsets in objects, in bytes. Package internal/runtimes defines the same layout. */
 struct python {
 	__u64 head;                        /* address of the pointer to the newest interpreter's state */
 	__u32 threads, next_interpreter;   /* in an interpreter's state */
 	__u16 next_thread, thread_id, status, top; /* in a thread's state; top: the frame, or */
-	__u16 top_frame;                   /* in what top points to */
+	__u16 top_frame;                   /* in the object that top points to */
 	__u16 thread_size;
 	__u16 back, code, instr, owner, copy_index, frame_size; /* in a frame */
 	__u16 code_at, code_size;          /* the part of a code object that is read, and in it: */
 	__u16 code_first_line, code_file, code_name, code_lines;
 	__u16 code_instrs, code_copies;    /* in a code object */
-	__u16 string_hash, string_data;    /* in a string; its length is before the hash */
+	__u16 string_hash, string_data;    /* in a string; the length is before the hash */
 	__u8 entry, instr_bits, instr_unit, zero;
 };
 
-/* Where each thread has a variable of its own: runtimes.threadVariable. */
+/* Where a thread-local variable is: runtimes.threadVariable. */
 enum { THREAD_FIXED = 1, THREAD_OFFSET, THREAD_MODULE, THREAD_DESCRIPTOR };
 
 struct thread_variable {
-	__u64 slot;       /* address of what the dynamic linker has stored */
+	__u64 slot;       /* address of the value that the dynamic linker stored */
 	__u64 offset;     /* in the thread's own data, or in the module's part of it */
-	__u32 kind, zero; /* THREAD_FIXED: offset; THREAD_OFFSET: the slot has the offset; THREAD_MODULE: the slot has the
-			   * number of the module; THREAD_DESCRIPTOR: the slot's second word has the offset, or the
-			   * address of the module's number and the offset */
+	__u32 kind, zero; /* THREAD_FIXED: offset; THREAD_OFFSET: the slot contains the offset; THREAD_MODULE: the slot
+			   * contains the number of the module; THREAD_DESCRIPTOR: the slot's second word contains
+			   * the offset, or the address of the module's number and the offset */
 };
 
-/* CRuby. Package internal/runtimes has the same layout. */
+/* CRuby. Package internal/runtimes defines the same layout. */
 struct ruby {
 	struct thread_variable context; /* the thread's execution context */
 	__u64 frame_size;               /* of a frame, in bytes */
-	__u64 short_strings;            /* the flags of a short string have its length */
+	__u64 short_strings;            /* the flags of a short string contain the length */
 };
 
 /* PHP: offsets in a function (zend_function), in bytes; the other objects are the same in all versions. */
@@ -145,7 +148,7 @@ struct php {
 	__u16 zero[3];
 };
 
-/* Perl. Package internal/runtimes has the same layout. */
+/* Perl. Package internal/runtimes defines the same layout. */
 struct perl {
 	struct thread_variable context; /* the thread's interpreter */
 };
@@ -156,14 +159,14 @@ struct java {
 	__u32 zero;
 };
 
-/* V8: offsets in frames and objects, in bytes. Package internal/runtimes has the same layout. */
+/* V8: offsets in frames and objects, in bytes. Package internal/runtimes defines the same layout. */
 struct v8 {
 	__u64 builtins_start, builtins_end; /* vaddrs of builtins, which run interpreted functions */
 	__s16 context, function, bytecode, offset; /* below the frame pointer */
-	__u16 shared;                      /* in a JSFunction: its SharedFunctionInfo */
+	__u16 shared;                      /* in a JSFunction: the SharedFunctionInfo */
 	__u16 data, script, literal;       /* in that */
 	__u16 script_id;                   /* in a Script */
-	__u16 bytecode_header;             /* the size of what precedes the instructions in a BytecodeArray */
+	__u16 bytecode_header;             /* the size of the header before the instructions in a BytecodeArray */
 };
 
 ARRAY(mappings, struct mapping) PER_RECORDING;

@@ -41,7 +41,7 @@ func deepest(name string, own map[string]int, calls map[string][]string) (c chai
 func stackUse(ins asm.Instructions) (own map[string]int, calls map[string][]string) {
 	own, calls = map[string]int{}, map[string][]string{}
 	var name string
-	frame := asm.R0 // a register that has just been set to the frame's address; R0: none
+	frame := asm.R0 // a register that was just set to the frame's address; R0: none
 	for _, in := range ins {
 		if s := in.Symbol(); s != "" {
 			name = s

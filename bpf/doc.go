@@ -1,23 +1,21 @@
-// Package bpf implements the part of a recording that runs in the kernel: it holds the BPF
-// programs that walk user stacks (unwind.bpf.c), and those that make samples of events that
-// perf does not have (emit.bpf.c), of pairs of events (span.bpf.c) and of waits (offcpu.bpf.c),
-// or count events (count.bpf.c). It loads them, and passes them their data: tables of
-// package unwind, the mappings of processes, and rings to write to.
+// Package bpf implements the part of a recording that runs in the kernel: it holds the BPF programs that walk user
+// stacks (unwind.bpf.c), and those that make samples of events that perf does not have (emit.bpf.c), of pairs of
+// events (span.bpf.c) and of waits (offcpu.bpf.c), or count events (count.bpf.c). It loads the programs, and
+// passes them data: tables of package unwind, the mappings of processes, and rings to write to.
 //
-// The C headers build on each other in this order: kernel.h (the kernel's definitions) with
-// x86.h (the machine), control.h (the switch), data.h (what user space loads), state.h (a
-// walk's state), code.h (code without a table), hotspot.h (code of Java virtual machines), copy.h
-// (copies of stacks), walk.h (the walk), recorded.h (whether an event is recorded), then sample.h
-// (samples) with histogram.h, or stacks.h (stacks that are sent once). Programs at probes have probe.h.
+// The C headers build on each other in this order: kernel.h (the kernel's definitions) with x86.h (the machine),
+// control.h (the switch), data.h (what user space loads), state.h (a walk's state), code.h (code without a table),
+// hotspot.h (code of Java virtual machines), copy.h (copies of stacks), walk.h (the walk), recorded.h (whether an
+// event is recorded), then sample.h (samples) with histogram.h, or stacks.h (stacks that are sent once). Programs
+// at probes include probe.h.
 //
-// A program that walks stacks is attached to a sampling event. It runs each time before the
-// kernel writes the event's sample, writes its own record into the same ring ([Head], then
-// return addresses, or registers and a copy of the stack if a table or mapping is missing)
-// and lets the sample pass. A [Sampler]'s programs write the sample as well; the values that
-// those of a raw tracepoint read, and their filter, are compiled to instructions for each
-// event (fetch.go). Package record decides which rings there are, tracks the mappings of
-// processes, and processes the records.
+// A program that walks stacks is attached to a sampling event. It runs each time before the kernel writes the
+// event's sample, writes a record into the same ring ([Head], then return addresses, or registers and a copy of
+// the stack if a table or mapping is missing) and lets the sample pass. A [Sampler]'s programs write the sample as
+// well; the values and the filter of a raw tracepoint's programs are compiled to instructions for each event
+// (fetch.go). Package record decides which rings there are, tracks the mappings of processes, and processes the
+// records.
 //
-// The maps change while programs read them. Removed elements keep their contents for a while
-// (see extents), and references are written after the elements that they refer to.
+// The maps change while programs read them. Removed elements keep the old contents for a while (see extents), and
+// references are written after the elements that they refer to.
 package bpf

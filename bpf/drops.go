@@ -15,8 +15,8 @@ import (
 type Dropper uint8
 
 const (
-	XDP Dropper = iota // at network devices: their packet is an xdp_buff
-	TC                 // at traffic control, or tcx: their packet is an sk_buff
+	XDP Dropper = iota // at network devices: the packet is an xdp_buff
+	TC                 // at traffic control, or tcx: the packet is an sk_buff
 )
 
 var dropperTypes = map[Dropper]ebpf.ProgramType{XDP: ebpf.XDP, TC: ebpf.SchedCLS}
@@ -36,14 +36,14 @@ func (e *UnwatchedError) Error() string {
 }
 func (e *UnwatchedError) Unwrap() error { return e.Err }
 
-// ErrNoTypes means that a program has no BTF, which programs at its return need.
+// ErrNoTypes means that a program comes without BTF, which programs at the return of this program need.
 var ErrNoTypes = errors.New("it has no types (BTF): compile it with clang -g")
 
 // dropper is a loaded program that can drop packets.
 type dropper struct {
 	id      ebpf.ProgramID
-	name    string // of its function, if it has BTF
-	context string // the struct that its parameter points to
+	name    string // of the function, if the program has BTF
+	context string // the struct that the parameter points to
 	program *ebpf.Program
 	err     error // why it cannot be watched
 }
@@ -82,7 +82,7 @@ func eachDropper(of Dropper, do func(*dropper) error) error {
 	}
 }
 
-// describeDropper finds the program's function. bpf_prog_info has only the first 15 characters of the name.
+// describeDropper finds the program's function. bpf_prog_info contains only the first 15 characters of the name.
 func describeDropper(id ebpf.ProgramID, p *ebpf.Program) *dropper {
 	d := &dropper{id: id, program: p}
 	info, err := p.Info()
@@ -122,7 +122,7 @@ func contextOf(f *btf.Func) string {
 // errContext: on_drop does not know where the return value is.
 var errContext = errors.New("its parameter has the type of another context, which Linux 5.17 and later support")
 
-// readsReturn reports whether this kernel has bpf_get_func_ret.
+// readsReturn reports whether this kernel provides bpf_get_func_ret.
 func readsReturn(types *btf.Cache) bool {
 	kernel, err := types.Kernel()
 	var helpers *btf.Enum
@@ -132,8 +132,8 @@ func readsReturn(types *btf.Cache) bool {
 	return slices.ContainsFunc(helpers.Values, func(v btf.EnumValue) bool { return v.Name == "BPF_FUNC_get_func_ret" })
 }
 
-// Drops is an event whose samples a program makes when another program drops a packet. It has no Own. The
-// arguments of its values and its packet are the program's return value and number, 32 bits each, the address of
+// Drops is an event whose samples a program makes when another program drops a packet. Own is nil. The arguments
+// for the values and the packet are the dropping program's return value and number, 32 bits each, the address of
 // its name, and the packet, as Dropper describes it.
 type Drops struct {
 	RawTracepoint
@@ -141,7 +141,7 @@ type Drops struct {
 }
 
 // Attach makes samples at the return of all loaded programs. It returns their number, and errors of type
-// *UnwatchedError for those where it cannot.
+// *UnwatchedError for programs where this fails.
 func (d *Drops) Attach(e *Sampler) (watched int, left []error, err error) {
 	if _, err := compileFetch(d.Values, d.Filter); err != nil {
 		return 0, nil, err
@@ -176,7 +176,7 @@ func (d *Drops) attach(e *Sampler, to *dropper) error {
 	copy(name[:maxProgramName-1], to.name)
 	vars["program_id"], vars["program_name"], vars["packet_is_xdp"] = uint32(to.id), name, flag(d.Of == XDP)
 	spec := e.spec.Copy()
-	spec.Maps["samples"].MaxEntries = 1 // the kernel does not run a program that it has interrupted
+	spec.Maps["samples"].MaxEntries = 1 // the kernel does not run a program that it interrupted
 	p, own, err := e.loadFrom(spec, vars, func(p *ebpf.ProgramSpec) error {
 		p.AttachTarget, p.AttachTo = to.program, to.name
 		return change(p)

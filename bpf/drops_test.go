@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loadDropper loads a program that returns a number. typ is the struct that its parameter points to; "":
-// without types.
+// loadDropper loads a program that returns a number. typ is the struct that the parameter points to; "": without
+// types.
 func loadDropper(t *testing.T, kind ebpf.ProgramType, name, typ string, returns int32) *ebpf.Program {
 	t.Helper()
 	ins := asm.Instructions{asm.Mov.Imm(asm.R0, returns), asm.Return()}
@@ -32,8 +32,8 @@ func loadDropper(t *testing.T, kind ebpf.ProgramType, name, typ string, returns 
 	return p
 }
 
-// TestDrops checks that the verifier accepts the programs at the return of others, with their packet, their
-// values and a filter, and that programs without types are left out.
+// TestDrops checks that the verifier accepts the programs at the return of other programs, with the packet, values
+// and a filter, and that programs without types are left out.
 func TestDrops(t *testing.T) {
 	const name = "drops_all_packets_of_a_test"
 	for _, c := range []struct {

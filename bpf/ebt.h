@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The rules of ebtables. They are found as those of iptables, by their counts; policies have none.
+ * The rules of ebtables. They are found by their counts, like the rules of iptables; policies are not counted.
  */
 #ifndef EBT_H
 #define EBT_H
@@ -18,7 +18,7 @@ const volatile __u32 ebt_counters = 0;
 const volatile __u32 ebt_table_first = 0; /* the table is the first argument: from 5.16 on */
 
 /* Positions in chains and rules, which are ABI: include/uapi/linux/netfilter_bridge/ebtables.h. */
-#define CHAIN_NAME 4 /* after a number that is 0, unlike that of a rule */
+#define CHAIN_NAME 4 /* after a number that is 0 for a chain, and not 0 for a rule */
 #define CHAIN_COUNTERS 36
 #define CHAIN_POLICY 40
 #define CHAIN_SIZE 48

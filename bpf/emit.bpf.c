@@ -2,10 +2,10 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Samples of events without a perf event: the programs make the samples themselves. The
- * kernel adds the fields that every sample has, its callchain included, because
- * bpf_perf_event_output writes samples of the CPU's perf event. The raw data is that of
- * a tracepoint, whose number identifies the event for the recorder.
+ * Samples of events without a perf event: the programs make the samples themselves. The kernel adds the common
+ * fields of samples, including the callchain, because bpf_perf_event_output writes samples of the CPU's perf
+ * event. The raw data is laid out like a tracepoint's, and the tracepoint's number identifies the event for the
+ * recorder.
  */
 #include "selected.h"
 #include "follow.h"
@@ -15,9 +15,9 @@ char _license[] SEC("license") = "GPL";
 #define MAX_DYNAMIC 8 /* dynamic arrays of a tracepoint's record */
 
 /* Set when the programs are loaded. */
-const volatile __u32 fixed_size = 0; /* bytes of its samples before dynamic data */
+const volatile __u32 fixed_size = 0; /* bytes of samples before dynamic data */
 const volatile __u32 own_size = 0;   /* bytes of these from the tracepoint's own record; 0: none */
-const volatile __u32 num_dynamic = 0; /* number of dynamic arrays of that record, and their positions: */
+const volatile __u32 num_dynamic = 0; /* number of dynamic arrays of that record, and the positions of the arrays: */
 const volatile __u32 dynamic_at[MAX_DYNAMIC] = {};
 
 /* Of events with a packet: */
@@ -186,7 +186,7 @@ static __attribute__((noinline)) int add_packet(__u64 *args, struct sample *s)
 	return followed;
 }
 
-/* is_sampled reports whether an event is to be sampled, and adds its packet. Packets are followed in all tasks. */
+/* is_sampled reports whether an event is to be sampled, and adds the packet. Packets are followed in all tasks. */
 static inline_always int is_sampled(__u64 *args, struct sample *s, int has_packet)
 {
 	if (has_packet && following)
@@ -194,7 +194,7 @@ static inline_always int is_sampled(__u64 *args, struct sample *s, int has_packe
 	return wanted(raw_id) && (!has_packet || add_packet(args, s));
 }
 
-/* make_sample makes the sample of an event, except its first s->size bytes. */
+/* make_sample makes the sample of an event, except the first s->size bytes. */
 static inline_always void make_sample(void *ctx, __u64 *args, struct sample *s, int has_packet)
 {
 	if (is_sampled(args, s, has_packet))
@@ -289,7 +289,7 @@ struct {
 
 const volatile __u32 by_address = 0; /* the map hops describes the function, not the cookie */
 
-/* What a cookie says of a function: package bpf's Hop. */
+/* The parts of a function's cookie: package bpf's Hop. */
 #define HOP_SKB(hop) ((hop) & 15)       /* number of the parameter that is an sk_buff, from 1 */
 #define HOP_SOCK(hop) ((hop) >> 4 & 15) /* of the one that is a socket; 0: none */
 #define HOP_KNOWN_ONLY 0x100 /* no packet begins to be followed */
@@ -308,7 +308,7 @@ static inline_always __u64 hop_arg(__u64 *args, __u32 n)
 }
 
 /*
- * on_hop runs at the entry of functions that packets pass. The arguments of its event are the function and the
+ * on_hop runs at the entry of functions that packets pass. The arguments of the event are the function and the
  * sk_buff.
  */
 SEC("kprobe.multi")
@@ -350,9 +350,9 @@ enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
 #define TC_ACT_SHOT 2
 
 /*
- * verdict_of returns the return value of the program that on_drop is attached to. Its position in
- * ctx depends on the number of parameters that the verifier knows, which is five for a program whose
- * parameter has another type than a context.
+ * verdict_of returns the return value of the program that on_drop is attached to. The value's position in ctx
+ * depends on the number of parameters that the verifier knows, which is five for a program whose parameter is not
+ * of a context type.
  */
 static inline_always __u32 verdict_of(__u64 *ctx)
 {
@@ -362,7 +362,7 @@ static inline_always __u32 verdict_of(__u64 *ctx)
 		bpf_get_func_ret(ctx, &value);
 		return value;
 	}
-	/* Before 5.17. Of a load in C and that of value, the compiler makes a single one, which the verifier refuses. */
+	/* Before 5.17. The compiler would merge a load in C with the load of value, which the verifier refuses. */
 	asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(value) : "r"(ctx));
 	return value;
 }
@@ -379,7 +379,7 @@ static inline_always int is_drop(__u32 action)
 }
 
 /*
- * on_drop runs when another BPF program returns. The arguments of its event are in the sample: the stack of the
+ * on_drop runs when another BPF program returns. The arguments of the event are in the sample: the stack of the
  * walk leaves no space for them on some kernels.
  */
 SEC("fexit")

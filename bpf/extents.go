@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// extents allocates parts of an array of n elements. A freed part is not allocated again
-// before grace has passed, because a program may still be reading it.
+// extents allocates parts of an array of n elements. A freed part is not allocated again before the time grace has
+// passed, because a program may still be reading it.
 type extents struct {
 	free  []extent // sorted by position, not adjacent
 	grace time.Duration

@@ -10,23 +10,22 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Each raw tracepoint event has its own values and its own filter. This file compiles the
-// code for them, which replaces the function fetch of emit.bpf.c.
+// Each raw tracepoint event uses its own values and filter. This file compiles the code for them, which replaces
+// the function fetch of emit.bpf.c.
 
 // Value is a value that a program reads into the raw data of its samples.
 type Value struct {
-	// Fetch is a fetcharg with its type (Documentation/trace/kprobetrace.rst):
-	// "+112($arg1):u32". It begins with an argument or a constant, and ends with a
-	// number, a bit-field, an array of numbers, or a string.
+	// Fetch is a fetcharg with a type (Documentation/trace/kprobetrace.rst): "+112($arg1):u32". It begins with an
+	// argument or a constant, and ends with a number, a bit-field, an array of numbers, or a string.
 	Fetch string
-	At    int // position in the raw data; for strings, that of their __data_loc
+	At    int // position in the raw data; for strings, position of the __data_loc
 }
 
 // Filter is an expression over the raw data of samples. Op is "&&", "||" or "!", or a
 // comparison: "==", "!=", "<", "<=", ">", ">=", or "&", a common bit.
 type Filter struct {
 	Op          string
-	Left, Right *Filter // the operands; "!" has Left only
+	Left, Right *Filter // the operands; "!" uses Left only
 
 	Of       Operand // operand of a comparison
 	At, Size int     // position and size of a field, in bytes
@@ -49,7 +48,7 @@ const (
 // Limits of a sample's raw data, in bytes, as in emit.bpf.c.
 const (
 	MaxSample = 4096 // limit of dynamic data
-	maxString = 512  // limit of one string, with its NUL
+	maxString = 512  // limit of one string, with the NUL
 	maxValue  = 512  // limit of one array
 )
 
@@ -151,8 +150,7 @@ type code struct {
 	label  string // label of the next instruction
 }
 
-// Registers of the function: its parameters, and the current address or value. The helpers
-// preserve them.
+// Registers of the function: the parameters, and the current address or value. The helpers preserve them.
 const (
 	regArgs = asm.R6
 	regData = asm.R7
@@ -178,7 +176,7 @@ func (c *code) newLabel() string {
 
 // mark puts a label on the next instruction.
 func (c *code) mark(label string) {
-	if c.label != "" { // it has a label already
+	if c.label != "" { // already labelled
 		c.add(asm.Mov.Imm(asm.R0, 0))
 	}
 	c.label = label
@@ -269,7 +267,7 @@ func chunk(n int) int {
 	return 1
 }
 
-// read calls the helper that reads a step's memory; its first two arguments must be set.
+// read calls the helper that reads a step's memory; the first two arguments must be set.
 func (c *code) read(s step, kernel, user asm.BuiltinFunc) {
 	fn := kernel
 	if s.user {
@@ -292,8 +290,8 @@ func (c *code) readWord(s step, fail string) {
 // fault is the kernel's text for a string that cannot be read.
 const fault = "(fault)\x00"
 
-// readString reads a string to the end of the sample, and writes its __data_loc. The
-// code at fail handles strings whose address could not be read.
+// readString reads a string to the end of the sample, and writes the __data_loc. The code at fail handles strings
+// whose address could not be read.
 func (c *code) readString(s step, at int, fail string) {
 	toEnd := []asm.Instruction{asm.Mov.Reg(asm.R1, regData), asm.Add.Reg(asm.R1, regSize)}
 	c.add(toEnd...)

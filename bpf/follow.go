@@ -12,8 +12,8 @@ import (
 type Passage struct {
 	// Ends means that the sk_buff is freed after the last event of this tracepoint.
 	Ends bool
-	// KeepAs, if not 0, keeps the packet for the later tracepoint of the same call that has this number as KeptAs:
-	// at that time another CPU may have freed the sk_buff.
+	// KeepAs, if not 0, keeps the packet for the later tracepoint of the same call with this number as KeptAs: at
+	// that time another CPU may have freed the sk_buff.
 	KeepAs, KeptAs uint32
 	DeviceArg      int // number of the argument that is the device, from 1; 0: none
 	// Point is where packets are, if they are followed at tracepoints only.
@@ -34,7 +34,7 @@ type Point uint32
 const (
 	AtNone    Point = iota
 	AtQueue         // the packet is to be sent by a device
-	AtReceive       // a device has received it
+	AtReceive       // a device received it
 	AtDeliver       // a socket's reader reads it
 	AtEnd           // it is freed
 	AtOther
@@ -48,7 +48,7 @@ func (p *Passage) setVars(vars map[string]any) {
 // Hop is a function of the kernel that packets pass.
 type Hop struct {
 	Symbol  string
-	Address uint64 // of its entry
+	Address uint64 // of the entry
 	SKB     int    // number of the parameter that is a struct sk_buff *, from 1 to MaxHopArgs
 	Sock    int    // number of the one that is a struct sock *; 0: none
 	Kind    HopKind
@@ -57,7 +57,7 @@ type Hop struct {
 // MaxHopArgs is the number of parameters of a function that programs can read.
 const MaxHopArgs = 6
 
-// HopKind says what a function does with its sk_buff, as a sum.
+// HopKind describes how a function uses the sk_buff, as a sum.
 type HopKind uint64
 
 const (
@@ -70,7 +70,7 @@ const (
 // cookie describes a function to the program on_hop.
 func (h *Hop) cookie() uint64 { return uint64(h.SKB) | uint64(h.Sock)<<4 | uint64(h.Kind) }
 
-// followMaps are the maps of followed packets. The spec has their sizes.
+// followMaps are the maps of followed packets. The spec contains the sizes.
 var followMaps = []string{"skbs", "heads", "numbers", "kept"}
 
 // AttachFrees ends the following of the sk_buffs and buffers that the kernel frees.
@@ -90,9 +90,9 @@ func AttachFrees(e *Sampler) error {
 	return nil
 }
 
-// AttachHops makes samples of followed packets at the entry of functions: t has a packet, its
-// arguments are the function and the sk_buff. atOnce is for kernels that HaveKprobeMulti; otherwise
-// refused are the errors of functions that have no probe, an error if all are.
+// AttachHops makes samples of followed packets at the entry of functions: t must have a packet, and the arguments
+// of t are the function and the sk_buff. atOnce requires HaveKprobeMulti; without it, refused are the errors of
+// functions that could not be probed. An error is returned if no function could be probed.
 func AttachHops(e *Sampler, t *RawTracepoint, hops []Hop, atOnce bool) (refused []error, err error) {
 	byAddress := !atOnce && !haveCookies()
 	spec := e.spec.Copy()

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Following packets: which number has the packet of an sk_buff? A packet keeps it in clones, which
- * share its data buffer, in copies, and wherever the kernel passes the sk_buff on.
+ * Following packets: finding the number of the packet of an sk_buff. A packet keeps the number in clones, which
+ * share the packet's data buffer, in copies, and wherever the kernel passes the sk_buff on.
  *
- * The kernel uses the addresses of sk_buffs and buffers again at once. So their numbers are removed
- * when they are freed: by the tracepoints of kfree and kmem_cache_free, which see nearly all of
- * them, by those of kfree_skb and consume_skb, after which an sk_buff may remain in a cache of the
- * network's receivers (NAPI), and at the functions that put one there without a tracepoint. A buffer
- * that is part of a page is freed without any of them: the first sk_buff there that is not a
- * clone shows that the buffer is new.
+ * The kernel reuses the addresses of sk_buffs and buffers at once. So the numbers are removed when sk_buffs and
+ * buffers are freed: by the tracepoints of kfree and kmem_cache_free, which see nearly all of them, by the
+ * tracepoints kfree_skb and consume_skb, after which an sk_buff may remain in a cache of the network's receivers
+ * (NAPI), and at the functions that put one there without a tracepoint. A buffer that is part of a page is freed
+ * without any of them: the first sk_buff there that is not a clone shows that the buffer is new.
  *
- * Where no programs can run at functions, an sk_buff gets into the cache unseen, after a socket's reader
- * has read it (Linux 6.18, skb_attempt_defer_free). Then it shows its next use by what does not happen
- * to one packet.
+ * Where no programs can run at functions, an sk_buff gets into the cache unseen, after a socket's reader read it
+ * (Linux 6.18, skb_attempt_defer_free). Then gperf recognizes the next use by events that cannot happen to one
+ * packet.
  */
 #ifndef FOLLOW_H
 #define FOLLOW_H
@@ -25,11 +24,11 @@ const volatile __u32 ends = 0;      /* the tracepoint frees the sk_buff */
 /* Where the program runs, if packets are followed at tracepoints only: enum point. */
 const volatile __u32 point = 0;
 /*
- * A tracepoint after the kernel has passed on an sk_buff has the packet of an earlier tracepoint of the
- * same call, because another CPU may have freed or changed the sk_buff since then.
+ * A tracepoint after the kernel passed on an sk_buff uses the packet of an earlier tracepoint of the same call,
+ * because another CPU may meanwhile free or change the sk_buff.
  */
 const volatile __u32 keep_as = 0; /* keep the packet by this number, for the later tracepoint */
-const volatile __u32 kept_as = 0; /* the sample has the packet that was kept by this number */
+const volatile __u32 kept_as = 0; /* the sample contains the packet that was kept by this number */
 
 #define MAX_FOLLOWED 65536
 
@@ -37,7 +36,7 @@ enum point { POINT_NONE, POINT_QUEUE, POINT_RECEIVE, POINT_DELIVER, POINT_END, P
 
 struct followed {
 	__u64 id;
-	__u64 head;           /* its buffer, 0: unknown */
+	__u64 head;           /* the buffer, 0: unknown */
 	__u32 ifindex, netns; /* of the device that received it, since it was last sent */
 	__u32 delivered;      /* to a socket's reader */
 	__u32 zero;
@@ -99,7 +98,7 @@ static inline_always int is_fclone_orig(struct sk_buff *skb)
 	return bits << bit_field_left(skb->fclone) >> bit_field_right(skb->fclone) == FCLONE_ORIG;
 }
 
-/* is_reused reports whether skb, at which p is if it is not NULL, has become another packet than f. */
+/* is_reused reports whether skb, at which p is if it is not NULL, is now another packet than f. */
 static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u64 head, struct packet *p)
 {
 	__u64 *id;
@@ -115,12 +114,12 @@ static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u6
 		return 1;
 	if (f->delivered)
 		return (point != POINT_DELIVER && point != POINT_END) || f->head != head;
-	if (point == POINT_QUEUE) /* what was received is sent on without a socket */
+	if (point == POINT_QUEUE) /* a received packet is sent on without a socket */
 		return f->ifindex && read_field(skb, sk);
 	return point == POINT_RECEIVE && f->ifindex && f->ifindex == p->ifindex && f->netns == p->netns;
 }
 
-/* note_point keeps what is_reused compares. */
+/* note_point keeps the values that is_reused compares. */
 static inline_always void note_point(struct followed *f, struct packet *p)
 {
 	switch (point) {
@@ -136,7 +135,7 @@ static inline_always void note_point(struct followed *f, struct packet *p)
 	}
 }
 
-/* is_any_followed reports whether a packet has been followed: until then, no map has to be searched. */
+/* is_any_followed reports whether any packet was followed: until then, no map needs to be searched. */
 static inline_always int is_any_followed(void)
 {
 	__u32 zero = 0;
@@ -145,7 +144,7 @@ static inline_always int is_any_followed(void)
 	return last && *last;
 }
 
-/* may_be_followed reports whether a packet can have a number: find_number finds out. */
+/* may_be_followed reports whether a packet can be numbered: find_number finds out. */
 static inline_always int may_be_followed(__u64 skb, __u64 head)
 {
 	return is_any_followed() && (bpf_map_lookup_elem(&skbs, &skb) || bpf_map_lookup_elem(&heads, &head));
@@ -204,7 +203,7 @@ static inline_always __u64 next_number(void)
 	return 0;
 }
 
-/* add_number makes the packet in a sample a followed one, and returns its number. */
+/* add_number makes the packet in a sample a followed packet, and returns the new number. */
 static __attribute__((noinline)) __u64 add_number(__u64 skb, __u64 head, struct packet *p)
 {
 	struct followed f = {.id = next_number(), .head = head};
@@ -237,7 +236,7 @@ static __attribute__((noinline)) void copy_number(__u64 to, struct sk_buff *from
 		bpf_map_delete_elem(&skbs, &to);
 }
 
-/* end_skb ends the following of an sk_buff, which is freed. Its buffer remains as long as there are clones. */
+/* end_skb ends the following of an sk_buff, which is freed. The buffer remains as long as there are clones. */
 static inline_always void end_skb(struct sk_buff *skb)
 {
 	__u64 head;
@@ -250,7 +249,7 @@ static inline_always void end_skb(struct sk_buff *skb)
 		bpf_map_delete_elem(&heads, &head);
 }
 
-/* end_memory ends the following of what is freed at an address: of one or two sk_buffs, or a buffer. */
+/* end_memory ends the following of memory that is freed at an address: of one or two sk_buffs, or a buffer. */
 static inline_always void end_memory(__u64 at)
 {
 	__u64 second = at + type_size(struct sk_buff);
@@ -280,7 +279,9 @@ static inline_always struct kept_key key_of(__u64 skb, __u64 *args, __u32 as)
 	return (struct kept_key){skb, device_arg(args), bpf_get_smp_processor_id(), as};
 }
 
-/* keep keeps a packet for the later tracepoint of the same call, or removes what is kept if p is not followed. */
+/*
+ * keep keeps a packet for the later tracepoint of the same call, or removes the kept packet if p is not followed.
+ */
 static inline_always void keep(__u64 skb, __u64 *args, struct packet *p)
 {
 	struct kept_key key;

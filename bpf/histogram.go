@@ -11,14 +11,14 @@ import (
 type Histogram struct {
 	// CPUs, if not nil, are those on which spans are counted.
 	CPUs []int
-	// Keys select the fields of a pair's key that have histograms of their own.
+	// Keys select the fields of a pair's key that get separate histograms.
 	Keys [MaxPairKeys]bool
 }
 
 // MaxBuckets is the maximum number of buckets in all histograms of a [Span].
 const MaxBuckets = 65536
 
-// Bucket has the spans of a histogram whose durations have the same first bits.
+// Bucket counts the spans of a histogram whose durations start with the same bits.
 type Bucket struct {
 	BucketKey
 	PID, TID      uint32
@@ -36,8 +36,8 @@ type BucketKey struct {
 	Bucket uint64
 }
 
-// subBits is SUB_BITS of histogram.h: a bucket has the durations with the same first subBits+1
-// bits, which differ by 12.5 % at most.
+// subBits is SUB_BITS of histogram.h: a bucket counts the durations with the same first subBits+1 bits, which
+// differ by 12.5 % at most.
 const subBits = 3
 
 // Bounds returns the shortest duration of the bucket, and the first one after it, in ns. It

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Histograms of durations, in place of samples. A bucket has the durations with the same
- * first bits.
+ * Histograms of durations, in place of samples. A bucket counts the durations with the same first bits.
  */
 #ifndef HISTOGRAM_H
 #define HISTOGRAM_H
@@ -10,7 +9,7 @@
 
 /* Set when the programs are loaded. */
 const volatile __u32 histograms = 0;
-const volatile __u32 filtered = 0;  /* fetch has a filter */
+const volatile __u32 filtered = 0;  /* fetch contains a filter */
 const volatile __u32 some_cpus = 0; /* only spans that end on counted_cpus are counted */
 
 /* By CPU: 1 if spans that end there are counted. */
@@ -32,7 +31,7 @@ static inline_always int is_counted(void)
 
 #define MAX_ERRNO 4095 /* include/linux/err.h */
 #define MAX_KEYS 4 /* fields of a key */
-#define SUB_BITS 3 /* a power of two has 1 << SUB_BITS buckets: package bpf's subBits */
+#define SUB_BITS 3 /* a power of two is divided into 1 << SUB_BITS buckets: package bpf's subBits */
 
 struct bucket_key { /* package bpf's bucketKey */
 	__u64 thread; /* pid and tid in the initial PID namespace; 0: any */
@@ -79,7 +78,7 @@ static inline_always __u64 bucket_of(__u64 ns)
 	return (shift << SUB_BITS) + (ns >> shift);
 }
 
-/* add_bucket adds a bucket that has no durations yet. */
+/* add_bucket adds an empty bucket. */
 static __attribute__((noinline)) int add_bucket(struct bucket_key *key)
 {
 	struct task_struct *task = bpf_get_current_task();
@@ -94,8 +93,8 @@ static __attribute__((noinline)) int add_bucket(struct bucket_key *key)
 }
 
 /*
- * count_duration adds a duration to its bucket. It returns 0 if there is no space. A minimum or maximum
- * may be lost if two CPUs set it at the same time; counts and totals are exact.
+ * count_duration adds a duration to the histogram. It returns 0 if there is no space. A minimum or maximum may be
+ * lost if two CPUs set it at the same time; counts and totals are exact.
  */
 static __attribute__((noinline)) int count_duration(struct bucket_key *key, struct span *span, __u32 failed)
 {

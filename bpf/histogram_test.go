@@ -2,7 +2,7 @@ package bpf
 
 import "testing"
 
-// Each duration is within the bounds of its bucket, which are as close as documented.
+// Each duration is within the bounds of the bucket, and the bounds are as close as documented.
 func TestBuckets(t *testing.T) {
 	next := uint64(0)
 	for n := range bucketOf(1<<64-1) + 1 {

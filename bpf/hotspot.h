@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The callers of code that HotSpot, the Java virtual machine, has generated: compiled
- * methods, the interpreter, stubs and adapters. Package internal/runtimes/hotspot describes where
- * they are, and takes the same steps in Go.
+ * The callers of code that HotSpot, the Java virtual machine, generated: compiled methods, the interpreter, stubs
+ * and adapters. Package internal/runtimes/hotspot describes where they are, and takes the same steps in Go.
  */
 #ifndef HOTSPOT_H
 #define HOTSPOT_H
@@ -28,10 +27,10 @@ static inline_always __u64 field64(struct walk *w, __u8 off)
 	return *(__u64 *)&w->head[off & (BLOCK_HEAD - 1)];
 }
 
-/* Frame size of a stub that has no frame, or a small one. */
+/* Frame size of a stub without a frame, or with a small one. */
 #define NO_SIZE 0xffffffff
 
-/* read_blob sets w->blob to the blob of a block, which must contain addr in its code. */
+/* read_blob sets w->blob to the blob of a block, whose code must contain addr. */
 static inline_always int read_blob(struct walk *w, struct code_heap *h, __u64 block, __u64 addr)
 {
 	__u64 start = block + h->blob, code;
@@ -62,7 +61,7 @@ static inline_always int read_blob(struct walk *w, struct code_heap *h, __u64 bl
 	return END_NONE;
 }
 
-/* Jumps in the segment map from anywhere in a block to its start: each crosses up to 254 segments. */
+/* Jumps in the segment map from anywhere in a block to the start: each crosses up to 254 segments. */
 #define MAX_JUMPS 32
 
 /* find_blob sets w->blob to the blob that contains addr. */
@@ -85,7 +84,7 @@ static inline_always int find_blob(struct walk *w, struct code_heap *h, __u64 ad
 	return read_blob(w, h, h->low + (segment << (h->shift & 63)), addr);
 }
 
-/* mark notes what the current frame is. */
+/* mark notes the kind of the current frame. */
 static inline_always void mark(struct walk *w, __u64 what)
 {
 	__u64 at = w->n;
@@ -119,7 +118,7 @@ static inline_always int frameless(struct walk *w, struct code_heap *h, __u64 of
 	return to_caller(w, ra, w->ra_at + 8, w->fp);
 }
 
-/* framed goes to the caller of code that has saved rbp at addr, below the return address. */
+/* framed goes to the caller of code that saved rbp at addr, below the return address. */
 static inline_always int framed(struct walk *w, struct code_heap *h, __u64 addr)
 {
 	__u64 pair[2];
@@ -134,7 +133,7 @@ static inline_always int framed(struct walk *w, struct code_heap *h, __u64 addr)
 	return to_caller(w, pair[1], addr + 16, pair[0]);
 }
 
-/* A stub calls with up to so many words on top of its frame. */
+/* A stub calls with up to so many words on top of the frame. */
 #define PUSHED_WORDS 2
 
 /* full goes to the caller of code with a complete frame. */
@@ -155,7 +154,7 @@ static inline_always int full(struct walk *w, struct code_heap *h)
 enum frame {
 	FRAME_UNKNOWN,
 	FRAME_NONE,   /* the return address is at rsp */
-	FRAME_PUSHED, /* rbp has been pushed, nothing else */
+	FRAME_PUSHED, /* rbp is pushed, nothing else */
 	FRAME_FP,     /* rbp is the frame pointer */
 	FRAME_LIVE,   /* a complete frame, but the caller's rbp is not saved yet */
 	FRAME_FULL,
@@ -183,7 +182,9 @@ static inline_always int popped(__u8 *b)
 				 (b[-8] == 0x48 && b[-7] == 0x81 && b[-6] == 0xc4));
 }
 
-/* poll reports whether an instruction reads the word that a safepoint changes: cmp rsp, [r15 + n] or mov r10, [r15 + n]. */
+/*
+ * poll reports whether an instruction reads the word that a safepoint changes: cmp rsp or mov r10, [r15 + n].
+ */
 static inline_always int poll(__u8 *b, __u8 mode)
 {
 	return (b[0] == 0x49 && b[1] == 0x3b && b[2] == (mode | 0x20)) ||
@@ -216,7 +217,7 @@ static inline_always long read_code(struct walk *w)
 	return bpf_probe_read_user(w->code, sizeof(w->code), (void *)(w->ip - CODE_BEFORE));
 }
 
-/* in_prologue recognizes how far a prologue has got by the code before ip, the nearest first. */
+/* in_prologue recognizes by the code before ip how much of a prologue ran, the nearest first. */
 static inline_always enum frame in_prologue(__u8 *code)
 {
 #pragma clang loop unroll(full) /* verifiers of Linux 7 reject negative steps */
@@ -262,7 +263,7 @@ static inline_always int interrupted(struct walk *w, struct code_heap *h)
 	default:
 		break;
 	}
-	/* A stub: if it has a size, it has a frame pointer after some instructions. */
+	/* A stub with a frame size sets up a frame pointer after some instructions. */
 	if (size && w->blob.complete < 0 && at <= size - 16 && !framed(w, h, w->fp))
 		return END_NONE;
 	if (size && w->blob.complete < 0 && !framed(w, h, w->sp + size - 16))
@@ -279,13 +280,12 @@ static inline_always int interrupted(struct walk *w, struct code_heap *h)
 	return to_caller(w, w->regs[0], at < STUB_FRAME ? w->regs[13] : w->sp, w->fp);
 }
 
-/* Maximum distance from the interpreter's rsp to its caller's: a method has up to 65,535 local variables. */
+/* Maximum distance from the interpreter's rsp to the caller's: a method contains up to 65,535 local variables. */
 #define MAX_LOCALS 0x80010
 
 /*
- * entering goes to the caller of an interpreted method that is being entered or left. At
- * its entry r13 is the caller's rsp, else it points into the method's bytecode; the
- * return address is at rsp or in rax.
+ * entering goes to the caller of an interpreted method that is being entered or left. At the entry r13 is the
+ * caller's rsp, else it points into the method's bytecode; the return address is at rsp or in rax.
  */
 static inline_always int entering(struct walk *w, struct code_heap *h)
 {
@@ -358,7 +358,7 @@ __attribute__((noinline)) int hotspot(__u32 slot)
 		return interrupted(w, h);
 	if (w->blob.words)
 		return full(w, h);
-	/* A stub without a frame may have aligned rsp for its call. */
+	/* A stub without a frame may align rsp for a call. */
 	if (w->blob.frameless && (!frameless(w, h, 0) || !frameless(w, h, 8)))
 		return END_NONE;
 	return framed(w, h, w->fp);

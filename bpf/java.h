@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The methods that HotSpot's interpreter runs: each has a native frame, which the walk has marked. The recorder finds
- * compiled methods by the addresses of their code. Package internal/runtimes/hotspot describes the objects.
+ * The methods that HotSpot's interpreter runs: each runs in a native frame, which the walk marked. The recorder
+ * finds compiled methods by code addresses. Package internal/runtimes/hotspot describes the objects.
  */
 #ifndef JAVA_H
 #define JAVA_H
@@ -10,10 +10,10 @@
 
 #if defined(__TARGET_ARCH_x86)
 
-#define JAVA_FRAME (8 * 8)   /* bytes that are read of a frame, below its frame pointer */
+#define JAVA_FRAME (8 * 8)   /* bytes that are read of a frame, below the frame pointer */
 #define JAVA_METHOD (3 * 8)  /* from the method to the frame pointer */
-#define JAVA_CONST 8         /* in a method: to what does not change of it */
-#define JAVA_BYTECODE 13     /* the register that has the address of the bytecode: r13 */
+#define JAVA_CONST 8         /* in a method: to the constant part */
+#define JAVA_BYTECODE 13     /* the register with the address of the bytecode: r13 */
 #define JAVA_BLOCK 128       /* bytes of code for which the recorder is woken once */
 #define JAVA_CODE 0x11000    /* maximum distance from JAVA_CONST's object to a bytecode */
 
@@ -49,7 +49,7 @@ __attribute__((noinline)) int java_frame(__u32 slot)
 	h = mix(h, word(w, 8));
 	h = mix(h, word(w, 24));
 	h = mix(h, word(w, 32));
-	h = mix(h, w->out.head.generation); /* another class may have had its memory */
+	h = mix(h, w->out.head.generation); /* the memory may have belonged to another class */
 	w->check = (__u32)h | 1;
 	w->code_object = (method & ((1ULL << NATIVE_SHIFT) - 1)) | at << NATIVE_SHIFT;
 	w->place = (bytecode - constant) << 1 & OFFSET_BITS;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Kernel definitions for the programs: the few structs whose fields they read, located
- * in the running kernel's BTF when the programs are loaded (CO-RE), and the helpers
- * they call, by their numbers in include/uapi/linux/bpf.h.
+ * Kernel definitions for the programs: the few structs whose fields they read, located in the running kernel's BTF
+ * when the programs are loaded (CO-RE), and the helpers they call, by the numbers in include/uapi/linux/bpf.h.
  */
 #ifndef KERNEL_H
 #define KERNEL_H
@@ -38,8 +37,8 @@ enum {
 #define BPF_F_USER_STACK (1 << 8)
 
 /*
- * Who uses the same map: all programs of a recording, or those that a recorder loads one after the other. Each load of
- * programs has its own of the maps without a mark.
+ * Who uses the same map: all programs of a recording, or those that a recorder loads one after the other. Maps
+ * without a mark are created again by each load of programs.
  */
 #define PER_RECORDING __attribute__((btf_decl_tag("recording")))
 #define PER_RECORDER __attribute__((btf_decl_tag("recorder")))
@@ -81,7 +80,7 @@ static long (*bpf_get_func_ret)(void *ctx, __u64 *value) = (void *)184;
 
 /* clang's kinds of relocation, enum bpf_core_relo_kind of include/uapi/linux/bpf.h. */
 #define field_exists(field) __builtin_preserve_field_info(field, 2)
-#define field_offset(field) __builtin_preserve_field_info(field, 0) /* for a bit field: offset of the bytes that hold it */
+#define field_offset(field) __builtin_preserve_field_info(field, 0) /* for a bit field: offset of its bytes */
 #define bit_field_size(field) __builtin_preserve_field_info(field, 1)
 #define bit_field_left(field) __builtin_preserve_field_info(field, 4) /* shifts that isolate it in 64 bits */
 #define bit_field_right(field) __builtin_preserve_field_info(field, 5)
@@ -180,7 +179,7 @@ struct list_head {
 };
 
 enum perf_event_state {
-	PERF_EVENT_STATE_OFF = -1, /* disabled; lower values: its task exits */
+	PERF_EVENT_STATE_OFF = -1, /* disabled; lower values: the task exits */
 	PERF_EVENT_STATE_INACTIVE = 0,
 };
 
@@ -219,7 +218,10 @@ struct task_struct___ctxs {
 
 #define NO_PID 0xffffffff
 
-/* pid_of returns the pid of a task in the PID namespace of a level: NO_PID if the task is in none of this level. */
+/*
+ * pid_of returns the pid of a task in the PID namespace of a level: NO_PID if the task is in no namespace of this
+ * level.
+ */
 static inline_always __u32 pid_of(struct task_struct *task, __u32 level)
 {
 	struct pid *pid = read_field(task, thread_pid);

@@ -13,9 +13,9 @@ import (
 
 // loader loads the programs of a recorder. Which maps they use together is said in C (kernel.h, PER_RECORDING).
 type loader struct {
-	recording map[string]*ebpf.Map // those of all programs of a recording, by name
-	recorder  map[string]*ebpf.Map // those of the programs of this recorder
-	own       []*ebpf.Map          // of both, those that this loader has created
+	recording map[string]*ebpf.Map // for all programs of a recording, by name
+	recorder  map[string]*ebpf.Map // for the programs of this recorder
+	own       []*ebpf.Map          // maps of both kinds that this loader created
 	types     *btf.Cache           // the kernel's types; nil: they are read again for each load
 }
 
@@ -28,7 +28,8 @@ func newLoader(u *Unwinder) *loader {
 	return l
 }
 
-// newLoaderWith returns a loader for programs whose output goes to the same rings as that of u, which may be nil.
+// newLoaderWith returns a loader for programs whose output goes to the same rings as the output of u, which may be
+// nil.
 func newLoaderWith(u *Unwinder) *loader {
 	l := newLoader(u)
 	if u != nil {
@@ -56,8 +57,9 @@ func (l *loader) get(name string) *ebpf.Map {
 	return l.recording[name]
 }
 
-// load loads programs of spec, which it changes, with these variables. The collection has them, and the maps that only
-// they use: what programs use remains when the collection is closed. VerifierLog returns the details of the error.
+// load loads programs of spec, which it changes, with these variables. The collection contains the programs, and
+// the maps that only they use: maps that programs use remain when the collection is closed. VerifierLog returns
+// the details of the error.
 func (l *loader) load(spec *ebpf.CollectionSpec, vars map[string]any, names ...string) (*ebpf.Collection, error) {
 	maps.DeleteFunc(spec.Programs, func(name string, _ *ebpf.ProgramSpec) bool { return !slices.Contains(names, name) })
 	if err := setVariables(spec, vars); err != nil {
@@ -84,14 +86,14 @@ func (l *loader) load(spec *ebpf.CollectionSpec, vars map[string]any, names ...s
 	return coll, nil
 }
 
-// close closes the maps that the loader has created. Programs that use them keep them.
+// close closes the maps that the loader created. Programs that use them keep them.
 func (l *loader) close() {
 	for _, m := range l.own {
 		m.Close()
 	}
 }
 
-// control returns the switch of the programs: that of u, or a new one if u is nil.
+// control returns the switch of the programs: the switch of u, or a new one if u is nil.
 func (l *loader) control(u *Unwinder, identify *ebpf.Program) (*control, error) {
 	if u != nil {
 		return u.control, nil
@@ -99,7 +101,8 @@ func (l *loader) control(u *Unwinder, identify *ebpf.Program) (*control, error) 
 	return newControl(l.get("control"), identify)
 }
 
-// setIDs sets the ids of the recording's perf events: with per_task, threads are recorded that have one of them.
+// setIDs sets the ids of the recording's perf events: with per_task, only threads with one of these events are
+// recorded.
 func (l *loader) setIDs(ids []uint64) error {
 	for _, id := range ids {
 		if err := l.get("counters").Put(id, uint8(1)); err != nil {
@@ -119,7 +122,8 @@ func (l *loader) setCPUs(cpus []int) error {
 	return nil
 }
 
-// setOutput directs a CPU's output to PERF_COUNT_SW_BPF_OUTPUT events: events are their files, by the name of the map.
+// setOutput directs a CPU's output to PERF_COUNT_SW_BPF_OUTPUT events: events are the files of these events, by
+// the name of the map.
 func (l *loader) setOutput(cpu int, events map[string]int) error {
 	for name, fd := range events {
 		if err := l.get(name).Put(uint32(cpu), uint32(fd)); err != nil {
@@ -146,7 +150,7 @@ func setSizes(spec *ebpf.CollectionSpec, sizes map[string]uint32) {
 	}
 }
 
-// withMemory loads programs or maps. Its errors say which rights are missing.
+// withMemory loads programs or maps. The errors say which rights are missing.
 func withMemory[T any](load func() (T, error)) (T, error) {
 	x, err := load()
 	if errors.Is(err, unix.EPERM) && unlockMemory() {

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// layouts finds fields of kernel structs. Those of netfilter's modules are in the modules' BTF, which kernels before
-// 5.11 do not have: there the layouts of 5.10 apply, whose sizes of other structs come from the kernel's BTF.
+// layouts finds fields of kernel structs. Fields of netfilter's modules are in the modules' BTF, which does not
+// exist before Linux 5.11: there the layouts of 5.10 apply, whose sizes of other structs come from the kernel's
+// BTF.
 type layouts struct {
 	types     *btf.Cache
 	module    string // whose part of netfilter is described
@@ -59,7 +60,7 @@ func field(s *btf.Struct, name string) (uint32, error) {
 // fieldOf names a field of a struct.
 type fieldOf struct{ name, field string }
 
-// fields adds the positions of fields of a module's structs to vars, by the names of their constants.
+// fields adds the positions of fields of a module's structs to vars, by the names of the constants.
 func (l *layouts) fields(module string, vars map[string]any, of map[string]fieldOf) error {
 	for name, f := range of {
 		s, err := l.structOf(module, f.name)
@@ -115,7 +116,7 @@ func nftVars(l *layouts) (map[string]any, error) {
 	return vars, err
 }
 
-// stateInXT returns the position of the nf_hook_state in nft_pktinfo before 5.14: in its xt_action_param.
+// stateInXT returns the position of the nf_hook_state in nft_pktinfo before 5.14: in the xt_action_param.
 func (l *layouts) stateInXT() (uint32, error) {
 	vars := map[string]any{}
 	err := l.fields("nf_tables", vars, map[string]fieldOf{"xt": {"nft_pktinfo", "xt"},
@@ -205,14 +206,14 @@ func ebtVars(l *layouts) (map[string]any, error) {
 var tableFunctions = map[string]string{"ip_tables": "ipt_do_table", "ip6_tables": "ip6t_do_table",
 	"arp_tables": "arpt_do_table", "ebtables": "ebt_do_table"}
 
-// isHook reports whether a function of the module has the parameters of a hook's function: a pointer to its table, the
-// packet, the state.
+// isHook reports whether a function of the module takes the parameters of a hook's function: a pointer to the
+// table, the packet, the state.
 func (l *layouts) isHook(function string) bool {
 	var f *btf.Func
 	spec, err := l.types.Module(l.module)
 	if err != nil || spec.TypeByName(function, &f) != nil {
 		if spec, err = l.types.Kernel(); err != nil || spec.TypeByName(function, &f) != nil {
-			return false // without types: Linux 5.10, which has it otherwise
+			return false // without types: Linux 5.10, with other parameters
 		}
 	}
 	proto, ok := f.Type.(*btf.FuncProto)

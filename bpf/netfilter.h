@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a packet has passed in netfilter: the functions that run rules store it, until the
- * packet is dropped or passes the next hook.
+ * The places that a packet passed in netfilter: the functions that run rules store them, until the packet is
+ * dropped or passes the next hook.
  */
 #ifndef NETFILTER_H
 #define NETFILTER_H
@@ -35,7 +35,7 @@ struct range {
 	__u64 start, size;
 };
 
-/* What gave the verdict. Package internal/packet has the same numbers. */
+/* The source of the verdict. Package internal/packet uses the same numbers. */
 enum by { BY_UNKNOWN, BY_NFT, BY_XT, BY_EBT, BY_CONNTRACK };
 
 enum decision {
@@ -50,8 +50,8 @@ enum decision {
 struct passage {
 	struct net_device *in, *out;
 	struct net *net;
-	__u64 chain; /* of nf_tables: that of the hook */
-	__u64 expr;  /* what gave the verdict: the expression of nf_tables, or the data of a target that queues */
+	__u64 chain; /* of nf_tables: the hook's chain */
+	__u64 expr;  /* source of the verdict: the expression of nf_tables, or the data of a target that queues */
 	__u64 table, info; /* of x_tables */
 	__u32 cpu;         /* that ran the table */
 	__u8 hook, pf;
@@ -87,9 +87,9 @@ struct found {
 	__u32 rule;
 	__u8 by, family, is_policy, is_queue;
 	__u64 expr; /* that the rule contains; 0 for x_tables: count decides */
-	__u64 at;   /* the next rule, or its address in the array of rules */
+	__u64 at;   /* the next rule, or where the array of rules points to it */
 	__u64 chain, skb;
-	__u32 tried; /* number of chains, twice for its two generations */
+	__u32 tried; /* number of chains, twice for the two generations */
 	__u32 searching;
 	__u64 info; /* of x_tables */
 	__u32 cpu;
@@ -120,7 +120,7 @@ static inline_always __u32 read_int(__u64 addr)
 	return v;
 }
 
-/* generation counts changes: of the rules of nf_tables, and of the tables of the others. */
+/* generation counts changes: of the rules of nf_tables, and of the tables of the other firewalls. */
 static inline_always __u64 generation(void *of)
 {
 	__u32 zero = 0;
@@ -138,7 +138,7 @@ static inline_always void next_generation(void *of)
 		__sync_fetch_and_add(g, 1);
 }
 
-/* is_drop reports whether a verdict drops: its upper half may be an errno. */
+/* is_drop reports whether a verdict drops: the upper half may be an errno. */
 static inline_always int is_drop(__u32 verdict) { return (verdict & 0xff) == NF_DROP; }
 
 /* is_queued reports whether a verdict gives the packet to a queue, whose number and flags are in the upper half. */
@@ -181,7 +181,7 @@ static inline_always void begin_call(struct pt_regs *ctx, __u64 skb, __u64 expr,
 	bpf_map_update_elem(&verdict_calls, &sp, &c, 0);
 }
 
-/* end_call finds the call that returns, and its packet's passage: NULL if one of them is unknown. */
+/* end_call finds the call that returns, and the packet's passage: NULL if one of them is unknown. */
 static inline_always struct passage *end_call(struct pt_regs *ctx, struct call *c)
 {
 	__u64 sp = returned_sp(ctx);
@@ -194,7 +194,7 @@ static inline_always struct passage *end_call(struct pt_regs *ctx, struct call *
 	return passage_of(c->skb);
 }
 
-/* read_hook completes what is known of a packet: the hook has the namespace and the devices of each. */
+/* read_hook completes the data about a packet: the hook contains the namespace and the devices of each packet. */
 static inline_always void read_hook(struct passage *p, struct packet *packet)
 {
 	__u32 netns = netns_of(p->net);

@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The rules of nf_tables. A chain has them in two generations, of which one is used. From
- * 5.17 on a generation is a blob of rules one after the other, before it is an array of pointers
- * to rules; the expressions follow a rule's head.
+ * The rules of nf_tables. A chain contains the rules in two generations, of which one is used. From 5.17 on a
+ * generation is a blob of rules one after the other, before it is an array of pointers to rules; the expressions
+ * follow a rule's head.
  */
 #ifndef NFT_H
 #define NFT_H
 
 #include "netfilter.h"
 
-/* Positions in structs of nf_tables, in bytes, set when the programs are loaded: the types are those of a module. */
+/*
+ * Positions in structs of nf_tables, in bytes, set when the programs are loaded: the types are in a module's BTF.
+ */
 const volatile __u32 pkt_state = 0;         /* nft_pktinfo: the nf_hook_state */
 const volatile __u32 chain_rules = 0;       /* nft_chain: the rules of both generations */
 const volatile __u32 chain_table = 0;       /* nft_chain: the table */
-const volatile __u32 chain_name = 0;        /* nft_chain: the address of its name */
-const volatile __u32 policy_before = 0;     /* nft_base_chain: its policy, before the nft_chain */
+const volatile __u32 chain_name = 0;        /* nft_chain: the address of the name */
+const volatile __u32 policy_before = 0;     /* nft_base_chain: the policy, before the nft_chain */
 const volatile __u32 table_family = 0;      /* nft_table: bit field of 6 bits */
-const volatile __u32 table_name = 0;        /* nft_table: the address of its name */
+const volatile __u32 table_name = 0;        /* nft_table: the address of the name */
 const volatile __u32 rules_by_pointer = 0;  /* before 5.17 */
 
-/* Verdicts of nf_tables, besides those of netfilter: enum nft_verdicts. */
+/* Verdicts of nf_tables, in addition to netfilter's: enum nft_verdicts. */
 #define NFT_JUMP -3
 #define NFT_GOTO -4
 
 #define REG_VERDICT 0 /* number of the register */
 
 #define HANDLE_BITS 42
-#define RULE_HEAD 24 /* bytes of struct nft_rule before its expressions, the last 8 as a bit field */
+#define RULE_HEAD 24 /* bytes of struct nft_rule before the expressions, the last 8 as a bit field */
 #define RULES_AT_ONCE 64
 #define MAX_SEARCHES 256 /* for a packet: of so many rules each, or of chains */
 
@@ -129,9 +131,8 @@ static inline_always int begin_next(struct found *f, struct passage *p)
 }
 
 /*
- * search looks at some rules of the chains that the packet passed: 1 if it has found the one that
- * contains the expression, -1 if there is none, 0 if the search continues. The verifier checks
- * it separately, as it does step.
+ * search looks at some rules of the chains that the packet passed: 1 if it found the rule that contains the
+ * expression, -1 if there is none, 0 if the search continues. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int search(__u32 level)
 {

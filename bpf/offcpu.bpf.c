@@ -2,13 +2,13 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Off-CPU time: how long threads wait, and where. A wait begins when a thread stops running
- * because it sleeps, and ends when it runs again. A thread that is preempted does not wait.
+ * Off-CPU time: how long threads wait, and where. A wait begins when a thread stops running because it sleeps, and
+ * ends when it runs again. A thread that is preempted does not wait.
  *
- * Stacks are sent once: a stack that is new goes to the CPU's ring with its hash, and waits
- * refer to it by the hash. A user stack that the recorder has to walk follows as a copy.
+ * Stacks are sent once: a new stack goes to the CPU's ring with a hash, and waits refer to the stack by the hash.
+ * A user stack that the recorder must walk follows as a copy.
  *
- * A waker is what makes a waiting thread ready to run: a thread, or an interrupt.
+ * A waker makes a waiting thread ready to run: a thread, or an interrupt.
  */
 #include "stacks.h"
 
@@ -16,7 +16,7 @@ char _license[] SEC("license") = "GPL";
 
 /* Set when the programs are loaded. */
 const volatile __u64 threshold = 0;   /* ns: shorter waits are summed by thread and stack */
-const volatile __u32 with_wakers = 0; /* waits have their wakers */
+const volatile __u32 with_wakers = 0; /* waits include the wakers */
 
 #define MAX_RANGES 16
 struct range {
@@ -26,7 +26,7 @@ struct range {
 const volatile struct range interrupts[MAX_RANGES] = {}, returns[MAX_RANGES] = {};
 
 struct waker { /* package bpf's Waker */
-	__u64 stack;    /* its hash */
+	__u64 stack;    /* hash of the stack */
 	__u32 known;    /* 0: no waker is known */
 	__u32 pid, tid; /* in the recorder's PID namespace; 0 for an interrupt */
 	__u32 tgid, exec;
@@ -36,10 +36,10 @@ struct waker { /* package bpf's Waker */
 
 struct wait { /* package bpf's Wait */
 	__u64 start;    /* CLOCK_MONOTONIC, in ns */
-	__u64 duration; /* in ns, once it has ended */
+	__u64 duration; /* in ns, once the wait ends */
 	__u64 cpu_time; /* of the thread before it, in ns */
-	__u64 since;    /* for how long the thread has run since its end, in ns */
-	__u64 stack;    /* its hash */
+	__u64 since;    /* for how long the thread has run since the end of the wait, in ns */
+	__u64 stack;    /* hash of the stack */
 	__u32 pid, tid; /* in the recorder's PID namespace */
 	__u32 tgid;     /* the key in processes */
 	__u32 exec;
@@ -58,7 +58,7 @@ struct {
 	__uint(max_entries, MAX_WAITS);
 } waits SEC(".maps");
 
-/* By tid: who woke the threads that have not run since. */
+/* By tid: the wakers of threads that have not run since. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u32);
@@ -101,11 +101,11 @@ struct {
 } unrecorded SEC(".maps");
 
 /*
- * What the programs need memory for, apart from their stacks, which are small. They run with interrupts
- * disabled, and not within each other.
+ * The programs' memory, because BPF stacks are small. The programs run with interrupts disabled, and not within
+ * each other.
  */
 struct scratch {
-	struct wait begun; /* without a waker, which only its end has */
+	struct wait begun; /* without a waker, which only the end of a wait contains */
 	struct wait ended;
 	struct waker waker;
 	struct sum_key key;
@@ -131,8 +131,9 @@ static inline_always int is_in(const volatile struct range *ranges, __u64 ip)
 }
 
 /*
- * cut_interrupt leaves only the frames of an interrupt, if one runs, in the CPU's stack: the others belong to what it
- * interrupted. It returns whether an interrupt runs. The verifier checks it separately, as it does step.
+ * cut_interrupt leaves only the frames of an interrupt, if one runs, in the CPU's stack: the other frames belong
+ * to the interrupted code. It returns whether an interrupt runs. The verifier checks it separately, as it does
+ * step.
  */
 __attribute__((noinline)) int cut_interrupt(void)
 {
@@ -152,7 +153,7 @@ __attribute__((noinline)) int cut_interrupt(void)
 	return 0;
 }
 
-/* cpu_time returns the CPU time of a task in ns. Its stack is apart from that of its callers, which is full. */
+/* cpu_time returns the CPU time of a task in ns. cpu_time is not inlined, because the callers' stack is full. */
 static __attribute__((noinline)) __u64 cpu_time(struct task_struct *task)
 {
 	return read_field(task, se.sum_exec_runtime);
@@ -178,7 +179,7 @@ static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 
 	w->pid = pid_of(read_field(task, group_leader), level);
 	w->tid = pid_of(task, level);
 	if (w->tid == NO_PID)
-		return; /* its samples would be those of an unknown thread */
+		return; /* the samples would belong to an unknown thread */
 	if (user_stacks != USER_NONE && user_frames(ctx, s, cpu, 0, &w->end)) {
 		w->copied = 1;
 		copy_frames(ctx, s, cpu);
@@ -197,7 +198,7 @@ static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 
 	}
 }
 
-/* add adds a short wait to its sum, and returns whether there is one. */
+/* add adds a short wait to the sum, and returns whether there is one. */
 static inline_always int add(struct wait *w, struct sum_key *k)
 {
 	struct sum first = {w->duration, 1}, *s;
@@ -228,9 +229,9 @@ static inline_always void find_waker(struct wait *w, __u32 tid)
 }
 
 /*
- * end_wait ends the wait of a task, if it has one: of a task that runs next, or of one that has run since, because some
- * kernels do not report all switches. The wait ended as long ago as the task has used CPU time since. A wait that ends
- * while nothing is recorded is dropped.
+ * end_wait ends the wait of a task, if any: of a task that runs next, or of a task that ran since, because some
+ * kernels do not report all switches. The time since the end of the wait is the CPU time that the task used since.
+ * A wait that ends while nothing is recorded is dropped.
  */
 static __attribute__((noinline)) int end_wait(void *ctx, struct task_struct *task, int on, __u64 now)
 {
@@ -301,13 +302,16 @@ int on_switch(__u64 *args)
 	return 0;
 }
 
-/* still_runs reports whether a task of a process still runs: it has begun to wait, but its CPU has not switched yet. */
+/*
+ * still_runs reports whether a task of a process still runs: the task began to wait, but the CPU did not switch
+ * yet.
+ */
 static inline_always int still_runs(struct task_struct *task)
 {
 	return field_exists(task->on_cpu) && read_field(task, on_cpu) && !(read_field(task, flags) & PF_KTHREAD);
 }
 
-/* name_waker stores the current task as a waker, with its user stack. */
+/* name_waker stores the current task as a waker, with the user stack. */
 static inline_always void name_waker(void *ctx, struct waker *w, struct stack *s, __u32 level)
 {
 	struct task_struct *task = bpf_get_current_task();
@@ -319,7 +323,7 @@ static inline_always void name_waker(void *ctx, struct waker *w, struct stack *s
 	w->tid = pid_of(task, level);
 	w->exec = read_field(task, self_exec_id);
 	if (w->tid == NO_PID || (per_task && !recorded(PERF_EVENT_STATE_INACTIVE)))
-		bpf_get_current_comm(w->comm, sizeof(w->comm)); /* the recorder does not know its mappings */
+		bpf_get_current_comm(w->comm, sizeof(w->comm)); /* the recorder does not know the waker's mappings */
 	else if (user_stacks != USER_NONE)
 		user_frames(ctx, s, bpf_get_smp_processor_id(), 0, &w->end);
 }

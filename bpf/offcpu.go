@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// UserStacks says how user stacks are found. The values are those of offcpu.bpf.c.
+// UserStacks says how user stacks are found. offcpu.bpf.c uses the same values.
 type UserStacks uint32
 
 const (
@@ -23,16 +23,16 @@ const (
 type OffCPUOptions struct {
 	UserStacks UserStacks
 	Unwinder   *Unwinder // for StacksByTables
-	// PerTask, if not nil, are ids of perf events: only waits of threads are recorded that
-	// have one of these events, inherited or not, while it is enabled.
+	// PerTask, if not nil, are ids of perf events: waits are recorded only for threads with one of these events,
+	// inherited or not, while the event is enabled.
 	PerTask []uint64
 	CPUs    uint32 // maximum number of rings
 	On      []int  // CPUs on which the waits begin
 	// Threshold is the minimum duration of a wait for a record; shorter ones are summed.
 	Threshold time.Duration
-	// Wakers records who ended the waits. What runs in an interrupt is not the interrupted thread's: Interrupts is
-	// the kernel code where interrupts begin, Returns the code of their ends that works for the thread again. Each
-	// has at most MaxRanges.
+	// Wakers records the wakers: the threads or interrupts that ended the waits. Code in an interrupt does not run
+	// for the interrupted thread: Interrupts is the kernel code where interrupts begin, Returns is the code at the
+	// end of interrupts that works for the thread again. Each contains at most MaxRanges.
 	Wakers              bool
 	Interrupts, Returns []Code
 }
@@ -117,7 +117,7 @@ func (p *OffCPU) start(o *OffCPUOptions) (err error) {
 type OffCPUOutput struct {
 	Waits  int // [Wait]s
 	Stacks int // [Stack]s
-	// Quiet and Waking get copies of stacks, as those of [Unwinder.SetOutput].
+	// Quiet and Waking get copies of stacks, as in [Unwinder.SetOutput].
 	Quiet, Waking int
 }
 
@@ -134,7 +134,7 @@ func (p *OffCPU) Enable(on bool) error { return p.control.set(on) }
 type Wait struct {
 	Start    uint64 // CLOCK_MONOTONIC, in ns; 0 for a sum
 	Duration uint64 // in ns
-	Since    uint64 // its end, in ns of CPU time: the kernel did not report it when it was
+	Since    uint64 // the end of the wait, in ns of CPU time: the kernel did not report it when it was
 	Stack    uint64 // the hash of its Stack
 	PID, TID uint32
 	Head     Head // describes the user stack
@@ -189,7 +189,7 @@ type Stack struct {
 	Generation   uint32 // Head's
 }
 
-// stackHead is the size of a Stack's data before its frames.
+// stackHead is the size of a Stack's data before the frames.
 const stackHead = 24
 
 // ParseStack parses the data of PERF_SAMPLE_RAW. The result refers to b.
@@ -212,8 +212,8 @@ func ParseStack(b []byte) (s Stack, ok bool) {
 // Forget makes the program send a stack again.
 func (p *OffCPU) Forget(hash uint64) { p.loader.get("sent").Delete(hash) }
 
-// Rest returns the sums of short waits, and the waits that have not ended, after recording has
-// stopped. Their durations are those until now.
+// Rest returns the sums of short waits, and the waits that have not ended, after recording has stopped. These
+// waits last until now.
 func (p *OffCPU) Rest(now uint64) (l []Wait, err error) {
 	var key offcpuSumKey
 	var sum offcpuSum
@@ -240,7 +240,7 @@ func (p *OffCPU) Rest(now uint64) (l []Wait, err error) {
 	return l, nil
 }
 
-// Stats reads the counters that this kernel has.
+// Stats reads the counters of this kernel.
 func (p *OffCPU) Stats() (s Stats) {
 	for _, name := range offCPUPrograms {
 		if program := p.coll.Programs[name]; program != nil {

@@ -18,7 +18,7 @@ const (
 	EndNoMapping   = End(unwindEndEND_NO_MAPPING)  // an address was in no known mapping
 	EndNoTable     = End(unwindEndEND_NO_TABLE)    // a mapping's table was not loaded yet
 	EndNoRule      = End(unwindEndEND_NO_RULE)     // no row covered an address
-	EndUnsupported = End(unwindEndEND_UNSUPPORTED) // a row did, but the programs cannot follow its rule
+	EndUnsupported = End(unwindEndEND_UNSUPPORTED) // a row did, but the programs cannot follow the row's rule
 	EndUnreadable  = End(unwindEndEND_UNREADABLE)  // stack memory could not be read
 	EndFP          = End(unwindEndEND_FP)          // frame pointers, without CFI, led nowhere
 	EndZero        = End(unwindEndEND_ZERO)        // a return address or frame pointer was 0, not at an entry point
@@ -50,8 +50,7 @@ type Head struct {
 	End  End
 	TGID uint32 // process id in the initial PID namespace, as for SetProcess
 	Exec uint32 // changes when the process calls exec
-	// Frames is the number of words that follow: the ip and the return addresses of its
-	// callers.
+	// Frames is the number of words that follow: the ip and the return addresses of the callers.
 	Frames uint32
 	// Stack is the number of bytes of stack that follow after CopyAhead bytes.
 	// Frames is then 0.
@@ -59,7 +58,7 @@ type Head struct {
 	// Interpreted is the number of interpreted frames after Frames: two words each, for
 	// runtimes.NewInterpreted.
 	Interpreted uint32
-	Generation  uint32 // changes when the process has unloaded functions, whose memory it may use for others
+	Generation  uint32 // changes when the process unloads functions, because it may reuse their memory
 	Copy        bool   // a copy follows, even if no stack could be read
 }
 

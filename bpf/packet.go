@@ -11,7 +11,7 @@ import (
 // Packet is the packet in a raw tracepoint's samples, as package packet describes it.
 type Packet struct {
 	Arg     int  // number of the argument that is a struct sk_buff *, from 1
-	IsSock  bool // it is a struct sock *: the packet has what is known of its socket
+	IsSock  bool // it is a struct sock *: the packet contains the known data of the socket
 	At      int  // position in the raw data
 	BytesAt int  // position of the __data_loc of the packet's first bytes
 	Snap    int  // maximum number of these bytes; 0: none

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The packet of an sk_buff or an xdp_buff: its device and namespace, its headers, and those of the packet in
- * a tunnel. Headers are read from the linear part of the buffer: what lies in pages stays 0.
+ * The packet of an sk_buff or an xdp_buff: device and namespace, headers, and the headers of the packet in a
+ * tunnel. Headers are read from the linear part of the buffer: fields in pages stay 0.
  */
 #ifndef PACKET_H
 #define PACKET_H
@@ -107,7 +107,7 @@ struct skb_shared_info {
 
 #pragma clang attribute pop
 
-/* What a sample has of its packet. Package internal/packet has the same layout. */
+/* The packet in a sample. Package internal/packet defines the same layout. */
 struct headers {
 	__u16 sport, dport;
 	__u8 proto, tcpflags;
@@ -115,8 +115,8 @@ struct headers {
 	__u32 seq, ack;
 	__u8 type, code; /* of ICMP and ARP: type is the operation */
 	__u8 fragment;   /* a later fragment: without the header of proto */
-	__u8 tunnel;     /* what contains these headers: enum tunnel */
-	__u32 tunnel_id; /* its network: VNI, or key */
+	__u8 tunnel;     /* the tunnel that contains these headers: enum tunnel */
+	__u32 tunnel_id; /* the tunnel's network: VNI, or key */
 	__u8 saddr[16], daddr[16]; /* IPv4 addresses: the first 4 bytes */
 };
 
@@ -129,7 +129,7 @@ struct packet {
 	char dev[16];
 	__u16 vlan;     /* identifier of the outer VLAN; 0: none */
 	__u8 network;   /* the first bytes begin with the network header, not with Ethernet's */
-	__u8 from_sock; /* the headers are not made yet: addresses are those of the socket */
+	__u8 from_sock; /* the headers are not made yet: addresses are the socket's */
 	__u32 wire_len; /* from the first header on, in bytes */
 	struct headers outer, inner;
 };
@@ -163,7 +163,7 @@ enum tunnel { TUNNEL_NONE, TUNNEL_VXLAN, TUNNEL_GENEVE, TUNNEL_IPIP, TUNNEL_GRE 
 
 #define NO_HEADER 0xffff /* a position that is not set */
 #define LINK_MAX 32      /* maximum distance between the link layer's header and the network's */
-#define FIRST_NS 0xeffffff0 /* namespaces have higher inode numbers: those that exist from the start, PROC_DYNAMIC_FIRST */
+#define FIRST_NS 0xeffffff0 /* inode numbers of namespaces, even of the initial ones, are higher (PROC_DYNAMIC_FIRST) */
 
 #define AF_INET 2
 #define AF_INET6 10
@@ -177,12 +177,12 @@ static inline_always __u32 swap32(__u32 v) { return __builtin_bswap32(v); }
 struct linear {
 	void *head;
 	__u32 at, end;
-	__u16 type; /* of the packet's protocol; 0: it has no headers */
+	__u16 type; /* of the packet's protocol; 0: no headers */
 };
 
-#define SKB_MAX 512 /* an sk_buff has some 240 bytes */
+#define SKB_MAX 512 /* an sk_buff takes some 240 bytes */
 
-/* A copy of an sk_buff: a read of each of its fields would take longer. */
+/* A copy of an sk_buff: reading each field separately would take longer. */
 struct skb_copy {
 	__u8 bytes[SKB_MAX];
 };
@@ -198,7 +198,7 @@ static inline_always void copy_skb(struct skb_copy *to, __u64 skb)
 	bpf_probe_read_kernel(to->bytes, size > SKB_MAX ? SKB_MAX : size, (void *)skb);
 }
 
-/* take reads n bytes at the current position: 0 if the linear part has fewer. */
+/* take reads n bytes at the current position: 0 if the linear part contains fewer. */
 static inline_always int take(struct linear *s, void *to, __u32 n)
 {
 	return s->at + n <= s->end && !bpf_probe_read_kernel(to, n, s->head + s->at);
@@ -347,7 +347,7 @@ static inline_always void read_headers(struct linear *s, struct headers *h)
 		read_transport(s, h);
 }
 
-/* skip_vlans moves to the network header after VLAN tags, and returns its type. */
+/* skip_vlans moves to the network header after VLAN tags, and returns the header's type. */
 static inline_always __u16 skip_vlans(struct linear *s, __u16 type, __u16 *vlan)
 {
 	for (int i = 0; i < 2; i++) {
@@ -363,7 +363,7 @@ static inline_always __u16 skip_vlans(struct linear *s, __u16 type, __u16 *vlan)
 	return type;
 }
 
-/* enter_ethernet moves to the header after an Ethernet header, and returns its type. */
+/* enter_ethernet moves to the header after an Ethernet header, and returns the type of that header. */
 static inline_always __u16 enter_ethernet(struct linear *s, __u32 mac)
 {
 	__u16 type;
@@ -374,7 +374,10 @@ static inline_always __u16 enter_ethernet(struct linear *s, __u32 mac)
 	return type;
 }
 
-/* enter_udp_tunnel moves to the packet in a VXLAN or GENEVE packet; s is at the UDP header. It returns its type. */
+/*
+ * enter_udp_tunnel moves to the packet in a VXLAN or GENEVE packet; s is at the UDP header. It returns the
+ * packet's type.
+ */
 static inline_always __u16 enter_udp_tunnel(struct linear *s, struct headers *in)
 {
 	__u32 tunnel[2];
@@ -387,12 +390,12 @@ static inline_always __u16 enter_udp_tunnel(struct linear *s, struct headers *in
 	in->tunnel_id = swap32(tunnel[1]) >> 8;
 	if (in->tunnel == TUNNEL_GENEVE) {
 		type = swap32(tunnel[0]) & 0xffff;
-		s->at += (swap32(tunnel[0]) >> 24 & 0x3f) * 4; /* its options */
+		s->at += (swap32(tunnel[0]) >> 24 & 0x3f) * 4; /* the options */
 	}
 	return type;
 }
 
-/* enter_gre moves to the packet in a GRE packet, and returns its type. */
+/* enter_gre moves to the packet in a GRE packet, and returns the type of the inner packet. */
 static inline_always __u16 enter_gre(struct linear *s, struct headers *in)
 {
 	__u16 gre[2], flags;
@@ -461,7 +464,7 @@ static inline_always void read_all_headers(struct linear *s, struct packet *p, _
 	read_headers(s, &p->inner);
 }
 
-/* is_full reports whether a socket has all fields of struct sock. */
+/* is_full reports whether a socket contains all fields of struct sock. */
 static inline_always int is_full(struct sock *sk)
 {
 	__u8 state = read_field(sk, __sk_common.skc_state);
@@ -469,7 +472,7 @@ static inline_always int is_full(struct sock *sk)
 	return state && state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV;
 }
 
-/* read_sock_flow reads the addresses of a packet without headers, which its socket sends. */
+/* read_sock_flow reads the addresses of a packet without headers, which the socket sends. */
 static inline_always void read_sock_flow(struct sock *sk, struct headers *h)
 {
 	__u16 family = read_field(sk, __sk_common.skc_family);
@@ -533,7 +536,7 @@ static inline_always void read_device(struct net_device *dev, struct packet *p)
 	bpf_probe_read_kernel(p->dev, sizeof(p->dev), &dev->name);
 }
 
-/* begins_with_ip reports whether a header of an IP version, by its type, is at this position. */
+/* begins_with_ip reports whether a header of the IP version of this type is at this position. */
 static inline_always int begins_with_ip(struct linear *s, __u32 at, __u16 type)
 {
 	__u8 first = 0;
@@ -545,9 +548,9 @@ static inline_always int begins_with_ip(struct linear *s, __u32 at, __u16 type)
 }
 
 /*
- * The position of the network header from head. The sk_buff's own is not set yet where a driver
- * passes a packet on, whose data begin with it: then it is that of the link layer, or an older
- * one. Where the sender has not made it, it is NO_HEADER.
+ * The position of the network header from head. The sk_buff's own position is not set yet where a driver passes a
+ * packet on whose data begin with the network header: then the field is the position of the link layer's header,
+ * or an older one. Until the sender makes the header, the position is NO_HEADER.
  */
 static inline_always __u32 network_at(struct skb_copy *skb, struct linear *s, __u32 mac, __u32 data, __u16 type)
 {
@@ -603,7 +606,7 @@ static inline_always void describe_packet(struct skb_copy *skb, struct packet *p
 	read_all_headers(&s, p, type);
 }
 
-/* read_sock_packet reads what is known of the packets of a socket. */
+/* read_sock_packet reads the data that a socket contains about its packets. */
 static inline_always void read_sock_packet(struct sock *sk, struct packet *p)
 {
 	if (!sk)
@@ -618,7 +621,10 @@ static inline_always void read_sock_packet(struct sock *sk, struct packet *p)
 #define XDP_FLAGS_HAS_FRAGS 1 /* an xdp_buff with data in pages */
 #define CACHE_LINE 64ULL      /* SMP_CACHE_BYTES of x86-64 and arm64 */
 
-/* xdp_frags returns the bytes of a packet outside of its linear part. Their number is at the end of its frame. */
+/*
+ * xdp_frags returns the bytes of a packet outside of its linear part. The number of these bytes is at the end of
+ * the frame.
+ */
 static inline_always __u32 xdp_frags(struct xdp_buff *xdp)
 {
 	void *end;
@@ -633,7 +639,7 @@ static inline_always __u32 xdp_frags(struct xdp_buff *xdp)
 	return read_field((struct skb_shared_info *)(end - size), xdp_frags_size);
 }
 
-/* read_xdp reads the packet of xdp into p, which is zero; first is where its headers begin. */
+/* read_xdp reads the packet of xdp into p, which is zero; first is where the headers begin. */
 static inline_always void read_xdp(struct xdp_buff *xdp, struct packet *p, struct linear *first)
 {
 	struct net_device *dev = read_field(read_field(xdp, rxq), dev);
@@ -660,12 +666,12 @@ static inline_always void read_xdp(struct xdp_buff *xdp, struct packet *p, struc
 	read_all_headers(&s, p, type);
 }
 
-#define MADE_IPV4 40 /* bytes of headers made of a socket's addresses: TCP's has 20 */
+#define MADE_IPV4 40 /* bytes of headers made of a socket's addresses: TCP's header is 20 bytes long */
 #define MADE_IPV6 60
 
 /*
- * make_headers makes the network and transport headers of a packet that has none yet, for
- * filters, and returns their number of bytes.
+ * make_headers makes the network and transport headers of a packet that has none yet, for filters, and returns the
+ * headers' number of bytes.
  */
 static inline_always __u64 make_headers(struct packet *p, __u8 *to)
 {

@@ -40,7 +40,7 @@ type classicCode struct {
 	ins       asm.Instructions
 	reachable []bool // by instruction; the verifier refuses unreachable ones
 	targets   []bool // of jumps
-	rejects   bool   // there is a jump to its label
+	rejects   bool   // there is a jump to the label of the end that selects nothing
 }
 
 // compileClassic translates a program in classic BPF to the body of the function with this name. As in classic
@@ -75,7 +75,7 @@ func compileClassic(name string, prog []bpf.Instruction) (asm.Instructions, erro
 	return c.ins, nil
 }
 
-// label returns the label of an instruction; -1: that of the end which selects nothing.
+// label returns the label of an instruction; -1: the label of the end that selects nothing.
 func (c *classicCode) label(i int) string { return c.name + "." + strconv.Itoa(i) }
 
 const reject = -1
@@ -108,7 +108,7 @@ func (c *classicCode) reach(i int) error {
 	return nil
 }
 
-// jumpTo marks the target of a jump, and returns its label.
+// jumpTo marks the target of a jump, and returns the label of the target.
 func (c *classicCode) jumpTo(i int) (string, error) {
 	if err := c.reach(i); err != nil {
 		return "", err
@@ -265,8 +265,8 @@ func (c *classicCode) loadAbsolute(to asm.Register, off uint32, size int) (ends 
 	return false, nil
 }
 
-// loadIndirect loads bytes at X and an offset. The first comparison has a constant, so that the
-// verifier knows the largest position.
+// loadIndirect loads bytes at X and an offset. The first comparison uses a constant, so that the verifier knows
+// the largest position.
 func (c *classicCode) loadIndirect(off uint32, size int) (ends bool, err error) {
 	if _, ok := sizes[size]; !ok || size == 8 {
 		return false, fmt.Errorf("a load of %d bytes", size)

@@ -23,7 +23,7 @@ type filterProgram struct {
 	packet *ebpf.Map
 }
 
-// loadFilter loads a program in classic BPF. Its caller uses 400 bytes of stack.
+// loadFilter loads a program in classic BPF. The program's caller uses 400 bytes of stack.
 func loadFilter(t *testing.T, prog []classic.Instruction) filterProgram {
 	body, err := compileClassic("filter", prog)
 	if err != nil {
@@ -176,8 +176,7 @@ func TestPacketFilterLong(t *testing.T) {
 	}
 }
 
-// TestPacketFilterRandom compares random programs of all instructions that the virtual machine
-// has.
+// TestPacketFilterRandom compares random programs of all instructions of the virtual machine.
 func TestPacketFilterRandom(t *testing.T) {
 	rnd := rand.New(rand.NewSource(6))
 	for range 200 {
@@ -245,8 +244,7 @@ func randomProgram(rnd *rand.Rand) []classic.Instruction {
 	return prog
 }
 
-// TestPacketFilterBounds checks instructions that the virtual machine does not have or refuses, and
-// loads at the limit.
+// TestPacketFilterBounds checks instructions that the virtual machine lacks or refuses, and loads at the limit.
 func TestPacketFilterBounds(t *testing.T) {
 	yes, no := classic.RetConstant{Val: 1}, classic.RetConstant{Val: 0}
 	full := inputs.Packet{Data: slices.Repeat([]byte{1}, packetFilterBytes), Len: 1500}

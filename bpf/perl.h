@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The functions that Perl runs. The interpreter of a thread has a list of stacks, the innermost first, each with an
- * array of contexts: calls, evals, blocks and loops. A context has the statement that its caller runs. Package
- * internal/runtimes describes the interpreter.
+ * The functions that Perl runs. The interpreter of a thread keeps a list of stacks, the innermost first, each with
+ * an array of contexts: calls, evals, blocks and loops. A context contains the statement that the caller runs.
+ * Package internal/runtimes describes the interpreter.
  */
 #ifndef PERL_H
 #define PERL_H
@@ -12,7 +12,7 @@
 /* Offsets in objects, in bytes: the same from 5.36 on in builds with threads. */
 enum {
 	PERL_STATEMENT = 208, /* in an interpreter: the statement that it runs */
-	PERL_STACK = 224,     /* its innermost stack */
+	PERL_STACK = 224,     /* the innermost stack */
 	PERL_SIZE = 4096,     /* more than its size: it contains the statement of code that is being compiled */
 	STACK_CONTEXTS = 8,   /* in a stack */
 	STACK_BACK = 16,
@@ -20,18 +20,18 @@ enum {
 	STACK_BYTES = 40,
 	CONTEXT_TYPE = 0, /* in a context */
 	CONTEXT_STATEMENT = 16,
-	CONTEXT_RETURN = 48, /* where a call continues; 0: a native call has begun with it */
+	CONTEXT_RETURN = 48, /* where a call continues; 0: a native call began with it */
 	CONTEXT_FUNCTION = 72,
 	PERL_CONTEXT_BYTES = 104,
 	STATEMENT_TYPE = 32, /* of all instructions, the lower bits */
-	STATEMENT_LINE = 4, /* after its type */
+	STATEMENT_LINE = 4, /* after the type */
 	STATEMENT_FILE = 16,
-	STATEMENT_SEQUENCE = 28, /* a number that no other one has had */
+	STATEMENT_SEQUENCE = 28, /* a number that no other statement ever used */
 	STATEMENT_BYTES = 32,    /* up to here */
 	FUNCTION_BODY = 0, /* in a function */
-	FUNCTION_START = 40, /* in its body: its first instruction */
-	FUNCTION_NAME = 56, /* in its body: its name or what has it */
-	FUNCTION_FILE = 64 - FUNCTION_NAME, /* after its name */
+	FUNCTION_START = 40, /* in the body: the first instruction */
+	FUNCTION_NAME = 56, /* in the body: the name, or the object that contains it */
+	FUNCTION_FILE = 64 - FUNCTION_NAME, /* after the name */
 	FUNCTION_SEQUENCE = 88 - FUNCTION_NAME, /* the number of the statement around it */
 	FUNCTION_BYTES = 40, /* up to here */
 };
@@ -41,17 +41,22 @@ enum {
 enum { PERL_SUB = 9, PERL_FORMAT = 10, PERL_EVAL = 11 };
 #define PERL_REAL 0x20 /* an eval of a file or a string, not of a block */
 
-/* What w->code_object is, in its lowest bits: a function, or the name of a file. */
+/* The kind of w->code_object, in the lowest bits: a function, or the name of a file. */
 enum { PERL_MAIN = 1, PERL_TEXT = 2 };
 
 #define INSTRUCTION_TYPE 0x1ff
 
-/* The address of a function has the number of these lines above it, and the place has the line among them. */
+/*
+ * The number of these lines is stored above the address of a function, and the place contains the line among them.
+ */
 #define PERL_LINES 256
 
-#define PERL_TEXT_BYTES 16 /* of the name of a file: those of evals differ in their numbers */
+#define PERL_TEXT_BYTES 16 /* of the name of a file: names of evals differ in a number */
 
-/* perl_stack sets w->frame and w->last_frame to the contexts of the stack at w->thread, which becomes its caller's. */
+/*
+ * perl_stack sets w->frame and w->last_frame to the contexts of the stack at w->thread, and w->thread to the
+ * caller's stack.
+ */
 static inline_always int perl_stack(struct walk *w)
 {
 	if (read_object(w, w->thread, STACK_BYTES))
@@ -62,7 +67,7 @@ static inline_always int perl_stack(struct walk *w)
 	return 0;
 }
 
-/* perl_interpreter sets w->thread to the innermost stack of the current thread: 0 if it has none. */
+/* perl_interpreter sets w->thread to the innermost stack of the current thread: 0 if there is none. */
 __attribute__((noinline)) int perl_interpreter(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
@@ -85,9 +90,9 @@ __attribute__((noinline)) int perl_interpreter(__u32 slot)
 }
 
 /*
- * perl_begin sets w->instr to the first statement of the function at w->code_object, which has not begun: the
- * interpreter runs its caller's statement, at w->instr. The type of instruction shows whether the function begins
- * with one.
+ * perl_begin sets w->instr to the first statement of the function at w->code_object, if the function has not
+ * begun, that is, if the interpreter still runs the caller's statement, at w->instr. The type of instruction shows
+ * whether the function begins with one.
  */
 static inline_always void perl_begin(struct walk *w)
 {
@@ -99,9 +104,9 @@ static inline_always void perl_begin(struct walk *w)
 }
 
 /*
- * perl_frame reads the context at w->frame and goes to its caller: it sets w->code_object to its function, to 0 if it
- * has none, and to PERL_MAIN or PERL_TEXT if it is the program or an eval; w->place; and w->statement. It returns 1 after
- * the last one. The verifier checks it separately, as it does step.
+ * perl_frame reads the context at w->frame and goes to the caller: it sets w->code_object to the function, to 0 if
+ * there is none, and to PERL_MAIN or PERL_TEXT if it is the program or an eval; w->place; and w->statement. It
+ * returns 1 after the last one. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int perl_frame(__u32 slot)
 {
@@ -113,7 +118,7 @@ __attribute__((noinline)) int perl_frame(__u32 slot)
 	statement = w->instr;
 	w->code_object = w->place = 0;
 	if (w->frame < w->last_frame) {
-		if (w->thread) { /* a native function has begun a stack, to call what is in it */
+		if (w->thread) { /* a native function began a stack, to call the functions in it */
 			last = w->out.head.frames + 2 * (__u64)w->out.head.interpreted - 1;
 			keep_whole(last);
 			if (w->out.head.interpreted && last < MAX_FRAMES + 2 * MAX_INTERPRETED)
@@ -125,7 +130,7 @@ __attribute__((noinline)) int perl_frame(__u32 slot)
 	} else {
 		from = w->frame - (WINDOW / PERL_CONTEXT_BYTES - 1) * PERL_CONTEXT_BYTES;
 		if (w->frame - w->seen_at >= w->seen)
-			look(w, from < w->last_frame ? w->last_frame : from); /* its callers' contexts, too */
+			look(w, from < w->last_frame ? w->last_frame : from); /* the callers' contexts, too */
 		if (read_stack(w, &type, w->frame + CONTEXT_TYPE, 1) ||
 		    read_stack(w, &caller, w->frame + CONTEXT_STATEMENT, 1) ||
 		    read_stack(w, &back, w->frame + CONTEXT_RETURN, 1) ||
@@ -155,10 +160,10 @@ __attribute__((noinline)) int perl_frame(__u32 slot)
 }
 
 /*
- * perl_function returns the check of the function at w->code_object: a hash of its body, name and file, of the number of
- * the statement around it, and of lines. It returns 0 if the function cannot be read. Its memory may soon be used for
- * another function, but not with the same statement, as the interpreter numbers them; those that it compiles have no
- * number yet.
+ * perl_function returns the check of the function at w->code_object: a hash of the body, name and file, of the
+ * number of the statement around the function, and of lines. It returns 0 if the function cannot be read. The
+ * memory may soon be used for another function, but not with the same statement, because the interpreter numbers
+ * statements; statements that it is compiling are not numbered yet.
  */
 static inline_always __u32 perl_function(struct walk *w, __u64 lines)
 {
@@ -184,9 +189,9 @@ static inline_always __u32 perl_function(struct walk *w, __u64 lines)
 }
 
 /*
- * perl_code reads the statement: it adds its file to w->code_object if that is the program or an eval, and its line to
- * w->code_object and w->place, and sets w->check. That of a file is a hash of the first characters of its name. It returns
- * 1 if the function or its statement cannot be read.
+ * perl_code reads the statement: it adds the file to w->code_object if that is the program or an eval, and the
+ * line to w->code_object and w->place, and sets w->check. For a file, w->check is a hash of the first characters
+ * of the name. It returns 1 if the function or the statement cannot be read.
  */
 __attribute__((noinline)) int perl_code(__u32 slot)
 {

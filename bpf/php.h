@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The functions that PHP runs. The interpreter keeps a list of their frames, in a process without threads one: it is
- * read once for each sample, after the native frames. Package internal/runtimes describes the interpreter.
+ * The functions that PHP runs. The interpreter keeps a list of frames, in a process without threads one list: it
+ * is read once for each sample, after the native frames. Package internal/runtimes describes the interpreter.
  */
 #ifndef PHP_H
 #define PHP_H
@@ -18,9 +18,9 @@ enum { PHP_TYPE = 0, PHP_NAME = 8, PHP_HASH = 8, PHP_LENGTH = 16, PHP_TEXT = 24,
 #define PHP_CALL_TOP (1 << 17) /* PHP_CALL_INFO: the native function was called for this frame */
 
 /*
- * php_frame reads the frame at w->frame and goes to its caller: it sets w->code_object to its function, 0 if it has
- * none, w->place to FIRST_OF_CALL or 0, and w->instr. It returns 1 if the frame cannot be read. The verifier checks it
- * separately, as it does step.
+ * php_frame reads the frame at w->frame and goes to the caller: it sets w->code_object to the function, 0 if there
+ * is none, w->place to FIRST_OF_CALL or 0, and w->instr. It returns 1 if the frame cannot be read. The verifier
+ * checks it separately, as it does step.
  */
 __attribute__((noinline)) int php_frame(__u32 slot)
 {
@@ -35,7 +35,10 @@ __attribute__((noinline)) int php_frame(__u32 slot)
 	return 0;
 }
 
-/* php_texts completes the check of a function: it returns 1 if its name or its file's cannot be read. */
+/*
+ * php_texts completes the check of a function: it returns 1 if the name of the function or of the file cannot be
+ * read.
+ */
 __attribute__((noinline)) int php_texts(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
@@ -51,9 +54,9 @@ __attribute__((noinline)) int php_texts(__u32 slot)
 }
 
 /*
- * php_function adds the offset of the instruction to w->place, and sets w->check to a hash of the function, whose memory
- * may be used for another one later. The innermost function's instruction is in a register, unless a function of C has
- * another value there: it stores it in the frame only before it calls some.
+ * php_function adds the offset of the instruction to w->place, and sets w->check to a hash of the function, whose
+ * memory may be reused for another function. The innermost function's instruction is in a register, unless a C
+ * function uses the register for another value: it stores it in the frame only before it calls some.
  */
 __attribute__((noinline)) int php_function(__u32 slot)
 {

@@ -2,11 +2,10 @@
 /*
  * Where the variables of programs at probes are.
  *
- * Since Linux 6.13 a program's functions have their stack frames in memory of the CPU, one
- * for each program, unless the program has a tail call. The kernel takes for granted that a
- * program does not run twice on a CPU at the same time. At uprobes it does, because a task
- * may be preempted there: each would overwrite the other's variables, pointers too. So each
- * program at probes has a tail call, which is never made.
+ * Since Linux 6.13 the stack frames of a program's functions are in memory of the CPU, one for each program,
+ * unless the program contains a tail call. The kernel takes for granted that a program does not run twice on a CPU
+ * at the same time. At uprobes it does, because a task may be preempted there: each would overwrite the other's
+ * variables, pointers too. So each program at probes contains a tail call, which is never made.
  */
 #ifndef PROBE_H
 #define PROBE_H

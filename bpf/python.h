@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The functions that CPython runs. The interpreter keeps a list of their frames for each thread: it is read once for
+ * The functions that CPython runs. The interpreter keeps a list of frames for each thread: it is read once for
  * each sample, after the native frames. Package internal/runtimes describes the interpreter.
  */
 #ifndef PYTHON_H
@@ -20,7 +20,10 @@ enum {
 #define STATUS_BOUND 0x8   /* the thread used this state last */
 #define STATUS_ACTIVE 0x10 /* the thread uses this state now */
 
-/* How many threads are looked at to find one, and the time in ns after which one without a state is looked for again. */
+/*
+ * How many threads are searched to find one, and the time in ns after which a thread without a state is searched
+ * again.
+ */
 #define MAX_SEARCH 512
 #define RETRY 20000000
 
@@ -31,7 +34,10 @@ static inline_always int read_thread(struct walk *w, struct python *p)
 
 	if (read_object(w, w->thread, p->thread_size))
 		return 0;
-	/* The C library's description of a thread is where its own data is, or directly before: of less than a page. */
+	/*
+	 * The C library's description of a thread is at the thread-local data, or directly before: of less than a
+	 * page.
+	 */
 	if (w->tls - word(w, p->thread_id) >= PAGE)
 		return 0;
 	if (p->status != NO_FIELD && !(half(w, p->status) & (STATUS_BOUND | STATUS_ACTIVE)))
@@ -44,7 +50,7 @@ static inline_always int read_thread(struct walk *w, struct python *p)
 }
 
 /*
- * next_thread looks at one thread state, in the list of all of all interpreters, and returns whether the search ends.
+ * next_thread looks at one thread state, in the lists of all interpreters, and returns whether the search ends.
  * The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int next_thread(__u32 slot)
@@ -120,7 +126,7 @@ static inline_always __u32 offset_in(struct walk *w, struct python *p)
 	__u64 instr = word(w, p->instr), start = w->code_object + p->code_instrs, copies = 0;
 	__u32 copy;
 
-	if (p->copy_index != NO_FIELD) { /* each thread has its own copy of the code */
+	if (p->copy_index != NO_FIELD) { /* there is a copy of the code for each thread */
 		copy = half(w, p->copy_index);
 		if (copy && !bpf_probe_read_user(&copies, sizeof(copies), (void *)w->code_object + p->code_copies) && copies)
 			bpf_probe_read_user(&start, sizeof(start), (void *)copies + 8 + 8 * (__u64)copy);
@@ -129,9 +135,9 @@ static inline_always __u32 offset_in(struct walk *w, struct python *p)
 }
 
 /*
- * python_frame reads the frame at w->frame and goes to its caller: it sets w->code_object, 0 if the frame is none of a
- * function, and w->place. It returns 1 if the frame cannot be read. The verifier checks it separately, as it does
- * step; it is not in one with the following ones, because arm64's programs have little stack left.
+ * python_frame reads the frame at w->frame and goes to the caller: it sets w->code_object, 0 if the frame does not
+ * belong to a function, and w->place. It returns 1 if the frame cannot be read. The verifier checks it separately,
+ * as it does step; it is not in one with the following ones, because little stack is left on arm64.
  */
 __attribute__((noinline)) int python_frame(__u32 slot)
 {
@@ -162,7 +168,10 @@ __attribute__((noinline)) int python_frame(__u32 slot)
 	return 0;
 }
 
-/* python_texts completes the check of a function: it returns 1 if its name or its file's cannot be read. */
+/*
+ * python_texts completes the check of a function: it returns 1 if the name of the function or of the file cannot
+ * be read.
+ */
 __attribute__((noinline)) int python_texts(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
@@ -181,8 +190,9 @@ __attribute__((noinline)) int python_texts(__u32 slot)
 }
 
 /*
- * python_check sets w->check to a hash of the code object, whose memory may be used for another one later: of its name
- * and its file's, and where they and its table of lines are. It returns 1 if the object cannot be read.
+ * python_check sets w->check to a hash of the code object, whose memory may be reused for another code object: of
+ * the names of the function and of the file, and of the addresses of these names and of the table of lines. It
+ * returns 1 if the object cannot be read.
  */
 __attribute__((noinline)) int python_check(__u32 slot)
 {

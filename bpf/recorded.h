@@ -8,8 +8,8 @@
 #include "walk.h"
 
 /*
- * The ids of the recording's perf events: with per_task, tasks are sampled that have
- * one of these events, enabled.
+ * The ids of the recording's perf events: with per_task, only tasks with one of these events, enabled, are
+ * sampled.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -21,8 +21,8 @@ struct {
 #define MAX_EVENTS 64 /* maximum number of a task's events to check, which may include events of other recordings */
 
 /*
- * recorded reports whether the current task has an event of the recording, inherited or
- * not, whose state is at least this one. The verifier checks it separately, as it does step.
+ * recorded reports whether an event of the recording, inherited or not, belongs to the current task and is at
+ * least in this state. The verifier checks it separately, as it does step.
  */
 __attribute__((noinline)) int recorded(__s32 state)
 {

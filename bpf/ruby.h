@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The functions that CRuby runs. Each thread has a variable with its execution context, or that of the fiber that it
- * runs: this has a stack, at whose end is the array of its frames, the innermost first. Package internal/runtimes
- * describes the objects.
+ * The functions that CRuby runs. A variable of each thread points to the execution context of the thread, or of
+ * the fiber that it runs. The context contains a stack, and the array of frames is at the end of this stack, the
+ * innermost first. Package internal/runtimes describes the objects.
  */
 #ifndef RUBY_H
 #define RUBY_H
@@ -17,9 +17,9 @@ enum {
 	CONTEXT_BYTES = 24,
 	FRAME_PC = 0, /* in a frame */
 	FRAME_ISEQ = 16,
-	FRAME_EP = 32, /* where the flags are, in its environment */
+	FRAME_EP = 32, /* where the environment is; it contains the flags */
 	ISEQ_BODY = 16, /* in an instruction sequence */
-	BODY_SIZE = 0,  /* in its body: with its type */
+	BODY_SIZE = 0,  /* in the body: with the type */
 	BODY_CODE = 8,
 	BODY_PATH = 64,
 	BODY_LABEL = 80,
@@ -28,7 +28,7 @@ enum {
 	OBJECT_FLAGS = 0, /* in all objects */
 	STRING_LENGTH = 16,
 	STRING_DATA = 24, /* or where it is */
-	SHORT_STRING = 16, /* data in a string whose flags have its length */
+	SHORT_STRING = 16, /* data in a string whose flags contain the length */
 	ARRAY_FIRST = 16,
 	OBJECT_BYTES = 40,
 };
@@ -36,17 +36,20 @@ enum {
 /* Flags of objects. */
 #define RUBY_TYPE 0x1f
 enum { RUBY_STRING = 5, RUBY_ARRAY = 7 };
-#define RUBY_APART 0x2000 /* of a string: its data is not in it; of an array: its elements are */
+#define RUBY_APART 0x2000 /* of a string: the data is not in it; of an array: the elements are */
 #define SHORT_SHIFT 14
 #define SHORT_MASK 0x1f
 
 #define MAX_RUBY_STACK 0x10000000 /* words */
 
-/* Flags of a frame, in its environment. */
+/* Flags of a frame, in the environment. */
 #define FRAME_FINISH 0x20 /* a native call began with it */
 #define FRAME_NATIVE 0x80 /* it belongs to a function in C */
 
-/* ruby_context sets w->stack, w->frame and w->last_frame to those of the current thread: w->frame is 0 if it has none. */
+/*
+ * ruby_context sets w->stack, w->frame and w->last_frame for the current thread: w->frame is 0 if the thread has
+ * no frames.
+ */
 __attribute__((noinline)) int ruby_context(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
@@ -71,8 +74,9 @@ __attribute__((noinline)) int ruby_context(__u32 slot)
 }
 
 /*
- * ruby_flags reads the flags of a frame. Most environments are in the thread's stack, those of callers below: one read
- * gets those of several frames. The others are objects. ep is where the environment has them.
+ * ruby_flags reads the flags of a frame. Most environments are in the thread's stack, the callers' environments
+ * below: one read gets the environments of several frames. Other environments are objects. ep is where the
+ * environment contains the flags.
  */
 static inline_always int ruby_flags(struct walk *w, __u64 *flags, __u64 ep)
 {
@@ -81,7 +85,7 @@ static inline_always int ruby_flags(struct walk *w, __u64 *flags, __u64 ep)
 	if (at > last) {
 		if (ep < w->stack + last || ep >= w->frame)
 			return bpf_probe_read_user(flags, sizeof(*flags), (void *)ep);
-		w->envs_at = 0; /* if that fails, envs has nothing */
+		w->envs_at = 0; /* if that fails, envs is empty */
 		if (bpf_probe_read_user(w->envs, ENVS, (void *)(ep - last)))
 			return 1;
 		w->envs_at = ep - last;
@@ -95,9 +99,9 @@ static inline_always int ruby_flags(struct walk *w, __u64 *flags, __u64 ep)
 }
 
 /*
- * ruby_frame reads the frame at w->frame and goes to its caller: it sets w->code_object, 0 if the frame is none of a
- * Ruby function, w->instr and w->place. It returns 1 at the end. The verifier checks it
- * separately, as it does step.
+ * ruby_frame reads the frame at w->frame and goes to the caller: it sets w->code_object, 0 if the frame does not
+ * belong to a Ruby function, w->instr and w->place. It returns 1 at the end. The verifier checks it separately, as
+ * it does step.
  */
 __attribute__((noinline)) int ruby_frame(__u32 slot)
 {
@@ -108,7 +112,7 @@ __attribute__((noinline)) int ruby_frame(__u32 slot)
 	if (!w)
 		return 1;
 	r = body(w);
-	/* The frames are next to each other: the window has several. */
+	/* The frames are next to each other: the window contains several. */
 	if (!r || w->frame >= w->last_frame || read_stack(w, &w->instr, w->frame + FRAME_PC, 1) ||
 	    read_stack(w, &iseq, w->frame + FRAME_ISEQ, 1) || read_stack(w, &ep, w->frame + FRAME_EP, 1))
 		return 1;
@@ -148,7 +152,10 @@ static inline_always int ruby_text(struct walk *w, struct ruby *r, __u64 *hash, 
 	return (flags & RUBY_TYPE) != RUBY_STRING || add_text(w, hash, at, size);
 }
 
-/* ruby_texts completes the check of a function: it returns 1 if its name or its file's cannot be read. */
+/*
+ * ruby_texts completes the check of a function: it returns 1 if the name of the function or of the file cannot be
+ * read.
+ */
 __attribute__((noinline)) int ruby_texts(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
@@ -165,8 +172,8 @@ __attribute__((noinline)) int ruby_texts(__u32 slot)
 }
 
 /*
- * ruby_code sets w->check to a hash of the function's body, whose memory may be used for another one later, and w->place
- * to the place of the instruction: the one before that which runs next.
+ * ruby_code sets w->check to a hash of the function's body, whose memory may be used for another function later,
+ * and w->place to the place of the current instruction: the one before the instruction that runs next.
  */
 __attribute__((noinline)) int ruby_code(__u32 slot)
 {

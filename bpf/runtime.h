@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the walks of runtimes share: reading an object of the process, and storing an interpreted frame. Each runtime has
- * a file, whose function runs after the native walk: functions.h calls it.
+ * Helpers of the walks of runtimes: reading an object of the process, and storing an interpreted frame. There is a
+ * file for each runtime, whose function runs after the native walk: functions.h calls it.
  */
 #ifndef RUNTIME_H
 #define RUNTIME_H
 
 #include "state.h"
 
-#define NO_FIELD 0xffff /* an offset of a field that this version does not have */
+#define NO_FIELD 0xffff /* an offset of a field that this version lacks */
 
-/* body returns what the walk knows about the process's runtime, a struct of its kind. */
+/* body returns the walk's description of the process's runtime, a struct of the runtime's kind. */
 static inline_always void *body(struct walk *w)
 {
 	struct runtime *r = bpf_map_lookup_elem(&runtimes, &w->runtime);
@@ -79,10 +79,10 @@ static inline_always __u64 mix(__u64 h, __u64 v)
 #define RARELY 16
 
 /*
- * check_known returns whether the check of the function at w->code_object is known, where h is a hash of its object,
- * without the texts that it refers to, its name and its file's. Another function that a program makes in the same memory
- * may differ in these only. So they are read again for each sample at first, and more rarely the longer they have not
- * changed: after a sixteenth of that time.
+ * check_known returns whether the check of the function at w->code_object is known, where h is a hash of the
+ * function's object, without the texts that the object refers to: the names of the function and of the file.
+ * Another function that a program makes in the same memory may differ in these names only. So the names are read
+ * again for each sample at first, and more rarely the longer they stay the same: after a sixteenth of that time.
  */
 static inline_always int check_known(struct walk *w, __u64 h)
 {
@@ -142,9 +142,9 @@ static inline_always int add_text(struct walk *w, __u64 *hash, __u64 text, __u64
 }
 
 /*
- * see notes that a stack has a part of some code, and returns whether that is new: the recorder is woken for it. Some new
- * code, of the same hash as other code, has to wait until the recorder is woken for another reason. After an epoch, all
- * code is new again.
+ * see notes that a stack contains a part of some code, and returns whether that is new: the recorder is woken for
+ * new code. Some new code, of the same hash as other code, must wait until the recorder is woken for another
+ * reason. After an epoch, all code is new again.
  */
 static inline_always int see(struct walk *w, __u64 code, __u64 part)
 {
@@ -182,8 +182,8 @@ __attribute__((noinline)) int add_frame(__u32 slot)
 }
 
 /*
- * REPEAT defines a function that takes a number of steps, and returns 1 if there are no more. What uses it calls it up to
- * REPEATS times: the verifier needs less time for a loop of functions with loops than for a long one.
+ * REPEAT defines a function that takes a number of steps, and returns 1 if there are no more. Callers call it up
+ * to REPEATS times: the verifier needs less time for a loop of functions with loops than for a long one.
  */
 #define STEPS 32
 #define REPEATS 64
@@ -196,7 +196,10 @@ __attribute__((noinline)) int add_frame(__u32 slot)
 		return 0;                                  \
 	}
 
-/* FRAME defines a step: last goes to the next frame, and is true after the last one; code completes that of a function. */
+/*
+ * FRAME defines a step: last goes to the next frame, and is true after the last one; code completes the code of a
+ * function.
+ */
 #define FRAME(name, last, code)                                                    \
 	static inline_always int name(__u32 slot)                                  \
 	{                                                                          \

@@ -80,8 +80,8 @@ static inline_always void put(void *ctx, void *data, __u64 size)
 }
 
 /*
- * fetch adds the event's arguments to the sample of size bytes, and returns its new
- * size: 0 if the filter rejects it. Package bpf replaces this body (fetch.go).
+ * fetch adds the event's arguments to the sample of size bytes, and returns the new size: 0 if the filter rejects
+ * it. Package bpf replaces this body (fetch.go).
  */
 static __attribute__((noinline)) __u64 fetch(__u64 *args, __u8 *data, __u64 size)
 {

@@ -18,11 +18,11 @@ const MaxRawArgs = 12
 
 // SamplerOptions define the sampled threads and the rings.
 type SamplerOptions struct {
-	// Unwinder, if not nil, walks the user stacks with its data, as it does for other events:
-	// a stack precedes each sample.
+	// Unwinder, if not nil, walks the user stacks with the Unwinder's data, as for other events: a stack precedes
+	// each sample.
 	Unwinder *Unwinder
-	// PerTask, if not nil, are ids of perf events: only threads are sampled that have one of
-	// these events, inherited or not, while it is enabled.
+	// PerTask, if not nil, are ids of perf events: only threads with one of these events, inherited or not, are
+	// sampled, while the event is enabled.
 	PerTask []uint64
 	// CPUs is the maximum number of rings.
 	CPUs uint32
@@ -31,8 +31,8 @@ type SamplerOptions struct {
 	Follow bool
 }
 
-// Sampler holds programs that make samples of events without a perf event. Each program has
-// its own scratch memory: unlike those of an [Unwinder], one can interrupt another.
+// Sampler holds programs that make samples of events without a perf event. Each program uses its own scratch
+// memory: unlike the programs of an [Unwinder], one program can interrupt another.
 type Sampler struct {
 	o        SamplerOptions
 	control  *control
@@ -87,9 +87,9 @@ func flag(on bool) uint32 {
 	return 0
 }
 
-// load loads programs of emit.bpf.c for one event; vars are constants of their own, and change, if
-// not nil, modifies their code. It closes its files of the maps that only they use, because there may be more programs
-// than a process may have files.
+// load loads programs of emit.bpf.c for one event; vars are constants of these programs, and change, if not nil,
+// modifies the code. load closes the files of the maps that only these programs use, because there may be more
+// programs than a process may open files.
 func (e *Sampler) load(vars map[string]any, change func(*ebpf.ProgramSpec) error,
 	names ...string) ([]*ebpf.Program, error) {
 	l, own, err := e.loadFrom(e.spec.Copy(), vars, change, names...)
@@ -99,7 +99,7 @@ func (e *Sampler) load(vars map[string]any, change func(*ebpf.ProgramSpec) error
 	return l, err
 }
 
-// loadFrom is load for the programs of spec, which it changes. own has the maps that only they use.
+// loadFrom is load for the programs of spec, which it changes. own contains the maps that only these programs use.
 func (e *Sampler) loadFrom(spec *ebpf.CollectionSpec, vars map[string]any, change func(*ebpf.ProgramSpec) error,
 	names ...string) (l []*ebpf.Program, own *ebpf.Collection, err error) {
 	for _, name := range names {
@@ -144,9 +144,8 @@ func HaveKprobeMulti() error {
 	return err
 }
 
-// AttachFunctions makes samples when functions are entered, or return: the raw data is that
-// of a kprobe or kretprobe without arguments. ids are the functions' numbers in the raw data,
-// addrs their entry addresses.
+// AttachFunctions makes samples when functions are entered, or return: the raw data is laid out like a kprobe's or
+// kretprobe's without arguments. ids are the functions' numbers in the raw data, addrs the entry addresses.
 func (e *Sampler) AttachFunctions(addrs []uint64, ids []uint16, atReturn bool) error {
 	name, attach := "on_function", link.KprobeMulti
 	if atReturn {
@@ -173,12 +172,12 @@ type RawTracepoint struct {
 	Filter *Filter // nil: record all
 	Own    *Record // nil: none
 	Packet *Packet // nil: none
-	// Passage is what the tracepoint does with the packet, if packets are followed.
+	// Passage describes how the tracepoint uses the packet, if packets are followed.
 	Passage Passage
 }
 
-// Record is the record that a tracepoint itself makes for perf. Samples begin with it; its
-// dynamic data moves to after Values.
+// Record is the record that a tracepoint itself makes for perf. Samples begin with it; the dynamic data moves to
+// after Values.
 type Record struct {
 	// FD is a perf event of the tracepoint. It need not be enabled.
 	FD      int
@@ -192,7 +191,7 @@ const maxDynamic = 8
 // maxFixed limits the size of the fixed fields of samples: the rest is for dynamic data.
 const maxFixed = MaxSample / 2
 
-// program returns the constants of the event's program, and a function that compiles its own parts.
+// program returns the constants of the event's program, and a function that compiles the event's own parts.
 func (t *RawTracepoint) program() (vars map[string]any, change func(*ebpf.ProgramSpec) error, err error) {
 	body, err := compileFetch(t.Values, t.Filter)
 	if err != nil {
@@ -245,8 +244,8 @@ func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
 	if err != nil {
 		return err
 	}
-	// on_record runs from perf's function at the tracepoint, which is registered since its
-	// event was opened: a program attached now runs after it.
+	// on_record runs from perf's function at the tracepoint, which is registered since the event was opened: a
+	// program attached now runs after it.
 	if t.Own != nil {
 		if err := unix.IoctlSetInt(t.Own.FD, unix.PERF_EVENT_IOC_SET_BPF, progs[1].FD()); err != nil {
 			return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", t.Name, err)
@@ -297,7 +296,7 @@ func (e *Sampler) Pause(id uint16, pause bool) error {
 // Enabled reports whether samples are made.
 func (e *Sampler) Enabled() bool { return e.control.on }
 
-// Stats reads the counters that this kernel has.
+// Stats reads the counters of this kernel.
 func (e *Sampler) Stats() (s Stats) {
 	for _, p := range e.programs {
 		if !slices.Contains(e.silent, p) {

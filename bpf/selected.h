@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Samples that may have a packet: their memory, which packets are sampled, and the packet's first bytes.
+ * Samples that may contain a packet: the memory of samples, the selection of packets, and the packet's first
+ * bytes.
  */
 #ifndef SELECTED_H
 #define SELECTED_H
@@ -17,8 +18,8 @@ const volatile __u32 only_netns = 0; /* 0: all */
 const volatile char only_dev[16] = {}; /* "": all */
 
 /*
- * The raw data of samples. The programs nest when one interrupts another: each
- * CPU has a stack of samples, the first depth of which are in use.
+ * The raw data of samples. The programs nest when one interrupts another: there is a stack of samples for each
+ * CPU, and the first depth samples are in use.
  */
 #define SAMPLE_SIZE 4096
 #define MAX_SNAP 2048    /* limit of a packet's bytes */
@@ -30,8 +31,8 @@ struct sample {
 	__u64 task; /* the task that it belongs to */
 	__u64 size;
 	struct skb_copy skb; /* the packet's */
-	struct linear first; /* its headers */
-	__u64 sock;          /* of a packet that does not have its socket yet; 0: unknown */
+	struct linear first; /* the headers */
+	__u64 sock;          /* of a packet that does not refer to the socket yet; 0: unknown */
 	__u64 known_only;    /* no packet begins to be followed here */
 	__u64 args[6];       /* of an event that is no tracepoint, or of a function */
 	__u64 hop[2];        /* arguments of the event of a function that packets pass */
@@ -54,9 +55,9 @@ struct {
 } depths SEC(".maps");
 
 /*
- * These report whether a packet is to be sampled, from its first caplen bytes and its length: one
- * of packets that begin with an Ethernet header, one of those that begin with an IP header.
- * Package bpf replaces these bodies (packetfilter.go).
+ * These report whether a packet is to be sampled, from the first caplen bytes and the length: one of packets that
+ * begin with an Ethernet header, one of those that begin with an IP header. Package bpf replaces these bodies
+ * (packetfilter.go).
  */
 static __attribute__((noinline)) __u64 ethernet_filter(__u8 *data, __u64 caplen, __u64 len)
 {
@@ -85,7 +86,7 @@ static inline_always __u64 readable(struct sample *s, __u64 limit)
 	return n > limit ? limit : n;
 }
 
-/* copy_headers copies the packet's first bytes for filters, and returns their number. */
+/* copy_headers copies the packet's first bytes for filters, and returns the number of bytes. */
 static inline_always __u64 copy_headers(struct sample *s, struct packet *p)
 {
 	__u64 n;
@@ -98,7 +99,7 @@ static inline_always __u64 copy_headers(struct sample *s, struct packet *p)
 	return n;
 }
 
-/* passes_filter reports whether the filter of the recording selects a packet, which has been located. */
+/* passes_filter reports whether the filter of the recording selects a packet, which must be located before. */
 static inline_always int passes_filter(struct sample *s, struct packet *p)
 {
 	__u64 n;
@@ -141,7 +142,7 @@ static inline_always int read_selected(__u64 skb, struct sample *s, struct packe
 	return is_in_place(p);
 }
 
-/* add_bytes adds the packet's first bytes to a sample of size bytes, and returns its new size. */
+/* add_bytes adds the packet's first bytes to a sample of size bytes, and returns the new size. */
 static inline_always __u64 add_bytes(struct sample *s, __u64 size)
 {
 	__u64 n = readable(s, snap);

@@ -2,8 +2,8 @@
 
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Where threads sleep: an iterator over all tasks writes a struct sleeper for each thread that is asked for. A thread
- * that sleeps during a whole recording has no event at which a program could run.
+ * Where threads sleep: an iterator over all tasks writes a struct sleeper for each thread that is asked for. For a
+ * thread that sleeps during a whole recording, there is no event at which a program could run.
  */
 #include "kernel.h"
 
@@ -63,7 +63,7 @@ struct {
 	__uint(max_entries, 1);
 } asked SEC(".maps");
 
-/* user_regs finds the registers with which a task entered the kernel, and reports their mode. */
+/* user_regs finds the registers with which a task entered the kernel, and reports the mode of these registers. */
 static inline_always enum mode user_regs(struct task_struct *task, struct scratch *s)
 {
 	if (read_field(task, flags) & PF_KTHREAD || !read_field(task, mm))

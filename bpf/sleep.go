@@ -14,13 +14,13 @@ import (
 type Sleeper struct {
 	PID, TID uint32
 	Kernel   []byte // ips, 8 bytes each
-	// Head is that of a copy without stack, if the thread has registers of user mode; else its End is EndNoUser or,
-	// for a 32-bit program, EndCompat.
+	// Head is the Head of a copy without stack, if the thread has registers of user mode; else Head.End is
+	// EndNoUser or, for a 32-bit program, EndCompat.
 	Head Head
 	Regs [NumRegs]uint64 // of user mode, by DWARF number
 }
 
-// Sleepers returns where threads sleep. Threads that have ended are left out.
+// Sleepers returns where threads sleep. Threads that ended are left out.
 func (p *OffCPU) Sleepers(tids []uint32) ([]Sleeper, error) {
 	spec, err := loadSleep()
 	if err != nil {
@@ -53,7 +53,7 @@ func (p *OffCPU) Sleepers(tids []uint32) ([]Sleeper, error) {
 	return parseSleepers(b), nil
 }
 
-// parseSleepers parses what the program has written.
+// parseSleepers parses the program's output.
 func parseSleepers(b []byte) (l []Sleeper) {
 	const size = int(unsafe.Sizeof(sleepSleeper{}))
 	for ; len(b) >= size; b = b[size:] {
@@ -75,7 +75,7 @@ func parseSleepers(b []byte) (l []Sleeper) {
 	return l
 }
 
-// AppendCopy appends the data of a copy of a stack: its registers, and its bytes from an address on.
+// AppendCopy appends the data of a copy of a stack: the registers, and the stack's bytes from an address on.
 func AppendCopy(b []byte, regs *[NumRegs]uint64, from uint64, stack []byte) []byte {
 	le := binary.LittleEndian
 	for _, r := range regs {

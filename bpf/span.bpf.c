@@ -44,7 +44,7 @@ struct {
 struct span_counts { /* package bpf's spanCounts */
 	__u64 exited; /* spans whose task exited */
 	__u64 full;   /* spans without space in the map */
-	__u64 again;  /* spans that began a second time before their end */
+	__u64 again;  /* spans that began a second time before the end */
 	__u64 left;   /* calls that returned to a caller's caller: longjmp, exceptions */
 	__u64 execs;  /* calls whose process executed another program */
 	__u64 deep;   /* calls below MAX_DEPTH others */
@@ -118,7 +118,7 @@ int syscall_begins(__u64 *args)
 	return 0;
 }
 
-/* use_syscall makes a sample of a system call that has ended, or counts it. */
+/* use_syscall makes a sample of a completed system call, or counts it. */
 static inline_always void use_syscall(__u64 *args, struct syscall *s)
 {
 	__u64 size = sizeof(*s);
@@ -180,8 +180,8 @@ int syscall_task_exits(void *ctx)
 }
 
 /*
- * Spans between two tracepoints, with a common key: some of their fields, or the task. The
- * programs run from perf's function at the tracepoint, one at a time on each CPU.
+ * Spans between two tracepoints, with a common key: some fields of the tracepoints, or the task. The programs run
+ * from perf's function at the tracepoint, one at a time on each CPU.
  */
 #define MAX_RECORD 256 /* bytes of a tracepoint's fields */
 #define MAX_OPEN 16384
@@ -256,9 +256,9 @@ int pair_begins(void *record)
 #define ENOENT 2
 
 /*
- * take_pair moves a span out of the map. It fails if there is none, and if another span with
- * this key begins meanwhile: then the kernel may have reused the element while it was copied.
- * A span that the kernel cannot delete, as when a lock takes too long, has been copied all the same.
+ * take_pair moves a span out of the map. It fails if there is none, and if another span with this key begins
+ * meanwhile: then the kernel may have reused the element while it was copied. A span that the kernel cannot
+ * delete, for example because a lock takes too long, was still copied.
  */
 static __attribute__((noinline)) int take_pair(struct pair *to, struct key *key)
 {
@@ -276,7 +276,7 @@ static __attribute__((noinline)) int take_pair(struct pair *to, struct key *key)
 	return bpf_map_delete_elem(&pairs, key) == -ENOENT ? -1 : 0;
 }
 
-/* count_pair counts a span in the histogram of its thread, or of some of the key's fields. */
+/* count_pair counts a span in the histogram of the thread, or of some of the key's fields. */
 static inline_always void count_pair(struct key *key, struct span *span)
 {
 	struct bucket_key b = {};
@@ -336,8 +336,8 @@ int pair_task_exits(void *ctx)
 }
 
 /*
- * Spans of functions, of the kernel and of programs: from the entry of a call to its return. Each
- * thread has a stack of the calls that have begun; each goroutine, in Go programs.
+ * Spans of functions, of the kernel and of programs: from the entry of a call to its return. There is a stack of
+ * unfinished calls for each thread; each goroutine, in Go programs.
  */
 #define MAX_DEPTH 64 /* the kernel's own limit of nested return probes is the same */
 #define MAX_CALLS 16384
@@ -345,8 +345,8 @@ int pair_task_exits(void *ctx)
 #define NUM_ARGS 6
 
 /* Set when the programs are loaded. */
-const volatile __u32 own_function = 0; /* the function's event; 0: the cookie has it */
-const volatile __u32 by_entry = 0;     /* the map entries has it: the function is unknown at the return */
+const volatile __u32 own_function = 0; /* the function's event; 0: the cookie contains it */
+const volatile __u32 by_entry = 0;     /* the map entries contains it: the function is unknown at the return */
 const volatile __u32 in_kernel = 0;    /* functions of the kernel */
 const volatile __u32 in_go = 0;        /* functions of a Go program */
 const volatile __u32 no_frames = 0;    /* sp is unknown at the return */
@@ -355,12 +355,12 @@ const volatile __u32 at_ret = 0;       /* the program at the end runs before the
 struct call_key {
 	__u64 task;  /* or goroutine */
 	__u32 tgid;  /* of the goroutine */
-	__u16 kind;  /* the kernel's calls have their own stack */
+	__u16 kind;  /* there is a second stack for the kernel's calls */
 	__u16 depth; /* of threads: 0 */
 };
 
 struct thread_calls {
-	__u32 depth;   /* calls that have begun */
+	__u32 depth;   /* unfinished calls */
 	__u32 deepest; /* elements of the map calls */
 };
 
@@ -369,9 +369,9 @@ struct call {
 	__u64 ip; /* of the function, if it is a program's */
 	__u64 args[NUM_ARGS];
 	__u64 retval;
-	/* What follows is not in the sample. */
+	/* The following fields are not in the sample. */
 	__u64 frame;    /* sp at the entry; 0: unknown */
-	__u64 function; /* its event */
+	__u64 function; /* event of the function */
 };
 
 #define CALL_SIZE (sizeof(struct call) - 2 * sizeof(__u64))
@@ -390,7 +390,7 @@ struct {
 	__uint(max_entries, MAX_CALLS);
 } calls SEC(".maps") PER_RECORDER;
 
-/* The events of functions by their addresses, for kernels without cookies. */
+/* The events of functions by address, for kernels without cookies. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, __u64);
@@ -413,9 +413,9 @@ static inline_always __u32 function_of(struct pt_regs *ctx, int returned)
 }
 
 /*
- * get_caller identifies the stack of calls, and returns the frame: the sp at the function's
- * entry. Go moves stacks: there it counts from the end of the goroutine's stack, so that callees
- * have lower frames, as elsewhere.
+ * get_caller identifies the stack of calls, and returns the frame: the sp at the function's entry. Go moves
+ * stacks: there the frame is counted from the end of the goroutine's stack, so that callees' frames are lower, as
+ * elsewhere.
  */
 static inline_always __u64 get_caller(struct call_key *key, struct pt_regs *ctx, int returned)
 {
@@ -452,8 +452,8 @@ static inline_always int by_jump(struct pt_regs *ctx, struct call *top, __u64 fu
 }
 
 /*
- * drop_left removes the calls that never returned, as a new one begins in their frame or in one
- * of a caller. The kernel forgets their return probes by the same rule.
+ * drop_left removes the calls that never returned, when a new call begins in the same frame or in a caller's
+ * frame. The kernel forgets return probes by the same rule.
  */
 static __attribute__((noinline)) int drop_left(struct pt_regs *ctx, struct thread_calls *t, struct call_key *key,
 					       __u64 function, __u64 frame)
@@ -548,8 +548,8 @@ static __attribute__((noinline)) int begin_call(struct pt_regs *ctx)
 }
 
 /*
- * take_call removes the innermost call of a function, and those that it made and that have not
- * returned. It returns NULL if the call began before the recording.
+ * take_call removes the innermost call of a function, and the calls that this call made and that did not return.
+ * It returns NULL if the call began before the recording.
  */
 static __attribute__((noinline)) struct call *take_call(struct thread_calls *t, struct call_key *key,
 							__u64 function, __u64 frame)
@@ -595,7 +595,7 @@ static inline_always void walk_call(struct pt_regs *ctx)
 	leave_walk(w);
 }
 
-/* use_call makes a sample of a call that has ended, or counts it. */
+/* use_call makes a sample of a completed call, or counts it. */
 static inline_always void use_call(struct pt_regs *ctx, struct call *c)
 {
 	if (histograms) {
@@ -652,9 +652,8 @@ int call_ends(struct pt_regs *ctx)
 #define FTRACE_ENTRY 16
 
 /*
- * A session's program runs at the entry, and if it returns 0 there, at the return of the same call,
- * where ip is in the caller. The kernel's own answer, bpf_session_is_return, has other parameters
- * from Linux 7.0 on.
+ * A session's program runs at the entry, and if it returns 0 there, at the return of the same call, where ip is in
+ * the caller. The kernel's own answer, bpf_session_is_return, takes other parameters from Linux 7.0 on.
  */
 SEC("kprobe.session")
 int call_both(struct pt_regs *ctx)
@@ -665,7 +664,7 @@ int call_both(struct pt_regs *ctx)
 	return 0;
 }
 
-/* drop_calls removes the stack of a task, and returns how many calls it had. */
+/* drop_calls removes the stack of a task, and returns how many calls the stack contained. */
 static __attribute__((noinline)) __u64 drop_calls(__u64 task)
 {
 	struct call_key key = {.task = task, .kind = in_kernel};

@@ -20,7 +20,7 @@ const (
 	SpanStart    = 16
 )
 
-// Span is what all events of spans have.
+// Span contains the fields of all events of spans.
 type Span struct {
 	ID     uint16        // the event's number in the raw data
 	Min    time.Duration // shorter spans are not sampled
@@ -38,9 +38,8 @@ const (
 	SyscallSize = 96
 )
 
-// PairData is the position of the fields of a pair's tracepoints in the raw data: those of the
-// first, then those of the second, without the common fields. Before them, at PairPID, is the
-// thread that began the span.
+// PairData is the position of the fields of a pair's tracepoints in the raw data: the fields of the first, then
+// the fields of the second, without the common fields. Before them, at PairPID, is the thread that began the span.
 const (
 	PairPID  = 24
 	PairData = 32
@@ -55,7 +54,7 @@ const (
 // Pair is a span between two tracepoints.
 type Pair struct {
 	Span
-	// Begin and End have the same number of keys; without any, the key is the thread.
+	// Begin and End must have the same number of keys; without any, the key is the thread.
 	Begin, End PairEnd
 }
 
@@ -110,18 +109,18 @@ func attachRaw(e *Sampler, name string, p *ebpf.Program) error {
 
 // SpanStats count the spans without a sample.
 type SpanStats struct {
-	Open   uint64 // have not ended yet
-	Exited uint64 // their threads exited
+	Open   uint64 // not ended yet
+	Exited uint64 // the threads exited
 	Full   uint64 // began when there was no space for another, or the kernel could not lock the map
 	Again  uint64 // began a second time
 	Left   uint64 // calls that returned to a caller's caller
 	Execs  uint64 // calls whose process executed another program
 	Deep   uint64 // calls that were nested too deep
-	// Uncounted is the number of spans that have ended, but did not fit into the histograms.
+	// Uncounted is the number of completed spans that did not fit into the histograms.
 	Uncounted uint64
 }
 
-// String describes the spans without an end in one line, "" if all have ended.
+// String describes the spans without an end in one line, "" if all ended.
 func (s SpanStats) String() string {
 	var l []string
 	for _, c := range []struct {
@@ -150,7 +149,7 @@ func (s SpanStats) String() string {
 type eventSpans struct {
 	id         uint16
 	maps       *ebpf.Collection
-	open       string // name of the map with the spans that have begun
+	open       string // name of the map with the open spans
 	histograms bool   // there are no samples
 }
 
@@ -170,8 +169,8 @@ func (e *Sampler) AttachSyscalls(s *Span, noReturn [4]int64) error {
 	return nil
 }
 
-// loadSpans loads the programs of spans, the first of which makes the samples. open is their map of
-// open spans, attach how kprobes and uprobes are attached.
+// loadSpans loads the programs of spans, the first of which makes the samples. open is the map of open spans,
+// attach how kprobes and uprobes are attached.
 func (e *Sampler) loadSpans(open string, s *Span, vars map[string]any, attach ebpf.AttachType, names ...string) (
 	[]*ebpf.Program, error) {
 	spec, err := loadSpan()

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Stacks that are sent once: a stack that is new goes to the CPU's ring with its hash, and
- * records refer to it by the hash. A user stack that the recorder has to walk is sent as a copy.
+ * Stacks that are sent once: a new stack goes to the CPU's ring with a hash, and records refer to the stack by the
+ * hash. A user stack that the recorder must walk is sent as a copy.
  */
 #ifndef STACKS_H
 #define STACKS_H
@@ -32,7 +32,7 @@ struct {
 	__uint(max_entries, 1);
 } stacks SEC(".maps") PER_RECORDER;
 
-/* The hashes of stacks that the recorder has. */
+/* The hashes of stacks that the recorder already knows. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__type(key, __u64);
@@ -66,7 +66,7 @@ __attribute__((noinline)) int hash_stack(__u32 slot)
 		return 0;
 	n = s->kernel + s->user + 2 * s->interpreted;
 	h = s->kernel ^ (__u64)s->generation << 32;
-	if (s->interpreted) /* the code objects are those of this process */
+	if (s->interpreted) /* the code objects belong to this process */
 		h ^= bpf_get_current_pid_tgid() & ~0xffffffffULL;
 	for (int i = 0; i < MAX_STACK_WORDS; i++) {
 		if (i >= n)
@@ -78,7 +78,7 @@ __attribute__((noinline)) int hash_stack(__u32 slot)
 	return 0;
 }
 
-/* send_stack sends a stack to the recorder, unless that has it. */
+/* send_stack sends a stack to the recorder, unless the recorder already knows it. */
 static inline_always void send_stack(void *ctx, struct stack *s)
 {
 	__u64 size = s->kernel + s->user + 2 * s->interpreted;
@@ -94,7 +94,7 @@ static inline_always void send_stack(void *ctx, struct stack *s)
 		bpf_map_update_elem(&sent, &s->hash, &one, 0);
 }
 
-#define FEW_KERNEL 32 /* most stacks have fewer frames: the helper clears the remaining memory, which takes time */
+#define FEW_KERNEL 32 /* most stacks contain fewer frames: the helper clears the remaining memory, which takes time */
 
 /* kernel_frames finds the kernel's part of the current stack, up to size bytes. */
 static inline_always void kernel_frames(void *ctx, struct stack *s, __u32 size)
@@ -109,9 +109,9 @@ static inline_always void kernel_frames(void *ctx, struct stack *s, __u32 size)
 }
 
 /*
- * user_frames finds the user stack of the current task, from the walk's registers if it is in user mode, and returns
- * whether the recorder has to walk a copy instead. Then it stores the frames up to the one that the programs cannot
- * walk. end is why the walk ended.
+ * user_frames finds the user stack of the current task, from the walk's registers if it is in user mode, and
+ * returns whether the recorder must walk a copy instead. Then it stores the frames up to the one that the programs
+ * cannot walk. end is why the walk ended.
  */
 static inline_always int user_frames(void *ctx, struct stack *s, __u32 slot, int in_user, enum end *end)
 {
@@ -143,7 +143,7 @@ static inline_always int user_frames(void *ctx, struct stack *s, __u32 slot, int
 	return copy;
 }
 
-/* copy_frames sends a copy of the current task's user stack in place of its frames, after user_frames. */
+/* copy_frames sends a copy of the current task's user stack in place of the frames, after user_frames. */
 static inline_always void copy_frames(void *ctx, struct stack *s, __u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);

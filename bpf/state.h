@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The state of a walk: its frame, and the mapping and the part of the stack that it reads.
+ * The state of a walk: the current frame, and the mapping and the part of the stack that the walk reads.
  */
 #ifndef STATE_H
 #define STATE_H
@@ -8,7 +8,7 @@
 #include "data.h"
 
 /* Set when the programs are loaded. */
-const volatile __u32 per_task = 0; /* sample only threads with perf events of their own */
+const volatile __u32 per_task = 0; /* sample only threads with a perf event of the recording */
 const volatile __u32 cpus = 1;     /* number of possible CPUs */
 
 #define MAX_FRAMES 1024
@@ -22,25 +22,26 @@ struct head {
 	__u32 frames; /* number of frames that follow */
 	__u32 stack;  /* bytes of stack that follow, after a copy_head */
 	__u32 interpreted; /* number of interpreted frames that follow the frames */
-	__u32 generation;  /* changes when the process has unloaded functions, whose memory it may use for others */
+	__u32 generation;  /* changes when the process unloads functions, because it may reuse their memory */
 };
 
 /*
- * An interpreted frame is two words: the address of its code object, and the offset of its instruction, in bytes and
- * even, with a hash of the object in the upper half. FIRST_OF_CALL means that a native frame of the interpreter's
- * function belongs to this frame and to those before it that are no first ones. Where a runtime's frames are native
- * ones, the address has the number of the native frame above it, from NATIVE_SHIFT on.
+ * An interpreted frame is two words: the address of its code object, and the offset of its instruction, in bytes
+ * and even, with a hash of the object in the upper half. FIRST_OF_CALL means that a native frame of the
+ * interpreter's function belongs to this frame and to the preceding interpreted frames without this flag. Where a
+ * runtime's frames are native frames, the number of the native frame is stored above the address, from
+ * NATIVE_SHIFT on.
  */
 #define MAX_INTERPRETED 512
 #define NATIVE_SHIFT 48
 
-/* In a frame pointer: the native frame is that of a method that HotSpot's interpreter runs, or in a blob. */
+/* In a frame pointer: the native frame belongs to a method that HotSpot's interpreter runs, or is in a blob. */
 #define INTERPRETED_FRAME 1
 #define BLOB_FRAME 2
 #define FIRST_OF_CALL 1
 #define OFFSET_BITS 0x7ffffffe
 
-/* What precedes a copy of the stack. */
+/* The head of a copy of the stack. */
 struct copy_head {
 	__u64 regs[NUM_REGS]; /* by DWARF number, the ip last */
 	__u64 at;             /* the address whose table or mapping is missing */
@@ -98,12 +99,12 @@ struct known {
 #define CODE_BEFORE 32
 #define CODE_BYTES 40
 
-/* blob is code that HotSpot has generated. */
+/* blob is code that HotSpot generated. */
 struct blob {
 	__u64 code, size; /* ip, and bytes; 0 if there is none */
-	__u32 words;      /* size of its frames; 0 if they have no common size */
+	__u32 words;      /* size of the frames; 0 if the size varies */
 	__s32 complete;   /* offset in the code from which on the frame is complete; -1: unknown */
-	__u64 frameless;  /* it has no frame, or a small one */
+	__u64 frameless;  /* without a frame, or with a small one */
 };
 
 /* FRAMED_ANYWHERE: the frame pointer may point to another stack, as where Go switches stacks. */
@@ -119,7 +120,7 @@ struct caller {
 
 struct known_thread {
 	__u64 id;       /* tgid and thread id */
-	__u64 thread;   /* its state; 0: it has none */
+	__u64 thread;   /* the state of the thread; 0: none */
 	__u64 searched; /* time of the last search, in ns */
 	__u64 only;     /* the interpreter, if there was only one */
 };
@@ -127,8 +128,9 @@ struct known_thread {
 #define OBJECT 256       /* bytes of an object of an interpreter */
 #define ENVS 512         /* bytes of environments of Ruby */
 /*
- * What is new in a stack: a function, whose name is read soon, because the function may be gone soon, or a block of V8's
- * code, whose inlined functions can be read later. Programs that V8 compiles all the time have a new block at most samples.
+ * New parts of a stack: a function, whose name is read soon, because the function may be freed soon, or a block of
+ * V8's code, whose inlined functions can be read later. In programs that V8 compiles all the time, most samples
+ * contain a new block.
  */
 enum { NEW_FUNCTION = 1, NEW_BLOCK = 2 };
 
@@ -136,13 +138,13 @@ enum { NEW_FUNCTION = 1, NEW_BLOCK = 2 };
 #define KNOWN_CHECKS 2048 /* functions that were seen last */
 
 /*
- * What a function's check was before. With V8 it is true for a time in EPOCH, which is in when, with Perl for a statement,
- * whose number is in when; both also have the process there. With the others, when is the time when texts were read, and
- * pause for how long they are not read again: see check_known.
+ * The previous check of a function. With V8 the check is valid during an epoch, which is in when; with Perl it is
+ * valid for a statement, whose number is in when; for both, when also contains the process. With other runtimes,
+ * when is the time when texts were read, and pause for how long they are not read again: see check_known.
  */
 struct known_check {
 	__u64 object;
-	__u64 part; /* V8: its data; Perl: the statement; others: a hash of the object and the process */
+	__u64 part; /* V8: the function's data; Perl: the statement; others: a hash of the object and the process */
 	__u64 when;
 	__u32 check, pause;
 };
@@ -153,15 +155,15 @@ struct walk {
 	struct pt_regs saved;  /* those with which the task entered the kernel */
 	__u64 compat;          /* a 32-bit task */
 	__u64 ip, sp, fp;      /* of the current frame */
-	__u64 lr;              /* its link register: 0 if unknown, or if the machine has none */
+	__u64 lr;              /* the link register: 0 if unknown, or on machines without one */
 	__u64 code_mask;       /* bits of an ip */
 	__u64 ra_at;           /* address that ip was read from */
-	__u64 goroutine;       /* of Go: for CFA_GOROUTINE, its struct g */
+	__u64 goroutine;       /* of Go: for CFA_GOROUTINE, the struct g */
 	struct caller next;    /* for reach */
 	__u64 start, end;      /* the mapping of the previous frame */
 	__u64 bias;
 	struct table table;
-	__u32 kind;            /* its mapping.table */
+	__u32 kind;            /* the mapping.table of this code */
 	__u32 first, num_maps; /* mappings of the process */
 	__u32 n;               /* frames so far */
 	__u8 returned;         /* ip is a return address */
@@ -171,30 +173,30 @@ struct walk {
 	__u64 copied;          /* bytes of it that were tried so far */
 	__u64 readable;        /* bytes up to the end of the last page that could be read */
 	__u64 seen_at;         /* address that window was read from */
-	__u32 seen;            /* and its number of bytes */
-	__u32 framed;          /* code without CFI that has made its frame: FRAMED or FRAMED_ANYWHERE */
+	__u32 seen;            /* and the number of bytes */
+	__u32 framed;          /* code without CFI, after it made the frame: FRAMED or FRAMED_ANYWHERE */
 	__u8 window[WINDOW];
 	struct blob blob; /* of the previous frame */
 	__u64 unloaded;   /* of Java: address of the number of classes that were unloaded; 0: unknown */
 	__u32 runtime;    /* the process's in runtimes; 0: none */
-	__u32 new_code;   /* NEW_FUNCTION and NEW_BLOCK: a stack had one, and the recorder is not woken yet */
+	__u32 new_code;   /* NEW_FUNCTION and NEW_BLOCK: a stack contained one, and the recorder is not woken yet */
 	__u64 tls;        /* address of the thread's own data */
-	__u64 thread, interpreter, frame; /* of Python: for next_thread and python_frame; of Perl: for perl_frame; of the others: frame */
+	__u64 thread, interpreter, frame; /* for next_thread, python_frame and perl_frame; other runtimes: frame */
 	__u64 last_frame; /* of Ruby and Perl: where the list of frames ends */
-	__u64 stack;      /* of Ruby: where the thread's begins */
+	__u64 stack;      /* of Ruby: where the thread's stack begins */
 	__u64 envs_at;    /* address that envs was read from; 0: none */
 	__u8 envs[ENVS];
 	__u64 code_object;
-	__u64 instr;      /* of PHP and Ruby: address of the frame's instruction; of Perl: of its statement */
+	__u64 instr;      /* of PHP and Ruby: address of the frame's instruction; of Perl: of the statement */
 	__u64 statement;  /* of Perl: the frame's */
-	__u64 bytecode;   /* of V8: the frame's, or 1, if its code is generated; otherwise 0 */
+	__u64 bytecode;   /* of V8: the frame's bytecode, or 1, if the code is generated; otherwise 0 */
 	__u64 block;      /* of V8: the part of code that the frame runs */
-	__u64 function, shared, data; /* of V8: the previous function, what it has */
+	__u64 function, shared, data; /* V8: the JSFunction read last, its SharedFunctionInfo and data */
 	__u32 number;     /* of V8 and Java: of the native frame */
 	__u32 place;      /* in it: the offset of the instruction, and FIRST_OF_CALL */
 	__u32 check;      /* a hash of it */
-	__u64 hash, name, file; /* of a function: a hash of its object, and where its name and its file's name are */
-	__u32 seen_before; /* it is in known_checks: the recorder has been woken for it */
+	__u64 hash, name, file; /* of a function: a hash of the object, and where the names of function and file are */
+	__u32 seen_before; /* it is in known_checks: the recorder was woken for it */
 	__u64 fps[MAX_FRAMES]; /* the frame pointers of the native frames, with INTERPRETED_FRAME and BLOB_FRAME */
 	__u64 object[OBJECT / 8 + 1];
 	struct known_thread threads[KNOWN_THREADS];
@@ -222,11 +224,10 @@ struct {
 } walks SEC(".maps") WALKS;
 
 /*
- * The kernel runs only one program at a time on each CPU at perf events, tracepoints
- * and kprobes (bpf_prog_active): these use level 0. From Linux 6.0 on this does not
- * hold for uprobes: their programs may be preempted, also by those of other tasks'
- * uprobes, and interrupted by all others. They use the first free level above 0. A task
- * that is preempted here keeps its level.
+ * The kernel runs only one program at a time on each CPU at perf events, tracepoints and kprobes
+ * (bpf_prog_active): these use level 0. From Linux 6.0 on this does not hold for uprobes: uprobe programs may be
+ * preempted, also by uprobe programs of other tasks, and interrupted by all other programs. They use the first
+ * free level above 0. A task that is preempted here keeps its level.
  */
 #define LEVELS 4
 
@@ -302,7 +303,7 @@ static inline_always int read_stack(struct walk *w, __u64 *dst, __u64 addr, int 
 	return END_NONE;
 }
 
-/* forget makes the registers unknown that no rule keeps: those of a frame that has called another. */
+/* forget makes the registers unknown that no rule keeps: scratch registers of a frame that called another one. */
 static inline_always void forget(struct walk *w)
 {
 	w->all = 0;
@@ -324,8 +325,8 @@ static inline_always int reg(struct walk *w, __s32 number, __u64 *value)
 }
 
 /*
- * scratch_reg reads a register that functions need not preserve, in a frame that has called
- * others. CFI refers to it only if the functions called there preserve it.
+ * scratch_reg reads a register that functions need not preserve, in a frame that called other functions. CFI
+ * refers to it only if the functions called there preserve it.
  */
 static inline_always int scratch_reg(struct walk *w, __s32 number, __u64 *value)
 {
@@ -338,7 +339,7 @@ static inline_always int scratch_reg(struct walk *w, __s32 number, __u64 *value)
 /* find_mapping sets w->start, end, bias, kind and table to the mapping of addr. */
 static inline_always int find_mapping(struct walk *w, __u64 addr)
 {
-	__u32 lo = w->first, hi = w->first + w->num_maps; /* mappings before lo start at or below addr, those from hi on above it */
+	__u32 lo = w->first, hi = w->first + w->num_maps; /* mappings before lo start at or below addr, from hi on above */
 	struct mapping *m;
 	struct table *t;
 
@@ -376,8 +377,8 @@ static inline_always int find_mapping(struct walk *w, __u64 addr)
 }
 
 /*
- * reach goes to w->next if its code is mapped, finds its mapping for the next step and
- * stores the ip. The verifier checks it separately, as it does step.
+ * reach goes to w->next if its code is mapped, finds the mapping for the next step and stores the ip. The verifier
+ * checks it separately, as it does step.
  */
 __attribute__((noinline)) int reach(__u32 slot)
 {

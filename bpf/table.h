@@ -16,7 +16,7 @@ static inline_always __u32 row(__u32 index)
 	return p ? p->both >> (index & 1) * 32 : ~0;
 }
 
-/* find_rule finds the rule in force at vaddr. *last is set if vaddr is the last byte of its row. */
+/* find_rule finds the rule in force at vaddr. *last is set if vaddr is the last byte of the rule's row. */
 static inline_always struct rule *find_rule(struct walk *w, __u64 vaddr, __u16 *last)
 {
 	__u64 number = (vaddr >> 16) - w->table.base;

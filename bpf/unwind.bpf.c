@@ -96,9 +96,9 @@ static inline_always int replaces(struct process *p, __u64 start, __u64 end)
 }
 
 /*
- * on_mmap runs when the kernel has found room for a mapping. If there was another one with code, which the process has
- * unmapped, walks would use its table until the recorder has read the new one's record: so the recorder walks copies of
- * the stacks until then. The kernel has no event of unmapping.
+ * on_mmap runs when the kernel has found room for a mapping. If the process unmapped code at this place, walks
+ * would use the table of the old mapping until the recorder reads the record of the new one: so the recorder walks
+ * copies of the stacks until then. The kernel has no event of unmapping.
  */
 SEC("raw_tp")
 int on_mmap(__u64 *args)

@@ -35,14 +35,14 @@ const (
 	RowSize = 4
 )
 
-// Options define the sizes of the maps; each field has a default.
+// Options define the sizes of the maps; defaults replace sizes of zero.
 type Options struct {
 	Programs  []Program // to load
 	Rows      uint32    // of all tables together, RowSize bytes each
 	Tables    uint32
 	Mappings  uint32 // of all processes together, 32 bytes each
 	Processes uint32
-	// PerTask restricts sampling to threads with perf events of their own.
+	// PerTask restricts sampling to threads with a perf event of the recording.
 	PerTask bool
 	// CPUs is the maximum number of rings.
 	CPUs uint32
@@ -59,7 +59,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Unwinder holds the loaded programs and their data.
+// Unwinder holds the loaded programs and the data of the programs.
 type Unwinder struct {
 	loader    *loader
 	coll      *ebpf.Collection // the programs
@@ -74,13 +74,13 @@ type Unwinder struct {
 	control   *control
 	copies    *array[unwindCopyRoom] // by CPU
 	serial    uint64                 // serial of the last added table
-	mmaps     link.Link              // nil if the kernel has no place to watch mappings
+	mmaps     link.Link              // nil if the kernel cannot watch mappings
 }
 
 // onMmap is the program that runs before the kernel records a new mapping with code.
 const onMmap = "on_mmap"
 
-// Load loads the programs. VerifierLog returns the details of its error.
+// Load loads the programs. VerifierLog returns the details of the error.
 func Load(o Options) (*Unwinder, error) {
 	o.setDefaults()
 	l := newLoader(nil)
@@ -129,7 +129,7 @@ func (l *loader) loadUnwinder(o *Options) (*ebpf.Collection, error) {
 	}
 	setSizes(spec, map[string]uint32{
 		"processes": o.Processes, "mappings": o.Mappings, "tables": o.Tables, "rows": o.Rows / 2, // two in each element
-		// Of the field: a page has some 700 rows, a table some hundred rules.
+		// Typically: a page holds some 700 rows, a table some hundred rules.
 		"pages": max(o.Rows/64, 1<<12), "rules": max(o.Rows/32, 1<<16),
 		"walks": o.CPUs * o.levels(), "quiet": o.CPUs, "waking": o.CPUs, "copies": o.CPUs,
 		"code_heaps": maxHeaps, "runtimes": maxRuntimes,
@@ -194,16 +194,16 @@ func (u *Unwinder) Attach(fd int, p Program) error {
 	return nil
 }
 
-// SetOutput directs a CPU's output to two PERF_COUNT_SW_BPF_OUTPUT events. Of copies of
-// stacks, which the recorder has to walk, the first one of a burst goes to waking, and so does
-// one when a quarter of their room is used. All other output goes to quiet.
+// SetOutput directs a CPU's output to two PERF_COUNT_SW_BPF_OUTPUT events. The recorder must walk copies of
+// stacks: the first copy of a burst goes to waking, and so does the copy when a quarter of the room for copies is
+// used. All other output goes to quiet.
 func (u *Unwinder) SetOutput(cpu, quiet, waking int) error {
 	return u.loader.setOutput(cpu, map[string]int{"quiet": quiet, "waking": waking})
 }
 
-// SetCopyRoom sets how many bytes of a CPU's ring copies of stacks may take until its next
-// call: initially 0, so none are sent. It makes no system call, because a recorder that made
-// one for each drain would record itself.
+// SetCopyRoom sets how many bytes of a CPU's ring copies of stacks may take until the next call of SetCopyRoom:
+// initially 0, so none are sent. It makes no system call, because a recorder that made one for each drain would
+// record itself.
 func (u *Unwinder) SetCopyRoom(cpu, bytes int) {
 	c := &u.copies.kept[cpu]
 	atomic.StoreInt64(&c.Room, int64(bytes))
@@ -217,12 +217,12 @@ type Stats struct {
 	Missed  uint64        // runs skipped because another program was running: the sample is lost
 }
 
-// String describes the run time; the statistics must have runs.
+// String describes the run time; the statistics must include runs.
 func (s Stats) String() string {
 	return fmt.Sprintf("BPF programs ran %d times, %d ns each", s.Runs, uint64(s.RunTime)/s.Runs)
 }
 
-// Stats reads the counters that this kernel has.
+// Stats reads the counters of this kernel.
 func (u *Unwinder) Stats() (s Stats) {
 	for _, p := range u.coll.Programs {
 		s.add(p)
@@ -243,7 +243,7 @@ func (s *Stats) add(p *ebpf.Program) {
 // Table is a loaded table.
 type Table struct {
 	index              uint32
-	page, row, rule    uint32 // its start in each array
+	page, row, rule    uint32 // start of the table in each array
 	pages, rows, rules int
 }
 
@@ -302,7 +302,7 @@ const (
 	TableUprobes                            // the kernel's return trampoline of uretprobes
 	TableMade                               // code made at run time, in memory without a file
 
-	TableHotSpot = 0xfffffff0 // a code heap of HotSpot: Bias is its number, from AddHeaps
+	TableHotSpot = 0xfffffff0 // a code heap of HotSpot: Bias is the number from AddHeaps
 )
 
 // maxHeaps is the maximum number of code heaps of all processes together.
@@ -318,7 +318,8 @@ func (u *Unwinder) RemoveHeaps(first uint32, n int) { u.heaps.remove(first, n) }
 // maxRuntimes is the maximum number of address spaces with a runtime whose functions are named, plus one.
 const maxRuntimes = 4096
 
-// AddRuntime loads where the runtime of an address space keeps its frames, and returns its number for SetProcess.
+// AddRuntime loads where the runtime of an address space keeps frames, and returns the runtime's number for
+// SetProcess.
 func (u *Unwinder) AddRuntime(w *runtimes.Walk) (number uint32, err error) {
 	return u.runtimes.add([]runtimes.Walk{*w})
 }
@@ -356,8 +357,8 @@ func (u *Unwinder) RemoveMappings(m Mappings) { u.mappings.remove(m.first, m.n) 
 // mappings until it is set again: so many for sampled addresses, GARBAGE times less for others.
 const maxAsked = 512
 
-// SetProcess sets the mappings of a process since the exec counted by exec, as in Head.Exec, and the number of its
-// runtime, 0 if it has none.
+// SetProcess sets the mappings of a process since the exec counted by exec, as in Head.Exec, and the number of the
+// process's runtime, 0 if there is none.
 //
 // stale makes the programs copy stacks: mappings are about to be replaced.
 func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings, runtime uint32, stale bool) error {

@@ -4,10 +4,10 @@
 /*
  * Samples of packets that netfilter drops, with the rule that gave the verdict.
  *
- * Netfilter frees a packet that it drops in a few functions: a program at the tracepoint
- * kfree_skb makes the sample there. Programs at the functions that run rules store before
- * what a packet passes, by the address of its sk_buff, which one CPU handles at a time. The
- * rules are searched when a packet is dropped, not for each packet.
+ * Netfilter frees a packet that it drops in a few functions: a program at the tracepoint kfree_skb makes the
+ * sample there. Before that, programs at the functions that run rules store the passage of a packet, by the
+ * address of the sk_buff, which one CPU handles at a time. The rules are searched when a packet is dropped, not
+ * for each packet.
  */
 #include "selected.h"
 #include "follow.h"
@@ -28,13 +28,13 @@ const volatile struct range chain_code[MAX_RANGES] = {};  /* of a chain of nf_ta
 const volatile struct range queue_code[MAX_RANGES] = {};  /* of a queue, */
 const volatile struct range bridge_code[MAX_RANGES] = {}; /* and of bridges, where packets are freed also by others */
 
-/* What a sample has besides its packet. Package internal/packet has the same layout. */
+/* The fields of a sample in addition to the packet. Package internal/packet defines the same layout. */
 struct verdict {
 	__u64 handle;
-	__u32 rule; /* its position in the chain, from 1; 0: none */
+	__u32 rule; /* the position in the chain, from 1; 0: none */
 	__u8 by;
 	__u8 is_policy;
-	__u8 is_queue; /* the rule queued it: nobody reads the queue, it is full, or its reader dropped the packet */
+	__u8 is_queue; /* the rule queued it: nobody reads the queue, it is full, or the reader dropped the packet */
 	__u32 generation; /* of the rules of nf_tables; odd while it changes */
 	char hook[16];
 	char family[8];
@@ -188,7 +188,7 @@ int ebt_begins(struct pt_regs *ctx)
 	return 0;
 }
 
-/* tables_change runs before a table gets other rules, and after its counts have changed. */
+/* tables_change runs before a table gets other rules, and after the table's counts change. */
 SEC("kprobe")
 int tables_change(void *ctx)
 {
@@ -196,7 +196,10 @@ int tables_change(void *ctx)
 	return 0;
 }
 
-/* copy_begins runs before a packet gets a larger copy: the original, if a queue has it, is freed then and not dropped. */
+/*
+ * copy_begins runs before a packet gets a larger copy: the original, if it is in a queue, is freed then and not
+ * dropped.
+ */
 SEC("kprobe")
 int copy_begins(struct pt_regs *ctx)
 {
@@ -258,7 +261,7 @@ static inline_always void name_hook(struct verdict *v, __u8 pf, __u8 hook, __u8 
 	__builtin_memcpy(v->family, families[(family ? family : pf) & 15], sizeof(v->family));
 }
 
-/* add_name adds a name to a sample of size bytes, its __data_loc at this position, and returns the new size. */
+/* add_name adds a name to a sample of size bytes, the __data_loc at this position, and returns the new size. */
 static inline_always __u64 add_name(struct sample *s, __u64 size, __u32 at, __u64 name)
 {
 	long n = 0;
@@ -276,7 +279,7 @@ static inline_always __u64 add_name(struct sample *s, __u64 size, __u32 at, __u6
 	return size + n;
 }
 
-/* find_verdict finds what dropped a packet at this place: 0 if nothing did that is known. */
+/* find_verdict finds the rule or policy that dropped a packet at this place: 0 if nothing did that is known. */
 static inline_always int find_verdict(struct passage *p, struct found *f, __u32 level, enum place place)
 {
 	f->by = p->by;
@@ -298,7 +301,7 @@ static inline_always int find_verdict(struct passage *p, struct found *f, __u32 
 	return 0;
 }
 
-/* judge finds what dropped a packet: NULL if its hook did not. */
+/* judge finds the verdict that dropped a packet: NULL if the packet's hook did not drop it. */
 static __attribute__((noinline)) struct found *judge(__u64 skb, __u32 level, __u32 place)
 {
 	struct found *f = bpf_map_lookup_elem(&founds, &level);

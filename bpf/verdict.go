@@ -20,11 +20,11 @@ type Verdict struct {
 	Size   int     // bytes of the raw data before dynamic data
 	Filter *Filter // nil: record all
 	Packet Packet  // Arg is not used
-	// Followed means that packets are followed: samples are those of followed packets.
+	// Followed means that packets are followed: only followed packets are sampled.
 	Followed bool
-	// At is the position of the verdict, TableAt and ChainAt are those of the __data_loc of the names.
+	// At is the position of the verdict, TableAt and ChainAt are the positions of the __data_loc of the names.
 	At, TableAt, ChainAt int
-	// Functions are those of NetfilterFunctions that the kernel has, by name.
+	// Functions are the NetfilterFunctions of this kernel, by name.
 	Functions map[string][]CodeRange
 	// Left, if not nil, is called for each part of netfilter whose verdicts are not found, and why.
 	Left func(part string, err error)
@@ -43,11 +43,11 @@ func (v *Verdict) Generation() (uint32, error) {
 // netfilterProbe attaches programs to the entry and the return of a function; "": none.
 type netfilterProbe struct{ function, entry, returned string }
 
-// netfilterPart is a part of netfilter with its functions, of which the first one is required.
+// netfilterPart is a part of netfilter with functions, of which the first one is required.
 type netfilterPart struct {
 	name, module string
 	probes       []netfilterProbe
-	vars         func(*layouts) (map[string]any, error) // constants of its programs
+	vars         func(*layouts) (map[string]any, error) // constants of the programs
 }
 
 // hookFunction runs the functions of a hook, ChainFunction the rules of a chain of nf_tables.
@@ -56,7 +56,7 @@ const (
 	ChainFunction = "nft_do_chain"
 )
 
-// hookPart is what all firewalls have.
+// hookPart is the part of all firewalls.
 var hookPart = netfilterPart{"hooks", "", []netfilterProbe{
 	{hookFunction, "hook_begins", ""},
 	{"skb_copy_expand", "copy_begins", ""}, // of packets that a queue's reader makes larger
@@ -116,13 +116,13 @@ var netfilterParts = []netfilterPart{
 	}, nil},
 }
 
-// The functions that free dropped packets: those of hooks, of chains, of queues (full ones, ones that nobody reads, and
-// readers that drop) and of bridges, where others are freed too.
+// The functions that free dropped packets: at hooks, in chains, in queues (full queues, queues without a reader,
+// and readers that drop) and in bridges, where other packets are freed too.
 var (
 	hookCode  = []string{hookFunction, "nf_hook_slow_list"}
 	chainCode = []string{ChainFunction}
 	queueCode = []string{"nf_queue", "nf_reinject", "nfqnl_reinject", "nfqnl_recv_verdict", "nfqnl_recv_verdict_batch",
-		"nfqnl_flush", "instance_destroy_rcu"} // the compiler may put nf_reinject and nfqnl_reinject into the others
+		"nfqnl_flush", "instance_destroy_rcu"} // nf_reinject and nfqnl_reinject may be inlined into the others
 	bridgeCode = []string{"br_handle_frame", "nf_hook_bridge_pre"}
 )
 
@@ -132,8 +132,8 @@ func DropsPackets(function string) bool {
 	return slices.Contains(slices.Concat(hookCode, queueCode, bridgeCode), base)
 }
 
-// IsNetfilterFunction reports whether a Verdict needs the address of a function: its compiler may have made several
-// of it, whose names have a suffix.
+// IsNetfilterFunction reports whether a Verdict needs the address of a function: the compiler may have made
+// several copies of it, whose names end in a suffix.
 func IsNetfilterFunction(name string) bool {
 	name, _, _ = strings.Cut(name, ".")
 	for _, l := range [][]string{hookCode, chainCode, queueCode, bridgeCode} {
@@ -149,7 +149,7 @@ func (p *netfilterPart) has(function string) bool {
 	return slices.ContainsFunc(p.probes, func(n netfilterProbe) bool { return n.function == function })
 }
 
-// ErrNoFirewall means that the kernel has no part of netfilter that drops packets.
+// ErrNoFirewall means that the kernel contains no part of netfilter that drops packets.
 var ErrNoFirewall = errors.New("this kernel has no firewall: " +
 	"none of nf_tables, ip_tables, ip6_tables, arp_tables and ebtables is loaded")
 
@@ -219,7 +219,7 @@ func (e *Sampler) AttachVerdict(v *Verdict) error {
 	return v.attach(e, vars, probes)
 }
 
-// known returns the probes at functions that the kernel has.
+// known returns the probes at functions of this kernel.
 func (v *Verdict) known(all []netfilterProbe) (l []netfilterProbe) {
 	for _, n := range all {
 		if v.Functions[n.function] != nil {

@@ -181,7 +181,7 @@ __attribute__((noinline)) int step(__u32 slot)
 		return UNCOVERED;
 	default:
 		r = known_rule(w, addr - w->bias);
-		/* The call may be its function's last instruction: readers that look callers up at ip name another one. */
+		/* The call may be the function's last instruction: readers that look callers up at ip name another one. */
 		if (r && r->last && w->returned && called(w->ip) && w->n < MAX_FRAMES)
 			w->out.frames[w->n] = addr;
 		if (!r || r->cfa == CFA_NONE) {
@@ -234,8 +234,8 @@ static inline_always int in_execve(struct task_struct *task)
 }
 
 /*
- * walk_stack walks the current task's user stack, starting with w->regs. It returns whether
- * the recorder has to walk a copy of the stack instead.
+ * walk_stack walks the current task's user stack, starting with w->regs. It returns whether the recorder must walk
+ * a copy of the stack instead.
  */
 static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_struct *task)
 {
@@ -279,7 +279,7 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 	return may_copy(w, end, p);
 }
 
-/* own_context returns the context of the task's own perf events, NULL if it has none. */
+/* own_context returns the context of the task's own perf events, NULL if there is none. */
 static inline_always struct perf_event_context *own_context(struct task_struct *task)
 {
 	if (field_exists(((struct task_struct___ctx *)0)->perf_event_ctxp))
@@ -301,9 +301,9 @@ static inline_always void keep_regs(struct walk *w, struct pt_regs *r)
 }
 
 /*
- * collect walks the current task's user stack: from the registers in w if it is in user
- * mode, else from those with which it entered the kernel. It returns whether the recorder has to
- * walk a copy of the stack; otherwise w->out has the frames.
+ * collect walks the current task's user stack: from the registers in w if it is in user mode, else from the
+ * registers with which the task entered the kernel. It returns whether the recorder must walk a copy of the stack;
+ * otherwise w->out contains the frames.
  */
 static inline_always int collect(struct walk *w, __u32 slot, int in_user)
 {

@@ -23,7 +23,7 @@ struct bpf_perf_event_data {
 /* Registers by DWARF number. There is no link register. */
 enum { LR = -1, FP = 6, SP = 7, IP = 16, NUM_REGS = 17 };
 enum { GO_G = 14 }; /* the register of Go's g */
-enum { PHP_OPLINE = 15 }; /* the register that PHP keeps its instruction in (Zend/zend_execute.c) */
+enum { PHP_OPLINE = 15 }; /* the register in which PHP keeps the current instruction (Zend/zend_execute.c) */
 
 /* is_scratch reports whether functions need not preserve a register: all but rbx, rbp, rsp, and r12 to r15. */
 static inline_always int is_scratch(__s32 number) { return number < 12 && number != 3 && number != FP && number != SP; }
@@ -32,7 +32,7 @@ static inline_always int in_user_mode(struct pt_regs *r) { return (r->cs & 3) ==
 
 static inline_always int is_32_bit(struct pt_regs *r) { return r->cs == USER32_CS; }
 
-/* get_regs stores registers by their DWARF numbers. */
+/* get_regs stores registers by DWARF number. */
 static inline_always void get_regs(__u64 *regs, struct pt_regs *r)
 {
 	regs[0] = r->ax;
@@ -57,7 +57,7 @@ static inline_always void get_regs(__u64 *regs, struct pt_regs *r)
 /* read_user_ip reads the ip where user mode continues. */
 static inline_always __u64 read_user_ip(struct pt_regs *r) { return read_field(r, ip); }
 
-/* get_syscall_args stores the arguments of a system call, at its entry. */
+/* get_syscall_args stores the arguments of a system call, at the entry. */
 static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r, int compat)
 {
 	if (compat) {
@@ -77,7 +77,7 @@ static inline_always void get_syscall_args(__u64 *args, struct pt_regs *r, int c
 	args[5] = r->r9;
 }
 
-/* regs_at_top reads the registers with which a task entered the kernel from the top of its kernel stack. */
+/* regs_at_top reads the registers with which a task entered the kernel from the top of the task's kernel stack. */
 static inline_always int regs_at_top(struct task_struct *task, struct pt_regs *r)
 {
 	return bpf_probe_read_kernel(r, sizeof(*r), read_field(task, stack) + THREAD_SIZE - sizeof(*r));
@@ -85,7 +85,7 @@ static inline_always int regs_at_top(struct task_struct *task, struct pt_regs *r
 
 /*
  * saved_regs reads the registers with which the current task entered the kernel. Kernels with FRED leave a gap at
- * the top of the stack, and have the helper.
+ * the top of the stack, and provide the helper.
  */
 static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
 {
@@ -97,7 +97,9 @@ static inline_always int saved_regs(struct task_struct *task, struct pt_regs *r)
 /* thread_data returns the address of the thread's own data. */
 static inline_always __u64 thread_data(struct task_struct *task) { return read_field(task, thread.fsbase); }
 
-/* Where the C library has the address of the modules' parts of a thread's own data, from there on. */
+/*
+ * Where the C library stores the address of the modules' parts of thread-local data, from the thread pointer on.
+ */
 #define THREAD_MODULES 8
 
 /* goroutine returns the address of Go's struct g, if the program is a Go program without other thread-local data. */
@@ -109,15 +111,15 @@ static inline_always __u64 goroutine(__u64 *regs, __u64 tls)
 	return g;
 }
 
-/* code_mask returns the bits of a return address that are its address. */
+/* code_mask returns the bits of a return address that contain the address. */
 static inline_always __u64 code_mask(struct mm_struct *mm) { return ~0; }
 
 /* ip_of returns the ip: the return address, at a function's return. */
 static inline_always __u64 ip_of(struct pt_regs *r) { return r->ip; }
 
 /*
- * returns_from reports whether a function that the kernel made return to its trampoline
- * is the one with this CFA and return address, by sp at the function's entry.
+ * returns_from reports whether a function that the kernel made return to the trampoline is the one with this CFA
+ * and return address, by sp at the function's entry.
  */
 static inline_always int returns_from(__u64 entry_sp, __u64 cfa, __u64 ra_at) { return entry_sp == ra_at; }
 
@@ -175,8 +177,8 @@ static inline_always __u64 returned_value(struct pt_regs *r) { return r->ax; }
 #define read_reg(reg) (*(volatile unsigned long *)&(reg))
 
 /*
- * get_call_args stores the first arguments that are integers, at a function's entry. Go has its own
- * registers (ABIInternal, from Go 1.17 on).
+ * get_call_args stores the first arguments that are integers, at a function's entry. Go uses other registers
+ * (ABIInternal, from Go 1.17 on).
  */
 static inline_always void get_call_args(__u64 *args, struct pt_regs *r, int go)
 {
@@ -194,7 +196,7 @@ static inline_always void get_call_args(__u64 *args, struct pt_regs *r, int go)
 /* current_goroutine returns the address of Go's struct g, in functions of ABIInternal. */
 static inline_always __u64 current_goroutine(struct pt_regs *r) { return r->r14; }
 
-/* With CONFIG_THREAD_INFO_IN_TASK, which x86 always has. */
+/* With CONFIG_THREAD_INFO_IN_TASK, which is always set on x86. */
 struct task_struct___info {
 	struct {
 		__u32 status;
@@ -203,7 +205,10 @@ struct task_struct___info {
 
 #define TS_COMPAT 2 /* arch/x86/include/asm/thread_info.h */
 
-/* in_compat_syscall reports whether a task's system call has a 32-bit program's number. 64-bit ones can make them, too. */
+/*
+ * in_compat_syscall reports whether a task's system call uses the numbers of 32-bit programs. 64-bit programs can
+ * use them, too.
+ */
 static inline_always int in_compat_syscall(void *task)
 {
 	return (read_field((struct task_struct___info *)task, thread_info.status) & TS_COMPAT) != 0;

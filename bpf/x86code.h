@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What x86-64 instructions show about a frame. Package unwind reads them in the same way.
+ * Finding the return address by x86-64 instructions. Package unwind reads them in the same way.
  */
 #ifndef X86CODE_H
 #define X86CODE_H
@@ -132,8 +132,8 @@ static inline_always int by_prologue(struct walk *w, __u32 slot, struct code c)
 }
 
 /*
- * by_code goes to the caller if the next instructions show where the return address is: at
- * the end of a function and, in the innermost frame, at its beginning.
+ * by_code goes to the caller if the next instructions show where the return address is: at the end of a function
+ * and, in the innermost frame, at the beginning of the function.
  */
 static inline_always int by_code(struct walk *w, __u32 slot)
 {

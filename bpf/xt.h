@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The rules of iptables, ip6tables and arptables. The kernel counts the packets that match a rule,
- * on each CPU, and runs no function for one that drops: the rule whose count has changed since the
- * last dropped packet is the one that dropped this packet. So each CPU has a list of a table's rules
- * that drop, with their counts. It is made when the CPU first runs the table.
+ * The rules of iptables, ip6tables and arptables. The kernel counts the packets that match a rule, on each CPU,
+ * and runs no function for one that drops: the rule whose count has changed since the last dropped packet is the
+ * one that dropped this packet. So the programs keep, for each CPU, a list of a table's rules that drop, with
+ * counts. It is made when the CPU first runs the table.
  */
 #ifndef XT_H
 #define XT_H
@@ -20,7 +20,7 @@ struct xt_table_info {
 
 #pragma clang attribute pop
 
-/* Set when the programs are loaded: the types of x_tables may be those of a module. */
+/* Set when the programs are loaded: the types of x_tables may be in a module's BTF. */
 const volatile __u32 xt_table_private = 0;
 const volatile __u32 xt_table_af = 0;
 const volatile __u32 xt_table_name = 0;
@@ -51,9 +51,9 @@ const volatile __u64 per_cpu_offset = 0; /* address of the offsets of the CPUs' 
 
 /* A rule that drops, on a CPU. */
 struct xt_drop {
-	__u64 counter;    /* address of its count on the CPU */
+	__u64 counter;    /* address of the rule's count on the CPU */
 	__u64 count;      /* of the packets that are known */
-	__u64 chain_name; /* address of the name of a user's chain; 0: that of hook */
+	__u64 chain_name; /* address of the name of a user's chain; 0: the name of the hook's chain */
 	__u64 queue;      /* address of the target's data if it queues; 0: it drops */
 	__u32 rule;
 	__u8 hook, is_policy;
@@ -113,10 +113,13 @@ struct {
 
 static inline_always __u64 generation_of_tables(void) { return generation(&xt_generation); }
 
-/* change_tables invalidates the lists: a table, or counts in one, have changed. */
+/* change_tables invalidates the lists: a table or counts changed. */
 static inline_always void change_tables(void) { next_generation(&xt_generation); }
 
-/* has_text reports whether a target has a name of 5 or 6 characters, given as a number with its NUL. */
+/*
+ * has_text reports whether the name of a target equals a name of 5 or 6 characters, given as a number with the
+ * NUL.
+ */
 static inline_always int has_text(__u64 name, __u64 text, int bytes)
 {
 	__u64 mask = bytes == 8 ? ~0ULL : (1ULL << 8 * bytes) - 1;
@@ -264,9 +267,9 @@ static inline_always void begin_xt_table(struct pt_regs *ctx, __u32 target_offse
 }
 
 /*
- * has_counted reports whether a rule has dropped a packet of the hook that is not known yet, and counts
- * that. An interrupt may drop others between this packet's verdict and its end, mostly at other hooks. Of targets that
- * queue, whose packets others read, it is the one that ran.
+ * has_counted reports whether a rule dropped a packet of the hook that is not known yet, and counts this packet.
+ * An interrupt may drop other packets between this packet's verdict and end, mostly at other hooks. Of targets
+ * that queue, whose packets others read, it is the one that ran.
  */
 static inline_always int has_counted(struct found *f, struct xt_drop_key *key)
 {

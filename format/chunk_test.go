@@ -11,7 +11,7 @@ import (
 )
 
 // numbered returns a file of samples. The raw data of each sample is n bytes that contain
-// its time. The times are those of two rings, copied one after the other in rounds of a
+// its time. The times come from two rings, copied one after the other in rounds of a
 // fixed number of samples.
 func numbered(t testing.TB, samples, n, round int) *memFile {
 	t.Helper()

@@ -22,7 +22,7 @@ type inflater struct {
 	err   error
 }
 
-// maxWindow is the largest window of zstd's levels, that of level -22, in bytes.
+// maxWindow is the largest window of zstd's levels, level -22's, in bytes.
 const maxWindow = 128 << 20
 
 // These limits bound the decompressed size of a file, in bytes. Equal stacks shrink to

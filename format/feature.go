@@ -46,7 +46,7 @@ const (
 	FeatureEMachine     Feature = 33
 	FeatureCacheLine    Feature = 34
 
-	// Those of simpleperf (FEAT_* of system/extras/simpleperf/record_file_format.h).
+	// Features of simpleperf (FEAT_* of system/extras/simpleperf/record_file_format.h).
 	FeatureFile            Feature = 128
 	FeatureMetaInfo        Feature = 129
 	FeatureDebugUnwind     Feature = 130

@@ -136,7 +136,8 @@ func parseBPFProgs(c *cursor) (l []bpfProg) {
 	return l
 }
 
-// parseBPFProgInfo reads struct bpf_prog_info. That of older kernels is shorter: the cursor returns zeros for the rest.
+// parseBPFProgInfo reads struct bpf_prog_info. The struct of older kernels is shorter: the cursor returns zeros for the
+// rest.
 func parseBPFProgInfo(c *cursor) (p bpfProg) {
 	c.u32() // type
 	p.id = c.u32()

@@ -11,7 +11,7 @@ type CPUTopology struct {
 	CPUs                  []CPUPlace
 }
 
-// CPUPlace is the place of a CPU in the topology. The IDs are those of sysfs.
+// CPUPlace is the place of a CPU in the topology. The IDs come from sysfs.
 type CPUPlace struct{ Core, Die, Package uint32 }
 
 func (t *CPUTopology) Section() Section {

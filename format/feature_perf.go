@@ -5,7 +5,7 @@ package format
 // EventGroup is an entry of the GROUP_DESC section: events that are counted together.
 type EventGroup struct {
 	Name    string // "{anon_group}" without one
-	Leader  uint32 // index of its attr; those of the other members follow
+	Leader  uint32 // index of its attr; the attrs of the other members follow
 	Members uint32 // number of members, including the leader
 }
 
@@ -95,8 +95,8 @@ func (f *File) CPUPMUCaps() (PMUCaps, bool) {
 
 func parseCPUPMUCaps(c *cursor) PMUCaps { return PMUCaps{"cpu", parseCaps(c)} }
 
-// PMUCaps returns the PMU_CAPS section: the capabilities of several PMUs. perf 5.12 to 5.19 wrote only those of the
-// kinds of CPU of a hybrid machine.
+// PMUCaps returns the PMU_CAPS section: the capabilities of several PMUs. perf 5.12 to 5.19 wrote only the capabilities
+// of the kinds of CPU of a hybrid machine.
 func (f *File) PMUCaps() ([]PMUCaps, bool) {
 	return decoded(f, FeaturePMUCaps, parsePMUCaps)
 }

@@ -193,7 +193,7 @@ type message struct{ cursor }
 // next reports whether there is another field.
 func (m *message) next() bool { return len(m.b) > 0 && !m.short }
 
-// field reads a field. v is the value of a number, data that of bytes.
+// field reads a field. v is the value of a number, data the value of bytes.
 func (m *message) field() (n, v uint64, data []byte) {
 	tag := m.varint()
 	switch tag & 7 {

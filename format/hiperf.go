@@ -3,7 +3,7 @@ package format
 import "encoding/binary"
 
 // HiperfStacks are the frames of hiperf's section of stacks. A frame has the number of its caller, so that stacks share
-// their outer frames. Numbers are those of a process.
+// their outer frames. Numbers belong to a process.
 type HiperfStacks map[HiperfFrame]uint64
 
 // HiperfFrame identifies a frame.

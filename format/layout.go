@@ -12,7 +12,7 @@ const Mmap2Filename = 8 + 3*8 + 24 + 8
 // SampleLayout gives the positions of fields in the records of one event. In samples they are in bytes
 // after the header, in other records (attr.sample_id_all) in bytes before the end of the record.
 //
-// The order of the fields is that of perf_output_sample and perf_event__output_id_sample of
+// The order of the fields is the order of perf_output_sample and perf_event__output_id_sample of
 // kernel/events/core.c.
 type SampleLayout struct {
 	ID, IP, TID, Time, Period int // of samples; -1: absent. ID prefers IDENTIFIER

@@ -269,7 +269,7 @@ type Switch struct {
 	ID               RecordID
 }
 
-// Namespace is one entry of PERF_RECORD_NAMESPACES. Its index in NS is that of
+// Namespace is one entry of PERF_RECORD_NAMESPACES. Its index in NS comes from
 // include/uapi/linux/perf_event.h: net, uts, ipc, pid, user, mnt, cgroup.
 type Namespace struct{ Dev, Ino uint64 }
 

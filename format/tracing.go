@@ -18,7 +18,7 @@ type TracingData struct {
 	Version  string
 	// HeaderPage and HeaderEvent are events/header_page and header_event.
 	HeaderPage, HeaderEvent []byte
-	// Ftrace are the format files of events/ftrace, Events those of the recorded tracepoints.
+	// Ftrace are the format files of events/ftrace, Events the format files of the recorded tracepoints.
 	Ftrace   [][]byte
 	Events   []TracepointText
 	Kallsyms []byte // usually empty

@@ -65,7 +65,7 @@ func (d *describer) all(omit synth.Kinds, out func([]byte) error, between func(n
 	return s.Flush(1)
 }
 
-// start writes the synthesized records that come first. Those of processes also go to learn,
+// start writes the synthesized records that come first. Records of processes also go to learn,
 // unless it is nil, even if the file has them at its end or not at all.
 func (d *describer) start(learn func(b []byte, idSize int) error) error {
 	out := d.file.write

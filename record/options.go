@@ -28,7 +28,7 @@ type Options struct {
 	// for each count at the end, and at each Snapshot.
 	Count    bool
 	Snapshot <-chan os.Signal // also writes the histograms of spans; may be nil
-	// Follow adds events for the functions and tracepoints that packets pass. Samples with a packet are then those of
+	// Follow adds events for the functions and tracepoints that packets pass. Samples with a packet are then samples of
 	// followed packets only. All CPUs are recorded, unless Target names processes.
 	Follow *Follow
 	Target Target

@@ -13,7 +13,7 @@ type sleepers struct {
 	switches map[int]uint64 // by tid: how often they had stopped running until then
 }
 
-// findSleepers returns those of the recorded threads.
+// findSleepers returns the sleeping ones of the recorded threads.
 func findSleepers(threads []int) sleepers {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
@@ -28,7 +28,7 @@ func findSleepers(threads []int) sleepers {
 	return s
 }
 
-// remaining returns those of them that have not run since.
+// remaining returns the sleepers that did not run since.
 func (s sleepers) remaining() (tids []uint32) {
 	for tid, switches := range s.switches {
 		if now, asleep, err := procfs.Switches(tid); err == nil && asleep && now == switches {

@@ -50,7 +50,8 @@ func (s *successor) follows() bool {
 		attrs[track].SampleIDSize() == s.describe.idSize()
 }
 
-// first writes the synthesized records of the first file, and passes those of processes to learn unless it is nil.
+// first writes the synthesized records of the first file, and passes the records of processes to learn unless it is
+// nil.
 func (s *successor) first(learn func(b []byte, idSize int) error) error {
 	if !s.follows() {
 		return s.describe.start(learn)

@@ -14,7 +14,7 @@ import (
 
 // answers returns the default keys of an event, or "" to sort it as perf does: by a
 // tracepoint's text, whose pointers and times differ in each sample. For a pipe, gperf
-// sorts all events as perf does, which has not read them when it chooses.
+// sorts all events as perf does, because perf chooses before it reads them.
 func (p *keyParser) answers(event int) string {
 	f := p.file.Tracepoint(event)
 	switch {
@@ -84,7 +84,7 @@ func (p *keyParser) syscallKeys() (found []*SortKey) {
 	return found
 }
 
-// layouts has the layout of each event: the same for all, except for events that have
+// layouts holds the layout of each event: the same for all, except for events that have
 // default keys of their own. Events of a group that is shown together share one.
 type layouts struct {
 	byEvent []*layout

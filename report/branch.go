@@ -93,7 +93,7 @@ func appendCycles(b []byte, e *Entry) []byte {
 	return strconv.AppendInt(b, int64(int16(n)), 10)
 }
 
-// branchDSOKey has the opposite order of dso, as in perf, and does
+// branchDSOKey sorts in the opposite order of dso, as in perf, and does
 // not make room for names of DSOs without symbols.
 func branchDSOKey(name, head string, frame func(*extra) *session.Frame) *SortKey {
 	k := &SortKey{Name: name, Head: head, frame: frame}
@@ -159,7 +159,7 @@ func branchAddressKey(name, head string, frame func(*extra) *session.Frame) *Sor
 }
 
 // branchLevel returns the letter before the symbol of a branch address. Branches
-// have no cpumode: the address is the kernel's if it is mapped there.
+// lack a cpumode: the address is the kernel's if it is mapped there.
 func branchLevel(f *session.Frame) byte {
 	switch {
 	case f.Map == nil:

@@ -32,7 +32,7 @@ type hop struct {
 }
 
 // withoutLoops replaces the iterations of loops by their last one, as perf does: it finds a branch again by a hash of
-// its source, and does not see a loop whose hash another branch has.
+// its source, and does not see a loop whose hash equals another branch's.
 func withoutLoops(edges []hop) []hop {
 	const buckets, none = 127, -1
 	var first [buckets]int

@@ -22,7 +22,7 @@ type branch struct {
 	frames   []*place
 	parent   *branch
 	children []*branch // in a graph only those to show, the biggest first
-	hops     []hopSum  // of frames, if they have branches
+	hops     []hopSum  // of frames with branches
 	calls
 }
 
@@ -48,7 +48,7 @@ type grower struct {
 	calls  []call
 }
 
-// groupOf maps a place to its group at a fork.
+// groupOf maps a place to the group at a fork.
 type groupOf struct{ fork, group int32 }
 
 // group holds the calls that continue with the same frame after a fork.
@@ -164,8 +164,8 @@ func (w *grower) branch(parent *branch, list []call, n int) *branch {
 	return b
 }
 
-// before reports whether b's branch comes before a's if both have equal hits:
-// perf compares the addresses of its DSO structs, which dsoRanks replaces, and
+// before reports whether b's branch comes before a's if the hits are equal:
+// perf compares the addresses of DSO structs, which dsoRanks replaces, and
 // the symbols' addresses (match_chain of tools/perf/util/callchain.c).
 func before(a, b *place) bool {
 	if a.rank != b.rank {

@@ -41,7 +41,7 @@ func (c Column) Text(e *Entry) string { return strings.TrimSpace(string(c.Append
 // DSO reports whether the column shows DSOs.
 func (c Column) DSO() bool { return c.k.Name == "dso" }
 
-// Value returns what entries of different recordings have in common: the text, but of a
+// Value returns the text that entries of different recordings share: the text, but of a
 // function the name only, "" for one without a name.
 func (c Column) Value(e *Entry) string {
 	if c.k.Name != "symbol" {
@@ -53,7 +53,7 @@ func (c Column) Value(e *Entry) string {
 	return ""
 }
 
-// Kept returns the entries in the order of their keys, in which perf keeps them.
+// Kept returns the entries in the order of keys, in which perf keeps them.
 func (h *Hist) Kept() []*Entry { return h.list }
 
 // Index returns the index of the histogram's event in the recording.

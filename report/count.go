@@ -24,11 +24,11 @@ type counter struct {
 	known   ids      // callchains with branches
 	history *history // of the current sample
 	file    *format.File
-	events  []int  // of the report, by those of the file; nil: the same
-	chains  []bool // by event of the file: samples have callchains
+	events  []int  // of the report, by the numbers of the file; nil: the same
+	chains  []bool // by event of the file: samples contain callchains
 	byKey   map[stackKey]*stack
-	stacks  []*stack // in the order of their first samples
-	// unnamed are threads whose samples came before their names: their commIDs.
+	stacks  []*stack // in the order of first samples
+	// unnamed are the commIDs of threads whose samples came before the names.
 	unnamed map[*session.Thread]int32
 	buf     []byte
 
@@ -96,8 +96,8 @@ func (m ids) numberOf(s string) int32 {
 	return id
 }
 
-// newCounter returns a counter of a recording's samples. events are the numbers of its events in the report, nil if
-// they are the same.
+// newCounter returns a counter of a recording's samples. events are the numbers of the recording's events in the
+// report, nil if they are the same.
 func newCounter(f *format.File, events []int, l *layouts, opts *Options, t *traces) *counter {
 	c := &counter{
 		file:     f,
@@ -144,7 +144,7 @@ func (c *counter) count(b *session.Batch) error {
 	return nil
 }
 
-// countSample counts a sample, or its branches.
+// countSample counts a sample, or the branches in it.
 func (c *counter) countSample(s *session.Sample) {
 	if c.opts.Resolved && s.Leaf.Sym() == nil {
 		return
@@ -171,7 +171,7 @@ func (c *counter) countSample(s *session.Sample) {
 	}
 }
 
-// add counts a sample, or one of its branches, at leaf.
+// add counts a sample, or one of the branches, at leaf.
 func (c *counter) add(s *session.Sample, leaf *session.Frame, period uint64) {
 	k := c.key(s, leaf)
 	st := c.byKey[k]
@@ -217,7 +217,7 @@ func (c *counter) key(s *session.Sample, leaf *session.Frame) stackKey {
 }
 
 // commID numbers the commands of samples, from 1 on. A thread without a name may get one
-// later, which then applies to its earlier samples: such threads have numbers from -1 down.
+// later, which then applies to the thread's earlier samples: such threads get numbers from -1 down.
 func (c *counter) commID(s *session.Sample) int32 {
 	if s.Named {
 		return c.comms.numberOf(s.Comm)
@@ -259,7 +259,7 @@ func (c *counter) newStack(k stackKey, s *session.Sample) *stack {
 	return st
 }
 
-// shownFrames yields the frames of callchains that have names, and so may have
+// shownFrames yields the frames of callchains with names, which may get
 // inlined calls that are shown.
 func (c *counter) shownFrames() iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
@@ -309,7 +309,7 @@ func (c *counter) filtered(s *session.Sample) bool {
 
 func frameID(_ *SortKey, f *session.Frame) uint64 { return uint64(f.ID) }
 
-// newExtra returns the fields of a sample that keys read, besides its stack.
+// newExtra returns the fields of a sample that keys read, besides the stack.
 func (c *counter) newExtra(s *session.Sample) extra {
 	a := &c.file.Attrs[s.Event]
 	x := extra{

@@ -11,10 +11,11 @@ import (
 	"gperf/internal/session"
 )
 
-// CSV writes the entries that Text shows as comma-separated values (RFC 4180), or separated by Options.Separator: a
-// row with the names of the columns, then a row for each entry. Columns are those of Text, with the number of samples
-// and the sum of the periods, and for callers the sum of the periods of their callees. Shares are percentages without
-// a sign, and not rounded. Recordings with several events have a column Event, and empty values in columns of others.
+// CSV writes the entries that Text shows as comma-separated values (RFC 4180), or separated by Options.Separator: a row
+// with the names of the columns, then a row for each entry. The columns are the same as in Text, with the number of
+// samples and the sum of the periods, and for callers the sum of the periods of callees. Shares are percentages
+// without a sign, and not rounded. Recordings with several events get a column Event, and empty values in columns of
+// others.
 func CSV(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) {
 	opts.ForCSV()
 	hists, skipped, err := Histograms(s, opts)
@@ -60,7 +61,7 @@ type csvTable struct {
 	*csv.Writer
 	columns  []*SortKey
 	events   bool // there are several
-	children bool // callers have the samples of their callees
+	children bool // callers include the samples of callees
 }
 
 func (t *csvTable) head() (row []string) {
@@ -69,7 +70,7 @@ func (t *csvTable) head() (row []string) {
 	}
 	for _, k := range t.columns {
 		name := strings.TrimSpace(k.Head)
-		if k.Name == "latency_children" { // its head is that of the column latency
+		if k.Name == "latency_children" { // the head is the head of the column latency
 			name = "Latency children"
 		}
 		row = append(row, name)
@@ -103,7 +104,7 @@ func (t *csvTable) row(h *Hist, e *Entry) (row []string) {
 
 // full returns an entry's complete text, however long it is.
 func (c Column) full(e *Entry) string {
-	if c.k.Name == "cpu" { // its text has a zero for each column that is free
+	if c.k.Name == "cpu" { // the text contains a zero for each free column
 		return strconv.Itoa(int(e.CPU))
 	}
 	return strings.TrimSpace(string(c.Append(nil, e, max(c.Width(e), maxPad))))

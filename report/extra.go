@@ -13,8 +13,8 @@ import (
 	"gperf/internal/text"
 )
 
-// extra holds the fields that only a few keys read: those of a sample besides its
-// address and callchain, or one of its branches.
+// extra holds the fields that only a few keys read: fields of a sample besides
+// address and callchain, or one of the branches.
 type extra struct {
 	flags       uint64         // of the branch
 	from, to    *session.Frame // of the branch
@@ -94,7 +94,7 @@ func word(text func(*extra) string) func([]byte, *Entry) []byte {
 	return func(b []byte, e *Entry) []byte { return append(b, text(e.extra)...) }
 }
 
-// extraKeys are keys of fields that any sample may have.
+// extraKeys are keys of fields of any sample.
 var extraKeys = []*SortKey{
 	numberKey{
 		name:  "socket",
@@ -229,7 +229,7 @@ func textKey(name, head string, text func(*extra) string) *SortKey {
 // textSeed makes the identities of texts. Orders do not depend on them.
 var textSeed = maphash.MakeSeed()
 
-// cgroupIDKey shows the cgroup namespace by its device and inode, 32 bits each.
+// cgroupIDKey shows the cgroup namespace by device and inode, 32 bits each.
 func cgroupIDKey() *SortKey {
 	k := &SortKey{Name: "cgroup_id", Head: "cgroup id (dev/inode)", uses: usesExtra, min: 20,
 		value: func(x *extra) uint64 { return x.namespace.Dev<<32 ^ x.namespace.Ino }}
@@ -243,7 +243,7 @@ func cgroupIDKey() *SortKey {
 	return k
 }
 
-// timeKey pads its column only if another follows.
+// timeKey pads the column only if another follows.
 func timeKey() *SortKey {
 	k := numberKey{
 		name:  "time",
@@ -311,7 +311,7 @@ func pageSizeKey(name, head string, min int, size func(*extra) uint64) *SortKey 
 	}.key()
 }
 
-// originKeys say which recording a sample is from. Fields of tracepoints may have the same names.
+// originKeys say which recording a sample is from. Fields of tracepoints may use the same names.
 var originKeys = []*SortKey{originKey("host", "Host"), originKey("file", "File"), originKey("boot", "Boot")}
 
 func originKey(name, head string) *SortKey {

@@ -81,7 +81,7 @@ func (f *field) width(h *Hist, e *Entry) int {
 	return len(f.format.Bytes(e.raw, h.traces.env.Order))
 }
 
-// textWidth is the length of the longest text; as in perf, those of other
+// textWidth is the length of the longest text; as in perf, the texts of other
 // events' fields with the same name count too.
 func (f *field) textWidth(hists []*Hist) int {
 	n := 0

@@ -16,9 +16,9 @@ type CallGraph struct {
 	Value   Value
 	Percent float64 // omit branches with a lower percentage
 	Limit   int     // maximum of branches at a fork; 0: no limit
-	// ByAddress merges frames with equal addresses, not of equal functions, and shows their lines.
+	// ByAddress merges frames with equal addresses, not of equal functions, and shows lines.
 	ByAddress bool
-	// Branches adds the branches of samples to their callchains.
+	// Branches adds the branches of samples to the callchains.
 	Branches bool
 }
 
@@ -127,7 +127,7 @@ type drawing struct {
 	total   uint64 // period
 	minHits uint64 // minimum of a branch, unless it is relative to the parent
 	places  *places
-	inline  bool   // callchains have inlined calls
+	inline  bool   // callchains include inlined calls
 	counts  bool   // show the figures of branches
 	byName  bool   // omit the first frame of a single graph: the entry shows it
 	sep     string // between folded frames
@@ -334,7 +334,7 @@ func (d *drawing) appendCropped(b []byte, br *branch, i int) []byte {
 	return d.look.Crop(b, start)
 }
 
-// appendFrame appends the function of a frame, with its line if the graph shows addresses, or its address.
+// appendFrame appends the function of a frame, with the line if the graph shows addresses, or the address.
 func (d *drawing) appendFrame(b []byte, pl *place) []byte {
 	f := pl.frame
 	switch {

@@ -6,11 +6,11 @@ import (
 	"gperf/format"
 )
 
-// maxGroup is the limit of events in one block. No PMU has so many counters, but a
+// maxGroup is the limit of events in one block. No PMU contains so many counters, but a
 // damaged file may claim any number of events.
 const maxGroup = 64
 
-// eventGroups returns the members of each group of events by the index of its
+// eventGroups returns the members of each group of events by the index of the
 // leader: runs of events, the leader first.
 func eventGroups(f *format.File, opts *Options) map[int]format.Group {
 	groups := map[int]format.Group{}
@@ -44,8 +44,8 @@ func title(g format.Group, members []*Hist) string {
 	return g.Name + " { " + list + " }"
 }
 
-// lead makes h, the first of members, show them all: it links each of its entries to
-// those of the others with the same keys, and gets an empty entry for keys that
+// lead makes h, the first of members, show them all: it links each entry of h to
+// the entries of the other members with the same keys, and gets an empty entry for keys that
 // only the others have (hists__match and hists__link of tools/perf/util/hist.c).
 func (h *Hist) lead(g format.Group, members []*Hist) {
 	h.Event, h.members = title(g, members), members
@@ -110,7 +110,7 @@ func (h *Hist) allSamples() uint64 {
 	return n
 }
 
-// appendFigures appends a figure of an entry, that of every member in a group.
+// appendFigures appends a figure of an entry, of every member in a group.
 func (w *blockWriter) appendFigures(b []byte, e *Entry, k *SortKey, width int) []byte {
 	if w.hist.members == nil {
 		return k.figureOf(w.hist, b, e, width)

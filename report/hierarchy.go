@@ -10,7 +10,7 @@ import (
 )
 
 // A hierarchy groups entries by the first key, each group by the second, and so on
-// (perf report --hierarchy). Its leaves are the entries of the plain report.
+// (perf report --hierarchy). The leaves are the entries of the plain report.
 
 // node is an entry of a hierarchy.
 type node struct {
@@ -203,7 +203,7 @@ func (hw *hierarchyWriter) head() {
 	fmt.Fprintf(hw.blocks.w, "%s\n# %s%s%s\n#\n", head, dots, hw.sep, strings.Repeat(".", max(width, len(head))))
 }
 
-// all writes nodes and their descendants.
+// all writes nodes and descendants.
 func (hw *hierarchyWriter) all(nodes []*node) {
 	for _, nd := range nodes {
 		if hw.blocks.hist.visible(nd.entry.shown(hw.blocks.hist.opts)) {
@@ -244,7 +244,7 @@ func (hw *hierarchyWriter) one(nd *node) {
 	hw.text = b
 }
 
-// figuresWidth returns the width of all figures with their separators.
+// figuresWidth returns the width of all figures with separators.
 func (hw *hierarchyWriter) figuresWidth() int {
 	n := -2
 	for _, i := range hw.figureIndexes() {

@@ -24,8 +24,8 @@ type Hist struct {
 	layout  *layout
 	traces  *traces
 	event   int
-	chains  bool   // entries have call graphs
-	minHits uint64 // period of their smallest branches
+	chains  bool   // entries contain call graphs
+	minHits uint64 // period of the smallest branches
 	byKey   map[entryKey]*Entry
 	places  *places
 }
@@ -184,7 +184,7 @@ func (h *Hist) compareResult(a, b *Entry) int {
 	return 0
 }
 
-// identities numbers equal values of keys, for all events: groups compare their
+// identities numbers equal values of keys, for all events: groups compare the
 // entries.
 type identities struct {
 	raws, extras, names, numbers ids
@@ -242,14 +242,14 @@ func (b *histBuilder) fill(stacks []*stack) {
 	if b.hist.opts.SymbolFilter != "" {
 		b.filterSymbols()
 	}
-	// perf sorts its entries a second time if a key makes it merge them again.
+	// perf sorts entries a second time if a key makes it merge them again.
 	b.hist.list = order(b.entries, b.hist.before)
 	if b.hist.layout.uses&usesComm != 0 {
 		b.hist.list = order(b.hist.list, b.hist.before)
 	}
 }
 
-// fillCalls gives their callchains to the entries that may have a branch to show.
+// fillCalls adds the callchains to the entries that may show a branch.
 func (b *histBuilder) fillCalls(stacks []*stack) {
 	for i, st := range stacks {
 		if st.filtered {
@@ -325,8 +325,8 @@ func (b *histBuilder) begin(number int, st *stack) {
 }
 
 // ignoreCallees moves the samples to the callchain's last function that matches
-// --ignore-callees. As in perf, the frames before it are dropped: its callees, or
-// in graphs that begin with the callers, its callers.
+// --ignore-callees. As in perf, the frames before it are dropped: the callees, or
+// in graphs that begin with the callers, the callers.
 func (b *histBuilder) ignoreCallees(st *stack) {
 	if b.hist.opts.IgnoreCallees == nil {
 		return
@@ -374,7 +374,7 @@ func (b *histBuilder) leaf() *Entry {
 	return b.entry(pl, id, ip, b.stack.level, atSample)
 }
 
-// each visits the stack's entries, each once although functions recur: that of
+// each visits the stack's entries, each once although functions recur: the entry of
 // the leaf with the whole callchain, and the callers' with the rest of it, from
 // them on.
 func (b *histBuilder) each(visit func(e *Entry, from int)) {

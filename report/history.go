@@ -15,7 +15,7 @@ import (
 const branchHistorySort = "srcline,symbol,dso,callchain_branch_predicted,callchain_branch_abort," +
 	"callchain_branch_cycles,ipc_null"
 
-// SetBranchHistory adds the branches of samples to their callchains, and shows callchains by address. It also
+// SetBranchHistory adds the branches of samples to the callchains, and shows callchains by address. It also
 // chooses other default keys.
 func (o *Options) SetBranchHistory() {
 	o.Graph.Branches, o.Graph.ByAddress = true, true
@@ -37,7 +37,7 @@ func (g *CallGraph) hasHistory(a *format.Attr) bool {
 // maxBranches is the number of branches from which on perf treats a sample's branch stack as damaged.
 const maxBranches = 127
 
-// newHistory returns the callchain of a sample after its branches, as many as --max-stack allows.
+// newHistory returns the callchain of a sample after the branches, as many as --max-stack allows.
 func (c *counter) newHistory(s *session.Sample) *history {
 	a := &c.file.Attrs[s.Event]
 	stack := s.Branch(a)
@@ -206,7 +206,7 @@ func (b *histBuilder) sumHops(st *stack) {
 	}
 }
 
-// hasChains reports whether the samples of an event have callchains that are shown.
+// hasChains reports whether callchains of an event's samples are shown.
 func (o *Options) hasChains(a *format.Attr) bool {
 	return o.Mode != ModeBranches && (a.SampleType&format.SampleCallchain != 0 || o.Graph.hasHistory(a))
 }
@@ -230,7 +230,7 @@ const (
 	atBranch                 // an end of a branch in the callchain
 )
 
-// inlines reports whether inlined calls have frames of their own at a position.
+// inlines reports whether inlined calls appear as frames at a position.
 func (p position) inlines(o *Options) bool { return p == atFrame && o.Inline }
 
 // position returns what frame i of the callchain is.

@@ -10,8 +10,8 @@ import (
 	"gperf/internal/text"
 )
 
-// Latency profiles: a sample's latency is its part of the time that passed, which is
-// its period divided by the number of threads that ran at the time.
+// Latency profiles: a sample's latency is the sample's part of the time that passed, which is
+// the period divided by the number of threads that ran at the time.
 
 // ErrNoSwitches: latency or parallelism needs context switches, but there are none.
 var ErrNoSwitches = errors.New("latency and parallelism need context switches: record with --latency")
@@ -117,7 +117,7 @@ func (l *layout) overheadWords(words string, children bool) string {
 	return words
 }
 
-// overheadColumns are the names of the overheads' columns, in their order.
+// overheadColumns are the names of the overheads' columns, in order.
 func (l *layout) overheadColumns(children bool) (names []string) {
 	add := func(overhead, latency string) {
 		switch l.latency {

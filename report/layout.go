@@ -19,7 +19,7 @@ type layout struct {
 	byName  bool   // the first key is the symbol, so that call graphs need not begin with it
 	latency latencyMode
 	levels  [][]*SortKey // of a hierarchy
-	// hiddenLevel is set where perf's hierarchy has a further level, of an empty column.
+	// hiddenLevel is set where perf's hierarchy contains a further level, of an empty column.
 	// The figures stand where perf's do.
 	hiddenLevel bool
 }
@@ -98,7 +98,7 @@ func (l *layout) rename(name, head string) {
 	}
 }
 
-// setWidths gives the first columns their widths.
+// setWidths sets the widths of the first columns.
 func (l *layout) setWidths(widths []int) {
 	for i := range min(len(widths), len(l.columns)) {
 		k := *l.columns[i]
@@ -182,7 +182,7 @@ type keyParser struct {
 	file *format.File
 	raw  bool
 	mode Mode
-	live bool // the defaults are those of perf top
+	live bool // the defaults are perf top's
 }
 
 // sortWords returns the words of --sort, or the defaults. perf adds ipc_null or ipc_lbr to
@@ -202,7 +202,7 @@ func sortWords(opts *Options, strict bool, defaults string) string {
 }
 
 // defaultSort returns the default keys: the tracepoints' text if all events are tracepoints.
-// perf chooses before it has read the events of a pipe.
+// perf chooses before it reads the events of a pipe.
 func (p *keyParser) defaultSort() string {
 	for i := range p.file.Attrs {
 		if p.file.Pipe || p.file.Attrs[i].Type != format.TypeTracepoint {

@@ -11,7 +11,7 @@ type Live struct {
 	counter *counter // of the current interval
 }
 
-// NewLive prepares counting. Entries count only their own samples. Errors include KeyError.
+// NewLive prepares counting. Entries count only own samples. Errors include KeyError.
 func NewLive(s *session.Session, opts Options) (*Live, error) {
 	l := &Live{session: s, opts: opts}
 	l.opts.live, l.opts.NoChildren = true, true

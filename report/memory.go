@@ -46,7 +46,7 @@ func memoryKey(name, head string, min int, mask func(fields.DataSource) uint64,
 	}.key())
 }
 
-// accessSymbolKey distinguishes addresses of accesses, of the data or of the code, and shows their symbols.
+// accessSymbolKey distinguishes addresses of accesses, of the data or of the code, and shows symbols.
 func accessSymbolKey(name, head string, at func(*extra) (*session.Frame, uint64)) *SortKey {
 	addr := func(x *extra) uint64 {
 		_, addr := at(x)
@@ -75,7 +75,8 @@ func accessWidth(f *session.Frame) int {
 	return len("[k] 0x") + hexWidth
 }
 
-// cacheLine is what the CPUs cache together: the place of the first byte, and the process if no other has the data.
+// cacheLine identifies bytes that the CPUs cache together: the place of the first byte, and the process if no other has
+// the data.
 type cacheLine struct {
 	level byte
 	dso   string
@@ -83,7 +84,7 @@ type cacheLine struct {
 	addr  uint64
 }
 
-// lineSize returns the size of the recorded machine's cache lines in bytes, or else what most machines have.
+// lineSize returns the size of the recorded machine's cache lines in bytes, or else the size of most machines.
 func lineSize(f *format.File) uint64 {
 	if size := f.Uint32s(format.FeatureCacheLine, 1); len(size) == 1 && bits.OnesCount32(size[0]) == 1 {
 		return uint64(size[0])
@@ -127,7 +128,7 @@ func cacheLineKey() *SortKey {
 	return inMemoryMode(k)
 }
 
-// dataDSOKey has the opposite order of dso, as in perf.
+// dataDSOKey sorts in the opposite order of dso, as in perf.
 func dataDSOKey() *SortKey {
 	data := func(x *extra) *session.Frame { return x.data }
 	k := &SortKey{Name: "dso_daddr", Head: "Data Object", uses: usesExtra | usesData, frame: data}

@@ -9,7 +9,7 @@ import (
 	"gperf/internal/session"
 )
 
-// Merge reports several recordings as one. Its memory is bounded by the distinct stacks of all of them, and by the
+// Merge reports several recordings as one. Memory is bounded by the distinct stacks of all of them, and by the
 // recordings that are counted at the moment.
 //
 // Describe all recordings, Count each of them, and Add the results in the same order; then write the report.
@@ -46,20 +46,20 @@ func NewMerge(opts Options) *Merge {
 		ranks: map[string]int32{}}
 }
 
-// Describe adds a recording's events, and returns their numbers in the report, which Count needs. The error means that
-// the recording cannot be merged with those before it.
+// Describe adds a recording's events, and returns the events' numbers in the report, which Count needs. The error means
+// that the recording cannot be merged with those before it.
 func (m *Merge) Describe(f *format.File) (events []int, err error) { return m.union.add(f) }
 
 // SetMaxStack sets Options.MaxStack, before Begin.
 func (m *Merge) SetMaxStack(n int) { m.opts.MaxStack = n }
 
-// Begin ends the descriptions. Errors are those of Text.
+// Begin ends the descriptions. Errors are the same as Text's.
 func (m *Merge) Begin() (err error) {
 	f := m.union.file
 	if m.layouts, err = m.opts.layoutsOf(f); err != nil {
 		return err
 	}
-	// Source lines are looked up in the recordings, before their files are closed.
+	// Source lines are looked up in the recordings, before the files are closed.
 	uses := m.layouts.uses()
 	m.pool.Lines = m.opts.wantsChains() && (m.opts.Inline || m.opts.Graph.ByAddress) ||
 		uses&(usesSrcline|usesSrcfile) != 0
@@ -77,7 +77,7 @@ type Counted struct {
 	lost    uint64
 }
 
-// errChanged: a recording has other events than when it was described.
+// errChanged: a recording contains other events than when it was described.
 var errChanged = errors.New("the file was changed while it was read")
 
 // Count counts the samples of a recording with these events. Several goroutines may count different recordings. The
@@ -149,7 +149,7 @@ func (m *Merge) add(c *Counted, st *stack, origin *session.Origin) {
 	m.total.stacks = append(m.total.stacks, st)
 }
 
-// frame returns the pool's frame, and ranks its DSO.
+// frame returns the pool's frame, and ranks the DSO.
 func (m *Merge) frame(f *session.Frame) *session.Frame {
 	own := m.pool.Frame(f)
 	m.rank(own)
@@ -222,5 +222,5 @@ func (m *Merge) Text(w io.Writer) error {
 	return write(w, m.layouts, &m.opts, hists, m.lost)
 }
 
-// CSV writes the table, as the function CSV does. The options are those of Options.ForCSV.
+// CSV writes the table, as the function CSV does. The options come from Options.ForCSV.
 func (m *Merge) CSV(w io.Writer) error { return writeCSV(w, m.hists(), &m.opts) }

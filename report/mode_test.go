@@ -11,7 +11,7 @@ import (
 	"gperf/report/key"
 )
 
-// alike checks lines that a report must have, blanks at their ends aside.
+// alike checks lines that a report must contain, blanks at the ends aside.
 func alike(t *testing.T, got, want string) {
 	t.Helper()
 	for line := range strings.SplitSeq(got, "\n") {
@@ -71,7 +71,7 @@ func groupSection(name string, leader, members uint32) []byte {
 }
 
 // TestGroups checks that entries of only one event are shown for all events, that an
-// event without samples has no column, and that the second event breaks ties.
+// event without samples gets no column, and that the second event breaks ties.
 func TestGroups(t *testing.T) {
 	var w world
 	a, b, c := w.frame("/bin/prog:a", 0x100), w.frame("/bin/prog:b", 0x200), w.frame("/bin/prog:c", 0x300)
@@ -102,7 +102,7 @@ func TestGroups(t *testing.T) {
 		"# Samples: 14  of events 'cycles, faults'\n"+columns)
 }
 
-// TestMemoryMode: accesses count by their weights, which the histogram gets as
+// TestMemoryMode: accesses count by weights, which the histogram gets as
 // periods.
 func TestMemoryMode(t *testing.T) {
 	var w world
@@ -129,7 +129,7 @@ func TestMemoryMode(t *testing.T) {
 `)
 }
 
-// TestModeErrors: keys and modes that the samples do not have are refused.
+// TestModeErrors: keys and modes that the samples lack are refused.
 func TestModeErrors(t *testing.T) {
 	f := &format.File{Attrs: []format.Attr{{Name: "cycles"}}, Sections: map[format.Feature][]byte{}}
 	if err := (&Options{Mode: ModeBranches}).adapt(f); err != ErrNoBranches {
@@ -174,7 +174,7 @@ func TestLoneTrace(t *testing.T) {
 	}
 }
 
-// TestKernelAddresses: the kernel's addresses are printed as they are, those of
+// TestKernelAddresses: the kernel's addresses are printed as they are, addresses of
 // its modules as offsets.
 func TestKernelAddresses(t *testing.T) {
 	for name, want := range map[string]uint64{"[kernel.kallsyms]": 0xffffffffc0001042, "[mod]": 0x1042} {
@@ -244,7 +244,7 @@ func TestCgroupsAndTimes(t *testing.T) {
 `)
 }
 
-// TestContainers: the cgroups of a container and those of a pod are one entry.
+// TestContainers: the cgroups of a container, or of a pod, are one entry.
 func TestContainers(t *testing.T) {
 	var w world
 	at := func(cgroup uint64, container, pod string) *stack {

@@ -16,7 +16,7 @@ import (
 type place struct {
 	frame *session.Frame
 	dso   string               // as shown
-	rank  int32                // of the DSO among those of the recording, 0 for none
+	rank  int32                // of the DSO among the recording's, 0 for none
 	id    int32                // equal for frames that no key distinguishes
 	file  int32                // the same for frames of DSOs with the same name
 	chain int32                // the same for frames that a call graph merges
@@ -35,7 +35,7 @@ type places struct {
 	builds  map[string]dso.BuildID // the first known of a name
 	rank    func(string) int32     // of a DSO by name
 	mapSize func(*session.Frame) uint64
-	paths   bool // show the paths of DSOs instead of their short names
+	paths   bool // show the paths of DSOs instead of short names
 	names   map[*session.DSO]string
 	files   map[fileKey]int32
 	lines   map[string]int32 // of branches
@@ -50,7 +50,7 @@ type fileKey struct {
 	mapped bool
 }
 
-// placeKey has the values that perf compares for the keys dso and symbol: the DSO's short
+// placeKey contains the values that perf compares for the keys dso and symbol: the DSO's short
 // name, and the symbol's addresses.
 type placeKey struct {
 	dso        string
@@ -60,7 +60,7 @@ type placeKey struct {
 	inlined    string // the function
 }
 
-// chainKey has the values that perf compares in call graphs: the DSO and the symbol's start.
+// chainKey contains the values that perf compares in call graphs: the DSO and the symbol's start.
 type chainKey struct {
 	dso     int32
 	named   bool
@@ -107,7 +107,7 @@ func (p *places) make(f *session.Frame, inlined string) *place {
 	return pl
 }
 
-// id returns the id of pl if its address is ip.
+// id returns the id of pl if the address is ip.
 func (p *places) id(pl *place, ip uint64) int32 { return p.idOf(pl, ip, "") }
 
 func (p *places) idOf(pl *place, ip uint64, inlined string) int32 {
@@ -164,7 +164,7 @@ func (p *places) chain(st *stack, opts *Options) (list []*place, ends []*hop) {
 	return list, ends
 }
 
-// framesOf yields the frames of a stack's callchain with their indexes in the graph's order: at most MaxStack, or with
+// framesOf yields the frames of a stack's callchain with indexes in the graph's order: at most MaxStack, or with
 // branches, of which a history has no more, all.
 func framesOf(st *stack, opts *Options) iter.Seq2[int, *session.Frame] {
 	return func(yield func(int, *session.Frame) bool) {
@@ -185,7 +185,7 @@ func framesOf(st *stack, opts *Options) iter.Seq2[int, *session.Frame] {
 }
 
 // inlinedAt returns the places of the calls that were inlined at a frame, the
-// innermost first. Each has a frame of its own, with the symbol's addresses.
+// innermost first. Each gets a frame, with the symbol's addresses.
 func (p *places) inlinedAt(at *place) []*place {
 	f := at.frame
 	sym := f.Sym()
@@ -203,7 +203,7 @@ func (p *places) inlinedAt(at *place) []*place {
 	return at.inlined
 }
 
-// appendMark appends the mark of an inlined function after its name.
+// appendMark appends the mark of an inlined function after the name.
 func (pl *place) appendMark(b []byte) []byte {
 	if pl.call == nil {
 		return b

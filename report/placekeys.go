@@ -9,7 +9,7 @@ import (
 	"gperf/internal/text"
 )
 
-// Keys that look at the symbol and the DSO of a place: their sizes, and how far from
+// Keys that look at the symbol and the DSO of a place: sizes, and how far from
 // the symbol's start it is.
 
 // unknownSize is shown without a symbol or mapping.
@@ -44,7 +44,7 @@ func dsoSize(p *places, pl *place) uint64 {
 	return p.mapSize(pl.frame)
 }
 
-// offsetKey shows how far from its symbol's start an address is.
+// offsetKey shows how far an address is from the symbol's start.
 func offsetKey() *SortKey {
 	k := &SortKey{Name: "symoff", Head: "Symbol Offset", uses: usesPlace | usesSymbol}
 	k.ofPlace = func(_ *places, _ *place, ip uint64) uint64 { return ip }
@@ -80,7 +80,7 @@ func (b *histBuilder) numbersOf(pl *place, ip uint64) int32 {
 	return b.identities.numbers.number(b.buf)
 }
 
-// processKey distinguishes processes, and shows the names of their first threads.
+// processKey distinguishes processes, and shows the names of first threads.
 func processKey() *SortKey {
 	const head = "   Tgid:Command"
 	k := &SortKey{Name: "tgid", Head: head, uses: usesPID, min: len(head)}
@@ -92,7 +92,7 @@ func processKey() *SortKey {
 	return k
 }
 
-// commNoDigitKey distinguishes commands by their names without digits.
+// commNoDigitKey distinguishes commands by names without digits.
 func commNoDigitKey() *SortKey {
 	k := &SortKey{Name: "comm_nodigit", Head: "CommandNoDigit", uses: usesNoDigit}
 	k.cmp = func(_ *Hist, a, b *Entry) int { return strings.Compare(noDigits(b.Comm), noDigits(a.Comm)) }

@@ -14,7 +14,7 @@
 //
 // The formats of stacks start from Stacks (stacks.go), which counts the stacks of
 // any number of recordings. function.go finds the functions and lines of a frame.
-// Each format has its own file.
+// Each format is in a file of that name.
 package report
 
 import (
@@ -32,16 +32,16 @@ import (
 // without callchains.
 type Options struct {
 	Sort         string // keys, separated by commas; "" is perf's choice, a leading + adds to it
-	Fields       string // columns, comma-separated too; "" for those of the other options
-	Empty        bool   // Histograms returns those of events without samples, too
-	NoChildren   bool   // a callee's samples do not count for its callers
+	Fields       string // columns, comma-separated too; "" for the keys of the other options
+	Empty        bool   // Histograms also returns histograms of events without samples
+	NoChildren   bool   // a callee's samples do not count for callers
 	Graph        CallGraph
 	MaxStack     int     // frames of a callchain that count
 	PercentLimit float64 // omit entries below it
 	Samples      bool    // a column with the number of samples
 	Period       bool    // a column with the sum of periods
 	CPUModes     bool    // columns for kernel and user
-	Inline       bool    // callchains have the calls that were inlined
+	Inline       bool    // callchains include the calls that were inlined
 	FullPath     bool    // the keys srcline and srcfile show whole paths
 	Separator    string  // between columns, instead of blanks; "" aligns them
 	RawTrace     bool    // tracepoint fields as numbers, not as their print fmt shows them
@@ -51,15 +51,15 @@ type Options struct {
 	Relative     bool    // percentages are relative to the samples that pass the filters
 	Resolved     bool    // samples, and frames of callchains, without a symbol do not count
 	SymbolFilter string  // omit entries whose symbols do not contain it
-	Widths       []int   // of the columns; 0, or none, for one as wide as its texts
+	Widths       []int   // of the columns; 0, or none, for one as wide as the texts
 	Threads      ThreadCounts
 	TimeQuantum  uint64 // width of the key time's intervals in ns, 0 for perf's default
-	Nanosecs     bool   // the key time has nine digits
+	Nanosecs     bool   // the key time shows nine digits
 	ShowParent   bool   // the key parent is added to the others
 	OnlyParents  bool   // omit entries without a Parent
 	Verbose      bool   // show paths of DSOs, and addresses and origins of symbols
-	Hierarchy    bool   // entries of the first key, below each those of the next
-	// IgnoreCallees matches functions that get the samples of their callees; nil: none.
+	Hierarchy    bool   // entries of the first key, below each the entries of the next
+	// IgnoreCallees matches functions that get the samples of callees; nil: none.
 	IgnoreCallees *regexp.Regexp
 	Filter        Filter
 	Mode          Mode     // samples or branches
@@ -69,20 +69,20 @@ type Options struct {
 	Weight        string         // the field that session.Weight made the periods from
 	Look          text.Style
 
-	chains  bool // an event has callchains
+	chains  bool // an event records callchains
 	history bool // branches are added to callchains
 	counts  bool // graphs show the figures of branches
 	live    bool // a table of Live
 	csv     bool // no text of perf
 }
 
-// Mode is what a report counts.
+// Mode says which addresses a report counts.
 type Mode int
 
 const (
-	ModeSamples  Mode = iota // samples by their periods
+	ModeSamples  Mode = iota // samples by period
 	ModeBranches             // the branches of samples
-	ModeMemory               // samples by their weights
+	ModeMemory               // samples by weight
 )
 
 // Branches says when to choose ModeBranches.
@@ -99,7 +99,7 @@ type Groups int
 const (
 	GroupsDefault  Groups = iota // events recorded as a group in one block
 	GroupsTogether               // all in one block if there are no groups
-	GroupsApart                  // each event in its own block
+	GroupsApart                  // each event in a block
 )
 
 // Filter drops samples from the entries. They still count in the totals, so that
@@ -129,7 +129,7 @@ func Text(w io.Writer, s *session.Session, opts Options) (format.Skipped, error)
 }
 
 // Histograms returns the histogram of each event with samples, or of all with Empty. The session and the errors
-// are those of Text.
+// are the same as Text's.
 func Histograms(s *session.Session, opts Options) ([]*Hist, format.Skipped, error) {
 	c, skipped, err := countAll(s, &opts)
 	if err != nil {
@@ -153,7 +153,7 @@ func countAll(s *session.Session, opts *Options) (*counter, format.Skipped, erro
 	return c, skipped, nil
 }
 
-// layoutsOf adapts the options to a file, and returns the layouts of its events.
+// layoutsOf adapts the options to a file, and returns the layouts of the file's events.
 func (o *Options) layoutsOf(f *format.File) (*layouts, error) {
 	if err := o.adapt(f); err != nil {
 		return nil, err
@@ -187,19 +187,19 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 	return skipped, nil
 }
 
-// hists makes the histograms of what was counted.
+// hists makes the histograms of the counted samples.
 func (c *counter) hists(s *session.Session) []*Hist {
 	return newHists(c.file, c.layouts, c.opts, c.traces, s.Rank, s.MapSize, c.stacks)
 }
 
-// ErrNoBranches: branch mode is requested, but the samples have no branches.
+// ErrNoBranches: branch mode is requested, but the samples contain no branches.
 var ErrNoBranches = errors.New("no event was recorded with branches: record with -b")
 
 // ErrNoCallchains: the key parent needs callchains, but there are none.
 var ErrNoCallchains = errors.New("sort key parent needs callchains: record with -g")
 
-// adapt adjusts the options to the file: it disables callchains if no event has them, and
-// chooses their order, and the mode if the options leave it open.
+// adapt adjusts the options to the file: it disables callchains if no event records them, and
+// chooses the order, and the mode if the options leave it open.
 func (o *Options) adapt(f *format.File) error {
 	var all format.SampleType
 	for i := range f.Attrs {
@@ -217,7 +217,7 @@ func (o *Options) adapt(f *format.File) error {
 			o.Graph.Order = Caller
 		}
 	}
-	if o.Mode != ModeSamples { // perf has chosen the order at this point
+	if o.Mode != ModeSamples { // perf chose the order before this point
 		o.NoChildren = true
 	}
 	o.chains = all&format.SampleCallchain != 0
@@ -227,7 +227,7 @@ func (o *Options) adapt(f *format.File) error {
 			o.Graph.Mode = GraphNone
 		}
 	}
-	if f.Pipe { // perf has not read its attrs at this point
+	if f.Pipe { // perf reads the attrs after this point
 		o.NoChildren = true
 	}
 	return nil

@@ -94,7 +94,7 @@ func program() []*stack {
 }
 
 // TestText: recursion counts once for a caller, an address without a symbol is
-// that within its file for the sampled instruction, each event has its block.
+// that within its file for the sampled instruction, each event gets a block.
 func TestText(t *testing.T) {
 	const head = `# To display the perf.data header info, please use --header/--header-only options.
 #

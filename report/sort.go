@@ -28,7 +28,7 @@ type SortKey struct {
 
 	figure bool   // the heading is aligned right
 	field  *field // the tracepoint's field that the key shows
-	elided bool   // not shown: all entries have the same value
+	elided bool   // not shown: all entries share the value
 	user   int    // width from --column-widths, 0 for none
 	origin bool   // one of originKeys
 
@@ -44,7 +44,7 @@ type SortKey struct {
 	ofPlace func(p *places, pl *place, ip uint64) uint64
 	// identity returns equal numbers for frames that are equal under the key.
 	identity func(p *places, f *session.Frame) int32
-	mode     Mode // the mode whose samples have the key; ModeSamples: all samples
+	mode     Mode // the mode whose samples contain the key; ModeSamples: all samples
 }
 
 // uses is the set of parts of a sample that a key reads.
@@ -289,7 +289,7 @@ func (h *Hist) frameWidth(f *session.Frame) int {
 	return len("[k] ") + len(sym.Name)
 }
 
-// originWidth is the width of an address and of its symbol's origin.
+// originWidth is the width of an address and of the symbol's origin.
 const originWidth = len("0x") + hexWidth + len(" k ")
 
 // appendOrigin appends the address and the symbol's origin, if they are shown.
@@ -322,7 +322,7 @@ func appendSymbol(h *Hist, b []byte, e *Entry, width int) []byte {
 	return e.place.appendMark(appendFrameSymbol(b, e.place.frame, e.ip, e.Level, width-(len(b)-n)))
 }
 
-// appendFrameSymbol appends the frame's level and its symbol, or ip without one.
+// appendFrameSymbol appends the frame's level and symbol, or ip without one.
 func appendFrameSymbol(b []byte, f *session.Frame, ip uint64, level byte, width int) []byte {
 	b = append(b, '[', level, ']', ' ')
 	if sym := f.Sym(); sym != nil {

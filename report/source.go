@@ -72,8 +72,8 @@ func (p *places) lineInChain(pl *place, c *srcline.InlineFrame) string {
 	return p.srcline(pl, c)
 }
 
-// srcline returns the place's file and line, or else its offset in its symbol, in
-// decimal as in perf, or in its DSO (get_srcline of tools/perf/util/srcline.c).
+// srcline returns the place's file and line, or else the offset in the symbol, in
+// decimal as in perf, or in the DSO (get_srcline of tools/perf/util/srcline.c).
 func (p *places) srcline(pl *place, c *srcline.InlineFrame) string {
 	switch sym := pl.frame.Sym(); {
 	case c != nil:

@@ -13,7 +13,7 @@ import (
 	"gperf/internal/text"
 )
 
-// ErrNoSamples: the recording has no samples. The text before the events' blocks
+// ErrNoSamples: the recording contains no samples. The text before the events' blocks
 // was written.
 var ErrNoSamples = errors.New("no samples")
 
@@ -91,7 +91,7 @@ func writeBlock(w *bufio.Writer, h *Hist) error {
 	return b.writeList()
 }
 
-// fit reduces the widths of the columns to those of the window, except figures and --column-widths.
+// fit reduces the widths of the columns to the window's, except figures and --column-widths.
 func (w *blockWriter) fit() {
 	if w.hist.opts.Look.Width == 0 || w.hist.opts.Separator != "" || w.hist.opts.Hierarchy {
 		return
@@ -112,10 +112,10 @@ func (w *blockWriter) fit() {
 	text.Fit(w.widths, minimums, room)
 }
 
-// minColumn is the number of columns that a column of names has at least.
+// minColumn is the minimum width of a column of names.
 const minColumn = 10
 
-// writeList writes the entries in portions: their text may be a hundred times as big
+// writeList writes the entries in portions: the text may be a hundred times as big
 // as the entries.
 func (w *blockWriter) writeList() error {
 	const atATime = 256
@@ -187,7 +187,7 @@ func (h *Hist) widths() []int {
 	return widths
 }
 
-// madeTraces reports whether perf has the traces' texts when it computes widths: it
+// madeTraces reports whether perf knows the traces' texts when it computes widths: it
 // makes them to compare them, so the text of a single sample is cut.
 func (h *Hist) madeTraces() bool {
 	return h.traces.formats[h.event] != nil && h.Total.Samples > 1
@@ -267,7 +267,7 @@ func (w *blockWriter) appendName(b []byte, e *Entry, i int) []byte {
 	return append(b, text.Middle(shown, w.widths[i])...)
 }
 
-// columns returns the width of a text: in bytes, as perf does, unless its look is that of a terminal.
+// columns returns the width of a text: in bytes, as perf does, unless it is printed for a terminal.
 func (w *blockWriter) columns(b []byte) int {
 	if w.hist.opts.Look == (text.Style{}) {
 		return len(b)

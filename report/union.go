@@ -54,7 +54,7 @@ func (u *union) begin(f *format.File) {
 	}
 }
 
-// fits reports why the tracepoints of a recording cannot be read like those of the others.
+// fits reports why the tracepoints of a recording cannot be read like the other recordings'.
 func (u *union) fits(f *format.File) error {
 	if f.Tracing == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"gperf/internal/text"
 )
 
-// appendBatch appends the text of the batch's samples, and that of the records
-// between them. What gets long, or is for another event, is given to handOn, which
+// appendBatch appends the text of the batch's samples, and of the records
+// between them. Long text, or text for another event, goes to handOn, which
 // returns room for more.
 func (p *printer) appendBatch(b []byte, batch *session.Batch,
 	handOn func(b []byte, event int) []byte) (_ []byte, event int) {
@@ -109,7 +109,7 @@ func (p *printer) recordAsSample(r *session.Record) *session.Sample {
 	return s
 }
 
-// appendRecordMisc appends the letters of the CPU's mode and of what the record
+// appendRecordMisc appends the letters of the CPU's mode and of the flags that the record
 // is about.
 func appendRecordMisc(b []byte, raw format.Raw) []byte {
 	n := len(b)

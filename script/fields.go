@@ -280,7 +280,7 @@ func (e *LackError) Error() string {
 		e.Event, e.What, e.Field)
 }
 
-// carried returns those of fields that event i's samples carry. It is an error if
+// carried returns the fields that event i's samples carry. It is an error if
 // the user chose others.
 func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error) {
 	a := &f.Attrs[i]

@@ -33,7 +33,7 @@ type Options struct {
 	Source
 	// Where drops the samples taken elsewhere.
 	Where session.Where
-	// Events, unless nil, get the samples' text, each that of its event.
+	// Events, unless nil, get the samples' text, each the text of one event.
 	Events []EventText
 	// StopAt are functions at which callchains are cut; their frames are shown.
 	StopAt []string
@@ -244,7 +244,7 @@ func (p *printer) appendAddr(b []byte, s *session.Sample, fields Field, e *event
 	return appendName(b, s.Data, fields)
 }
 
-// isPageFault reports whether the event's addresses are those of data with a name.
+// isPageFault reports whether the event's addresses are addresses of data with a name.
 func isPageFault(a *format.Attr) bool {
 	return a.Type == format.TypeSoftware && (a.Config == format.SWPageFaults || a.Config == format.SWMinorFaults ||
 		a.Config == format.SWMajorFaults)

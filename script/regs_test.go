@@ -13,7 +13,7 @@ func fileOf(arch string) *format.File {
 	return f
 }
 
-// The names are those of arch/*/include/uapi/asm/perf_regs.h as perf prints them.
+// The names come from arch/*/include/uapi/asm/perf_regs.h as perf prints them.
 func TestRegisterNames(t *testing.T) {
 	for _, tc := range []struct {
 		arch string

@@ -17,7 +17,7 @@ import (
 )
 
 // Print writes the text of the session's samples to w. The result counts the skipped
-// parts of the file. The error is that of w or of reading.
+// parts of the file. The error comes from w or from reading.
 func Print(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) {
 	f := s.File
 	fields, err := opts.Fields.resolve(f, !opts.NoChain)
@@ -67,7 +67,7 @@ func (o *Options) walk(f *format.File, fields []Field) session.WalkOptions {
 // order in which the batches came:
 //
 //	put ──┬─▶ work ─▶ format (n of them) ─▶ job.texts
-//	      └─▶ line ─▶ write, those of the first in line
+//	      └─▶ line ─▶ write, for the first in line
 type output struct {
 	work, line chan *job
 	written    chan error
@@ -82,7 +82,7 @@ type job struct {
 	texts  chan piece // closed after the last
 }
 
-// piece is text for one event's output, or for that of all.
+// piece is text for the output of one event, or of all.
 type piece struct {
 	text  *[]byte
 	event int

@@ -19,7 +19,7 @@ type Source struct {
 // sourceFields are printed on separate lines, below the frame's.
 const sourceFields = FieldSrcline | FieldSrcfile
 
-// frameLines are the lines of a frame: those of its inlined calls, its own, and
+// frameLines are the lines of a frame: the lines of inlined calls, its own, and
 // with FieldSrcline each one's place in the source. last says that the callchain's
 // text ends here.
 func (t *frameTexts) frameLines(b []byte, f *session.Frame) (_ []byte, last bool) {

@@ -107,7 +107,7 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// A stripped Go program has the names of its own table: those of its symbols, but for type arguments and wrappers.
+// A stripped Go program gets the names of its own table: the symbols' names, but for type arguments and wrappers.
 func TestUserGo(t *testing.T) {
 	dir := t.TempDir()
 	own, stripped := filepath.Join(dir, "own"), filepath.Join(dir, "stripped")

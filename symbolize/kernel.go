@@ -95,8 +95,8 @@ func (k *kernelTables) lookup(ip uint64) (sym *Symbol, offset uint64, module str
 }
 
 // Kernel returns the symbol at ip in the kernel, a module or a BPF program, the offset of ip from the symbol's start in
-// bytes, and the module in brackets, or "" for the kernel itself. The symbol's addresses are those of the file with the
-// symbols. They differ from the recorded ips if the kernel was booted again in between.
+// bytes, and the module in brackets, or "" for the kernel itself. The symbol's addresses are the addresses in the file
+// with the symbols. They differ from the recorded ips if the kernel was booted again in between.
 func (k *kernelSymbols) Kernel(ip uint64) (sym *Symbol, offset uint64, module string, why Reason) {
 	sym, offset, module, why = k.symbol(ip)
 	k.lookups.count(why)

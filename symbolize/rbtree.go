@@ -4,7 +4,7 @@ package symbolize
 // needs the shape of perf's tree. perf keeps symbols in a red-black tree (Linux's lib/rbtree.c) and
 // walks down it to find an address. If symbols overlap, as labels within functions
 // written in assembly do, perf returns the first one on the way, which depends on
-// all insertions and deletions. The kernel's algorithms, and these, are those of
+// all insertions and deletions. The kernel's algorithms, and these, come from
 // Cormen et al., Introduction to Algorithms, chapter 13.
 type rbTree struct {
 	nodes []rbNode // nodes[0] represents every leaf

@@ -9,8 +9,8 @@ import (
 	"gperf/internal/dso"
 )
 
-// Shared has the tables of symbols that several Symbolizers with other files need, for example those of archives. It
-// may be used from several goroutines. A nil Shared shares nothing.
+// Shared has the tables of symbols that several Symbolizers with other files need, for example Symbolizers of archives.
+// It may be used from several goroutines. A nil Shared shares nothing.
 type Shared struct {
 	mu       sync.Mutex
 	tables   map[tableKey]*Table
@@ -69,7 +69,8 @@ func sizeOf(im *dso.Image, section string) uint64 {
 	return 0
 }
 
-// kernel returns the symbols of a kallsyms file. It calls make unless it has those of a file with equal contents.
+// kernel returns the symbols of a kallsyms file. It calls make unless it knows the symbols of a file with equal
+// contents.
 func (s *Shared) kernel(f fs.File, make func() (*Kallsyms, error)) (*Kallsyms, error) {
 	st, err := f.Stat()
 	if s == nil || err != nil {

@@ -51,7 +51,7 @@ func newLinesByDSO() *linesByDSO { return &linesByDSO{dsos: map[dsoKey]*dsoLines
 
 // UserSource returns the functions at file offset off of the DSO recorded at path with build ID id (zero if not
 // recorded), with file and line. The innermost inlined function is first, the function with the code last. Names are
-// demangled like those of symbols. If there are no functions, the Reason is not Found.
+// demangled like symbols' names. If there are no functions, the Reason is not Found.
 func (s *sourceLines) UserSource(path string, id dso.BuildID, off uint64) ([]srcline.InlineFrame, Reason) {
 	d := s.userDSO(path, id)
 	if d.err != nil {
@@ -73,7 +73,7 @@ func (s *sourceLines) SourceOwner(path string, id dso.BuildID) *uint32 {
 	return s.userDSO(path, id).owner
 }
 
-// named demangles the names of frames. If DWARF has no name for the last frame, its name is that of the symbol.
+// named demangles the names of frames. If DWARF has no name for the last frame, its name is the symbol's.
 func (s *sourceLines) named(frames []srcline.InlineFrame,
 	symbol func() (*Symbol, Reason)) ([]srcline.InlineFrame, Reason) {
 	if len(frames) == 0 {

@@ -95,7 +95,7 @@ type Options struct {
 	// KernelBuildID is the recorded kernel's build ID; zero if not recorded.
 	KernelBuildID dso.BuildID
 	// KernelRef is "_text" or "_stext" and KernelRefAddr its recorded ip, which changes with every boot (KASLR). With
-	// "" the kernel's addresses are those of its symbols.
+	// "" the kernel's addresses equal the addresses of its symbols.
 	KernelRef     string
 	KernelRefAddr uint64
 	// Reading, if set, is called before symbols or source lines of a file are read, and what it returns after that. Its

@@ -159,7 +159,7 @@ func sortEntries(entries []entry) {
 }
 
 // fixupEnds extends symbols without a size to the next symbol, and the last one to the end of the page after its own
-// (symbols__fixup_end in tools/perf/util/symbol.c). Symbols of assembly often have no size, those of kallsyms never.
+// (symbols__fixup_end in tools/perf/util/symbol.c). Symbols of assembly often lack a size, symbols of kallsyms always.
 // nextEnd returns the end of a symbol that another one follows.
 func fixupEnds(entries []entry, nextEnd func(e, next *entry) uint64) {
 	for i := range entries {

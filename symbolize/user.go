@@ -76,7 +76,7 @@ func (u *userSymbols) dso(path string, id dso.BuildID) *userDSO {
 	return d
 }
 
-// load reads the symbols of a file, or takes those of the recording if it cannot.
+// load reads the symbols of a file, or takes the recording's if it cannot.
 func (u *userSymbols) load(d *userDSO, path string, id dso.BuildID) error {
 	err := u.loadFile(d, path, id)
 	if err == nil {

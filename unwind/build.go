@@ -358,8 +358,8 @@ func (m *machine) fpPart(fp RegRule, r *Rule) bool {
 
 func fits16(n int64) bool { return n == int64(int16(n)) }
 
-// isSignal reports whether the state is that of a signal frame in the CFI of x86-64's C libraries: CFA, rip and rbp are
-// those of the interrupted code, in the ucontext that rt_sigreturn restores.
+// isSignal reports whether the state is the state of a signal frame in the CFI of x86-64's C libraries: CFA, rip and
+// rbp are the registers of the interrupted code, in the ucontext that rt_sigreturn restores.
 func (m *machine) isSignal(cfa, ra RegRule) bool {
 	if m.f.abi != &x86ABI {
 		return false

@@ -112,7 +112,7 @@ func readCFI(im *dso.Image) (*CFI, error) {
 func (f *CFI) readGo(im *dso.Image) {
 	t, err := dso.OpenGoFunctions(im)
 	if err != nil {
-		t = nil // that of another version of Go: frame pointers are enough for most code
+		t = nil // the table of another version of Go: frame pointers are enough for most code
 	}
 	f.goCode = findGoCode(im, t)
 	f.known = append(f.known, f.goCode.known...)

@@ -203,7 +203,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// row runs instructions, after those of plain, and returns the last row.
+// row runs instructions, after plain's, and returns the last row.
 func row(t *testing.T, m elf.Machine, ins ...any) string {
 	t.Helper()
 	f := parseSection(m, asm(entry32(uint32(0xffffffff), 3, "", plain),

@@ -166,7 +166,7 @@ func (e *epilogue) step(code []byte) int {
 	return 0
 }
 
-// popRBP follows the pop of rbp, also that of leave.
+// popRBP follows the pop of rbp, also leave's.
 func (e *epilogue) popRBP() int {
 	fp, ok := e.mem.Word(e.sp)
 	if !ok {

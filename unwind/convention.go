@@ -67,8 +67,8 @@ type symbol struct {
 	value, size uint64
 }
 
-// functions passes the symbols of im that may be functions to use: those of .symtab or, without it, of .dynsym. s is
-// valid until use returns.
+// functions passes the symbols of im that may be functions to use: the symbols of .symtab or, without it, of .dynsym. s
+// is valid until use returns.
 func functions(im *dso.Image, use func(s *symbol)) {
 	sec := im.Section(".symtab")
 	if sec == nil || sec.Type != elf.SHT_SYMTAB {

@@ -29,7 +29,7 @@
 //
 // # A step
 //
-// A step computes the caller's ip, sp and fp from those of a frame and its rule. The names of rules are x86-64's: RSP
+// A step computes the caller's ip, sp and fp from a frame's and its rule. The names of rules are x86-64's: RSP
 // is sp, RBP is fp. DWARF numbers: 6 is rbp, 7 is rsp, 16 is rip; 29 is x29, 30 is x30, the link register, 31 is sp.
 //
 //	CFANone          no entry covers ip: assembly, V8's builtins, and outside of tables code made at run time. If the

@@ -251,9 +251,9 @@ func inRanges(list []codeSeg, vaddr uint64) bool {
 
 // Code of Go for which neither frame pointers nor the CFI are right. goBytes finds it by its bytes.
 var (
-	// crosscall2, which C calls to call Go, has two frame pointers: that of an ordinary frame and, in this frame, that
-	// of the registers that it saves for C (the macro PUSH_REGS_HOST_TO_ABI0 of runtime/cgo). The inner one points to
-	// the outer one, but no return address follows.
+	// crosscall2, which C calls to call Go, keeps two frame pointers: the pointer of an ordinary frame and, in this
+	// frame, the one of the registers that it saves for C (the macro PUSH_REGS_HOST_TO_ABI0 of runtime/cgo). The inner
+	// one points to the outer one, but no return address follows.
 	crosscall2Begin = []byte{
 		0x55,             // push %rbp
 		0x48, 0x89, 0xe5, // mov %rsp, %rbp

@@ -8,8 +8,8 @@ import (
 )
 
 // GHC's code has no CFI. It has its own stack, in rbp, and leaves rsp where StgRun set it (rts/StgCRun.c): below a
-// reserve of 16 KiB and the saved registers. So its callers are those of StgRun. Where it calls C, it may lower rsp by
-// 8 or 16 bytes to align it:
+// reserve of 16 KiB and the saved registers. So its callers are the callers of StgRun. Where it calls C, it may lower
+// rsp by 8 or 16 bytes to align it:
 //
 //	48 83 ec IMM  sub $IMM, %rsp
 //	...
@@ -23,7 +23,7 @@ var (
 )
 
 // isHaskell reports whether GHC made the code of im: by the CFI of StgRun, or by its symbols. Programs contain the
-// runtime system, but may be stripped; libraries use that of another file.
+// runtime system, but may be stripped; libraries use the runtime system of another file.
 func (f *CFI) isHaskell(im *dso.Image) bool {
 	for _, name := range [...]string{".dynstr", ".strtab"} {
 		s := im.Section(name)

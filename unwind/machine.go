@@ -284,7 +284,7 @@ func (m *machine) defCFA(reg uint64, off int64) {
 	m.cfaExpr = RegRule{}
 }
 
-// restore sets a register's rule to that of the CIE.
+// restore sets a register's rule to the CIE's.
 func (m *machine) restore(n uint64) {
 	r := m.reg(n)
 	*r = RegRule{}

@@ -175,7 +175,7 @@ var x86PerfRegs = [...]int8{
 	0, 3, 2, 1, 4, 5, 6, 7, 16, -1, -1, -1, -1, -1, -1, -1, 8, 9, 10, 11, 12, 13, 14, 15,
 }
 
-// i386PerfRegs are those of i386 in the same order.
+// i386PerfRegs are the registers of i386 in the same order.
 var i386PerfRegs = [...]int8{0, 3, 1, 2, 6, 7, 5, 4, 8}
 
 // perfRegs are the DWARF numbers of a machine's registers in perf's order; nil: they are the same.

@@ -81,7 +81,7 @@ type tableBuilder struct {
 		n    uint16
 		ok   bool
 	}
-	gap   uint16  // index of the rule of code without an FDE: 0, or that of ruleFP
+	gap   uint16  // index of the rule of code without an FDE: 0, or the index of ruleFP
 	known []known // exceptions, by address
 }
 

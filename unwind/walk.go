@@ -210,7 +210,7 @@ const (
 	stop        outcome = iota // there is no caller
 	called                     // regs are the caller's
 	switched                   // regs are the caller's, which may be on another stack
-	interrupted                // regs are those of code that a signal interrupted
+	interrupted                // regs are the registers of code that a signal interrupted
 	retry                      // a needed register was not kept
 )
 
@@ -386,8 +386,8 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	return called, 0
 }
 
-// withoutFP steps by full CFI, because the rule needs a frame pointer that is not known: that of Go's arm64 code lies
-// below sp, where copies of the stack may begin.
+// withoutFP steps by full CFI, because the rule needs a frame pointer that is not known: the frame pointer of Go's
+// arm64 code lies below sp, where copies of the stack may begin.
 func (w *walk) withoutFP(ip uint64) (outcome, Reason) {
 	if !w.full {
 		return retry, 0
@@ -396,7 +396,7 @@ func (w *walk) withoutFP(ip uint64) (outcome, Reason) {
 }
 
 // goroutine returns the address of the g of the goroutine that Go's thread runs, or 0 and the reason. A g has the
-// address of its thread, m, which begins with that of its first g, g0.
+// address of its thread, m, which begins with the address of its first g, g0.
 func (w *walk) goroutine(curg uint64) (g uint64, why Reason) {
 	m, ok1 := w.mem.Word(w.last.v[w.regs.abi.g] + goM)
 	g0, ok2 := w.mem.Word(m)
@@ -414,7 +414,7 @@ func (w *walk) goroutine(curg uint64) (g uint64, why Reason) {
 // kept returns a register that rules do not track.
 func (w *walk) kept(n int16) (uint64, bool) { return w.regs.Get(int(n)) }
 
-// bySignal steps to the code that a signal interrupted. sp is that of the call of rt_sigreturn.
+// bySignal steps to the code that a signal interrupted. sp is the sp at the call of rt_sigreturn.
 func (w *walk) bySignal(sp uint64) (outcome, Reason) {
 	at := sp + w.regs.abi.context
 	for i, n := range w.regs.abi.contextRegs {

@@ -17,7 +17,7 @@ import (
 
 var mixProgram = programs.C("testdata/mix.c", "-O2", "-g")
 
-// percentLine is an instruction with what it counts.
+// percentLine is an instruction with the printed percentage.
 var percentLine = regexp.MustCompile(`(?m)^ +(\d+\.\d\d) :(.)(.) *([0-9a-f]+):\s+(.*)$`)
 
 // percents returns the percentages and addresses of a block's instructions.
@@ -193,7 +193,7 @@ func TestAnnotateDrop(t *testing.T) {
 	}
 }
 
-// TestAnnotateWrong: errors of annotate name the cause and what to do.
+// TestAnnotateWrong: errors of annotate name the cause and the remedy.
 func TestAnnotateWrong(t *testing.T) {
 	vmlinux := kernelOfDrops(t)
 	for _, c := range []struct {
@@ -229,7 +229,7 @@ func TestAnnotateWrong(t *testing.T) {
 	}
 }
 
-// TestRecordAnnotateDrop: the same on the running kernel, whose code is in its
+// TestRecordAnnotateDrop: the same on the running kernel, whose code is in
 // memory.
 func TestRecordAnnotateDrop(t *testing.T) {
 	needTracepoints(t)

@@ -36,7 +36,7 @@ func allName(now time.Time) string {
 	return "perf.all-" + host + now.Format("-20060102-150405") + ".tar.bz2"
 }
 
-// packPerf packs the files that have build IDs.
+// packPerf packs the files with build IDs.
 func packPerf(out io.Writer, in *openInput, hits *archive.Hits, stderr io.Writer) error {
 	w := archive.NewPerfWriter(in.session.Symbols.Locator(), out, in.recording.Written)
 	n, err := hits.PackPerf(w, warnNotPacked(stderr))

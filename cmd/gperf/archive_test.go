@@ -12,7 +12,7 @@ import (
 // TestArchivePerfMap: names of code made at run time come along, also into an archive
 // that is made of another.
 func TestArchivePerfMap(t *testing.T) {
-	const pid = 4_000_124 // near the kernel's limit: no process has it
+	const pid = 4_000_124 // near the kernel's limit: no process gets it
 	path := writePerfMap(t, pid)
 	r := &recorder{attrs: 1}
 	r.mmap(pid, 0x10000000, 0x300, "//anon")
@@ -52,7 +52,7 @@ __attribute__((noinline)) int NAME(int x) { return inner(x) + 1; }
 // TestArchiveSplit: the inlined calls of a program whose debug information was split
 // come along, of those units alone that samples hit.
 func TestArchiveSplit(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // which would have them here
+	t.Setenv("XDG_CACHE_HOME", t.TempDir()) // which would contain them here
 	// gcc's files of DWARF 5 are beyond the tools of binutils 2.40 and LLVM 14
 	for _, tool := range []string{"clang", "llvm-dwp"} {
 		if _, err := exec.LookPath(tool); err != nil {

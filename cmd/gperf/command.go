@@ -88,7 +88,7 @@ func bareRoot(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// addCommand adds a command or help topic, and the flags that all have.
+// addCommand adds a command or help topic, and the common flags.
 func addCommand(root, c *cobra.Command) {
 	root.AddCommand(c)
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {

@@ -47,7 +47,7 @@ type values func(prefix string) []string
 // fixed returns values that do not depend on the prefix.
 func fixed(l ...string) values { return func(string) []string { return l } }
 
-// flagValues holds the values of flags by command and name. Those of lists are completed
+// flagValues holds the values of flags by command and name. Values of lists are completed
 // after each comma.
 var flagValues = map[string]map[string]values{
 	"record": {
@@ -105,7 +105,7 @@ func complete(root *cobra.Command, args []string) int {
 	return exitOK
 }
 
-// completeFlag defines the completion of a flag's value: its values, file names, or none.
+// completeFlag defines the completion of a flag's value: known values, file names, or none.
 func completeFlag(c *cobra.Command, f *pflag.Flag) {
 	list := flagValues[c.Name()][f.Name]
 	name, _ := pflag.UnquoteUsage(f)

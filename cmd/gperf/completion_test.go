@@ -61,7 +61,7 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletionDescriptions checks that the descriptions of flags have no marks for their values.
+// TestCompletionDescriptions checks that the descriptions of flags contain no marks for values.
 func TestCompletionDescriptions(t *testing.T) {
 	var out bytes.Buffer
 	run([]string{"__complete", "record", "--"}, &out, io.Discard)
@@ -107,7 +107,7 @@ compopt() { :; }
 	}
 }
 
-// The scripts for other shells are correct by their syntax.
+// The scripts for other shells are correct by syntax.
 func TestCompletionInOtherShells(t *testing.T) {
 	for _, shell := range []string{"zsh", "fish"} {
 		t.Run(shell, func(t *testing.T) {

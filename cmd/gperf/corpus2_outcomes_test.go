@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// equalBranches: perf orders branches with the same number of samples by the addresses of its
-// DSOs in its memory.
+// equalBranches: perf orders branches with the same number of samples by the addresses of
+// DSOs in perf's memory.
 var equalBranches = map[string]keptDifference{"report": {
 	"branches of a call graph with equal periods are in the order of their DSOs' names; perf's order depends on " +
 		"addresses in its memory", branchesOf}}
@@ -41,7 +41,7 @@ var replacedFile = map[string]keptDifference{"report": {
 		return strings.Join(entries, "")
 	}}}
 
-// nameOfPMU: simpleperf names the types of its events in the recording.
+// nameOfPMU: simpleperf names the types of events in the recording.
 var nameOfPMU = map[string]keptDifference{"evlist": {
 	"gperf prints the names of events that simpleperf recorded", evlistFields}}
 

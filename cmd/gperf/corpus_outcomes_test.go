@@ -13,13 +13,13 @@ const noEvent = "perf prints an empty header and counts of 0 for a stream that d
 var noEventKept = map[string]keptDifference{"header": {why: noEvent}, "report": {why: noEvent}, "stats": {why: noEvent}}
 
 // intelPT is the reason that gperf prints less than perf for a recording with Intel PT: gperf
-// counts and reports its records, but does not decode the trace.
+// counts and reports the records, but does not decode the trace.
 var intelPT = map[string]keptDifference{
 	"script": {"perf decodes the trace of Intel PT and prints its events, mostly errors; gperf prints the samples", func(text string) string {
 		var lines []string
 		for line := range strings.Lines(text) {
 			if strings.Contains(line, " cycles: ") {
-				lines = append(lines, strings.Join(strings.Fields(line), " ")) // the names of its events make perf's columns wider
+				lines = append(lines, strings.Join(strings.Fields(line), " ")) // the names of the events make perf's columns wider
 			}
 		}
 		return strings.Join(lines, "\n")
@@ -31,12 +31,12 @@ var intelPT = map[string]keptDifference{
 }
 
 // clampedCPUs: for a recording without the number of CPUs, perf 7.3.4 prints CPUs that the
-// reading machine does not have as CPU 0.
+// reading machine lacks as CPU 0.
 var clampedCPUs = map[string]keptDifference{
 	"script": {"gperf prints the recorded CPUs, as perf 6.1 does; perf 7.3.4 prints CPU 0 for those that the reading machine does not have", func(text string) string {
 		var lines []string
 		for line := range strings.Lines(text) {
-			// Before perf 6.6 an event without a name did not show its modifiers.
+			// Before perf 6.6 an event without a name did not show modifiers.
 			lines = append(lines, strings.Replace(strings.Join(strings.Fields(line), " "), " cycles:H: ", " cycles: ", 1))
 		}
 		return strings.Join(lines, "\n")
@@ -73,14 +73,14 @@ var recordedNames = map[string]keptDifference{
 	}},
 }
 
-// recordedNames1 are those of the first corpus.
+// recordedNames1 are the recorded names of the first corpus.
 var recordedNames1 = map[string]keptDifference{
 	"script": recordedNames["script"], "report": recordedNames["report"],
 }
 
 const whyRecorded = "gperf prints the names that recordings of simpleperf contain"
 
-// frameLine matches the line of a frame or of a sample up to its address, and the file after the name.
+// frameLine matches the line of a frame or of a sample up to the address, and the file after the name.
 var frameLine = regexp.MustCompile(`(?m)^(.*? [a-z-]+(?::[a-zA-Z]+)?: +[0-9a-f]+|\s+[0-9a-f]+) .* (\([^()]*\))$`)
 
 // withoutNames drops the names of frames, and the modifiers that perf before 6.6 prints.

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// corpusDir has, next to the checkout, folders with recordings of other people, by other
+// corpusDir contains, next to the checkout, folders with recordings of other people, by other
 // versions of perf and by other tools, each with the output of perf, generated under the
 // conditions described in the README of the folder.
 const corpusDir = "../../../shared/fixtures"
@@ -38,7 +38,7 @@ func (c *corpus) dir() string { return filepath.Join(corpusDir, c.folder) }
 // what differs between the files.
 type corpusCommand struct{ name, line string }
 
-// The first corpus has the output of perf 6.1 and 7.3.4, the second one only that of 7.3.4, but
+// The first corpus contains the output of perf 6.1 and 7.3.4, the second one only the output of 7.3.4, but
 // also callchains and side-band records.
 var corpora = []corpus{
 	{"perf-data", []corpusCommand{
@@ -60,25 +60,25 @@ var corpora = []corpus{
 	}, findReferences, corpusOutcomes2},
 }
 
-// outcome is what gperf must make of one file of the corpus.
+// outcome is the required result for one file of the corpus.
 type outcome struct {
 	file string
-	// refused is what the user reads when the file cannot be opened; "" when it
+	// refused is the message when the file cannot be opened; "" when it
 	// can.
 	refused string
-	// fails lists the commands that fail because the file is damaged before its first sample.
+	// fails lists the commands that fail because the file is damaged before the first sample.
 	fails string
 	// samples is how many there are: perf's count, where perf reads the file to
-	// its end, and else that of the corpus' README.
+	// the end, and else the corpus' README.
 	samples int
 	// printed is how many blocks script prints for them, if it is another number:
-	// each counter of a group that is read with a sample has one.
+	// each counter of a group that is read with a sample counts as one.
 	printed int
 	// notice is the expected text on stderr for a damaged file; "" for an intact one.
 	notice string
-	// sort has the keys that perf sorts by where gperf's default is another.
+	// sort holds the keys that perf sorts by where gperf's default is another.
 	sort string
-	// kept has the differences from perf that are meant, by command. One that is
+	// kept lists the intended differences from perf, by command. One that is
 	// none any more fails the test.
 	kept map[string]keptDifference
 }
@@ -96,7 +96,7 @@ type reference struct {
 	exit   int
 	bytes  int
 	sha    string // of the whole output
-	stored string // the path of a file that has its first 2,000 lines, if any
+	stored string // the path of a file with the first 2,000 lines, if any
 }
 
 func (r reference) empty() bool { return r.exit != 0 || r.bytes == 0 }
@@ -135,7 +135,7 @@ func readReferences(t *testing.T, dir string) map[referenceKey]reference {
 var referenceName = regexp.MustCompile(`^(.+)\.perf7-([a-z-]+)\.txt(\.gz)?$`)
 
 // findReferences finds the outputs of perf 7.3.4 in a folder. It adds an empty one for each
-// recording, which perf may have refused.
+// recording, which perf may refuse.
 func findReferences(t *testing.T, dir string) map[referenceKey]reference {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -190,13 +190,13 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// corpusRun is what one command made of one file.
+// corpusRun is the result of one command for one file.
 type corpusRun struct {
 	code        int
 	out, stderr string
 }
 
-// corpusFile is one file with its references, copied to where the conditions of
+// corpusFile is one file with references, copied to where the conditions of
 // the references hold.
 type corpusFile struct {
 	outcome
@@ -204,8 +204,8 @@ type corpusFile struct {
 	refs        map[referenceKey]reference
 }
 
-// emptyReport is the size of what perf report prints before its histograms. It is
-// all that it prints of a recording that it cannot read to its end.
+// emptyReport is the size of the text that perf report prints before histograms. It is
+// all that it prints of a recording that it cannot read completely.
 const emptyReport = len("# To display the perf.data header info, please use --header/--header-only options.\n#\n")
 
 func (f *corpusFile) ref(perf, command string) reference {
@@ -235,9 +235,9 @@ func (f *corpusFile) run(line string) corpusRun {
 	return corpusRun{code, tipLine.ReplaceAllString(out.String(), ""), stderr.String()}
 }
 
-// TestCorpus prints every file of the corpora with every command. What perf 7.3.4
+// TestCorpus prints every file of the corpora with every command. The output of perf 7.3.4
 // prints gperf prints, byte for byte; where that perf fails and 6.1 does not,
-// what their forms have in common is compared with 6.1.
+// the common parts are compared with 6.1.
 func TestCorpus(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	// The machine that the references are from.
@@ -259,7 +259,7 @@ func (c *corpus) check(t *testing.T) {
 	}
 	for i, o := range c.outcomes {
 		if testing.Short() && i%3 != 0 {
-			continue // a third of the files has all kinds of records
+			continue // a third of the files contains all kinds of records
 		}
 		t.Run(o.file, func(t *testing.T) {
 			path := copyOfCorpus(t, dir, filepath.Join(c.dir(), o.file))
@@ -276,7 +276,7 @@ func (c *corpus) check(t *testing.T) {
 }
 
 // copyOfCorpus copies a file to where the outputs of the references were made:
-// its time is shown as that of the recording.
+// its time is shown as the recording's.
 func copyOfCorpus(t *testing.T, dir, file string) string {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -326,7 +326,7 @@ func (f *corpusFile) check(t *testing.T, command, line string) {
 	}
 }
 
-// exitCode is that of a command that reads the file.
+// exitCode is the exit code of a command that reads the file.
 func (f *corpusFile) exitCode(command string) int {
 	if slices.Contains(strings.Fields(f.fails), command) {
 		return exitError
@@ -334,7 +334,7 @@ func (f *corpusFile) exitCode(command string) int {
 	return exitOK
 }
 
-// checkShared compares what an output has in common with perf's although they
+// checkShared compares the parts that an output shares with perf's although they
 // differ.
 func (f *corpusFile) checkShared(t *testing.T, command, line, got string, shared func(string) string) {
 	n, ok := f.nearest(t, command, line, got)
@@ -379,7 +379,7 @@ func (f *corpusFile) difference(t *testing.T, command, line, got string) string 
 	return ""
 }
 
-// nearText is the stored text that is nearest to what an output should be, and
+// nearText is the stored text that is nearest to the expected output, and
 // the output in the form of the perf that the text is of.
 type nearText struct {
 	got, want string
@@ -387,7 +387,7 @@ type nearText struct {
 	cut       bool // want is only the beginning
 }
 
-// nearest finds perf 7.3.4's text or else that of 6.1.
+// nearest finds perf 7.3.4's text or else perf 6.1's.
 func (f *corpusFile) nearest(t *testing.T, command, line, got string) (nearText, bool) {
 	t.Helper()
 	v7, v6 := f.ref("7.3.4", command), f.ref("6.1", command)
@@ -432,7 +432,7 @@ func (n nearText) difference() string {
 	return fmt.Sprintf("line %d of %d and %d:\ngperf %s\nwant  %s (perf %s)", i+1, len(g), len(w), at(g), at(w), n.perf)
 }
 
-// unlike6 compares with perf 6.1 what its form shares with 7.3.4's.
+// unlike6 compares the parts that perf 6.1's form shares with 7.3.4's.
 func (f *corpusFile) unlike6(command, line, got, want string) string {
 	switch command {
 	case "script":
@@ -477,7 +477,7 @@ var (
 	eventNames  = regexp.MustCompile(`(?m)^.*?: type:`)
 )
 
-// evlistFields keeps of evlist -v what both forms have: later ones name the
+// evlistFields keeps the parts of evlist -v that both forms contain: later ones name the
 // numbers of types and configs, and gperf knows simpleperf's names of events.
 func evlistFields(text string) string {
 	return eventNames.ReplaceAllString(namedNumber.ReplaceAllString(text, ""), "type:")
@@ -535,7 +535,7 @@ func (f *corpusFile) checkStdin(t *testing.T) {
 	}
 }
 
-// The tables have every file of the corpora once.
+// The tables list every file of the corpora once.
 func TestCorpusTable(t *testing.T) {
 	for _, c := range corpora {
 		t.Run(c.folder, c.checkTable)

@@ -13,7 +13,7 @@ import (
 	"gperf/format"
 )
 
-// craftedField is a field of a tracepoint; size 0 means that a __data_loc refers to its bytes.
+// craftedField is a field of a tracepoint; size 0 means that a __data_loc refers to the bytes.
 type craftedField struct {
 	name, typ string
 	size      int
@@ -27,7 +27,7 @@ var packetFields = []craftedField{
 	{"saddr", "char", 0}, {"daddr", "char", 0}, {"sk", "char", 0}, {"bytes", "u8", 0}, {"bytes_at", "u8", 1}, {"wire_len", "u32", 4},
 }
 
-// packetEvents are events with packets, and the fields that they have themselves.
+// packetEvents are events with packets, and the fields of the events themselves.
 var packetEvents = map[string][]craftedField{
 	"skb:kfree_skb": {{"skbaddr", "void *", 8}, {"location", "void *", 8}, {"protocol", "unsigned short", 2},
 		{"reason", "enum skb_drop_reason", 4}},
@@ -55,11 +55,11 @@ type packetSample struct {
 type packetRecording struct {
 	events  []string
 	samples []packetSample
-	without []string // fields of packets that the events do not have
-	clock   bool     // the recording has the time of day
+	without []string // fields of packets that the events lack
+	clock   bool     // the recording contains the time of day
 }
 
-// The recorded process, its stack, and the functions of the kernel.
+// The recorded process, the stack, and the functions of the kernel.
 const (
 	craftedPID          = 812
 	craftedComm         = "nginx"
@@ -204,7 +204,7 @@ func (r *packetRecording) write(t *testing.T, open func([]format.Attr, []format.
 	}
 }
 
-// save writes the recording to a file, and returns its path.
+// save writes the recording to a file, and returns the path.
 func (r *packetRecording) save(t *testing.T) (path string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "perf.data"))

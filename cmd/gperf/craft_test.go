@@ -14,7 +14,7 @@ import (
 )
 
 // crafted are recordings of about a megabyte that random mutations would not
-// find: each asks for more time, memory or text than its size makes one expect.
+// find: each asks for more time, memory or text than the size makes one expect.
 var crafted = []struct {
 	name  string
 	build func(r *recorder)
@@ -96,7 +96,8 @@ var crafted = []struct {
 			r.sample(1, i)
 		}
 	}},
-	// Reading these two takes a CPU half the time that is allowed: one that computes for others, too, may be half as fast.
+	// Reading these two takes a CPU half the time that is allowed: one that computes for others, too, may be half as
+	// fast.
 	{"much compressed", func(r *recorder) {
 		for range 20000 {
 			r.sample(1, 0x1000)
@@ -128,7 +129,7 @@ func craftedSet(*testing.T) hostileSet {
 		data := r.file()
 		size := len(data)
 		if r.inflated > 0 {
-			// What is compressed counts as what it inflates to, up to a limit.
+			// Compressed data counts by the inflated size, up to a limit.
 			size = min(r.inflated, 16<<20+1000*size)
 		}
 		return hostileCase{crafted[i/n].name, craftedCommands[i%n], data, size, run, nil}
@@ -151,7 +152,7 @@ const (
 	kernelText = uint64(0xffffff) << 40
 )
 
-// recorder makes a recording whose samples have ip, tid, time and callchain.
+// recorder makes a recording whose samples contain ip, tid, time and callchain.
 type recorder struct {
 	attrs    int
 	records  []byte
@@ -236,7 +237,7 @@ func (r *recorder) compress(times int) {
 	}
 }
 
-// save writes the file, and returns its path.
+// save writes the file, and returns the path.
 func (r *recorder) save(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "perf.data")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestDamagedFiles: what is wrong with a file is reported as damage or truncation.
+// TestDamagedFiles: defects of a file are reported as damage or truncation.
 // The exit code is 1 if it is truncated, as of perf, and if nothing was usable.
 func TestDamagedFiles(t *testing.T) {
 	whole, err := os.ReadFile(filepath.Join(root, "testdata", "two.data"))
@@ -83,7 +83,7 @@ func (w *truncating) Write(b []byte) (int, error) {
 }
 
 // TestTruncatedWhileRead: if a recording is truncated while it is read, gperf prints
-// what it has read, and says so.
+// the read part, and says so.
 func TestTruncatedWhileRead(t *testing.T) {
 	const samples = 200_000
 	r := &recorder{attrs: 1}

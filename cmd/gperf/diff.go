@@ -192,7 +192,7 @@ func (o *diffFlags) compareMany(c *diff.Comparison, sides [][]string, stdout, st
 	}
 	m.needsAll = true
 	if m.failed > 0 {
-		return errReported // the means of a side are those of all its recordings
+		return errReported // the means of a side are means of all its recordings
 	}
 	i, j := 0, 0
 	err = countMany(m, func(in *openInput, _ *source) ([]*report.Hist, format.Skipped, error) {
@@ -269,7 +269,7 @@ func (o *diffFlags) apply(sides [][]string) error {
 	return nil
 }
 
-// filter returns the filter of the entries: unlike those of input, it leaves the totals.
+// filter returns the filter of the entries: unlike the filters of input, it leaves the totals.
 func (o *diffFlags) filter() (f report.Filter, err error) {
 	f.Comms, f.NoGuests = words(o.input.comms), true
 	f.Where = session.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}

@@ -100,7 +100,7 @@ func saveTaken(t *testing.T, name string, events [2][]taken) (path string) {
 	return f.Name()
 }
 
-// TestDiffEqualsPerf compares with perf 7.3.4, for all flags that perf diff has: what it printed is
+// TestDiffEqualsPerf compares with perf 7.3.4, for all flags of perf diff: its output is
 // in testdata/perf/diff-PAIR.txt, in which "$" precedes each line of flags.
 func TestDiffEqualsPerf(t *testing.T) {
 	o, _ := findOracle()

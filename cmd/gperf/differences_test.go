@@ -43,7 +43,7 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 
 //go:generate go test -run ^TestDifferences$ -update .
 
-// TestDifferences compares docs/differences.md with the data of gperf and of its tests; -update
+// TestDifferences compares docs/differences.md with the data of gperf and of the tests; -update
 // writes it.
 func TestDifferences(t *testing.T) {
 	file := filepath.Join(root, "docs", "differences.md")
@@ -143,7 +143,7 @@ var idleFlagsOf = []struct {
 	{"buildid-list", cli.BuildIDListIdle}, {"list", listIdle}, {"probe", probeIdle},
 }
 
-// longName returns a flag's name without its shorthand.
+// longName returns a flag's name without the shorthand.
 func longName(f cli.Idle) string { return f.Name[strings.IndexByte(f.Name, ',')+1:] }
 
 // cell escapes text for a cell of a Markdown table.
@@ -152,7 +152,7 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 // A corpusDifference is a reason with the commands and files of the corpus that it applies to.
 type corpusDifference struct{ commands, why, files string }
 
-// corpusDifferences returns the differences of the corpora by their reason.
+// corpusDifferences returns the differences of the corpora by reason.
 func corpusDifferences() (rows []corpusDifference) {
 	commands, files := map[string]map[string]bool{}, map[string][]string{}
 	for _, o := range slices.Concat(corpusOutcomes, corpusOutcomes2) {

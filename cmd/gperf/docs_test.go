@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// maxReadmeLines is the length of a README that a visitor reads to its end.
+// maxReadmeLines is the length of a README that a visitor reads completely.
 const maxReadmeLines = 130
 
 func TestDocsReadmeIsShort(t *testing.T) {
@@ -35,7 +35,7 @@ func TestDocsWords(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// TestDocsLinks checks that relative links lead to a file, and their fragments to a heading.
+// TestDocsLinks checks that relative links lead to a file, and fragments to a heading.
 func TestDocsLinks(t *testing.T) {
 	for _, name := range docs(t) {
 		for _, m := range link.FindAllStringSubmatch(withoutCode(readDoc(t, name)), -1) {
@@ -223,8 +223,8 @@ var shellWord = regexp.MustCompile(`(?:'[^']*'|"[^"]*"|[^\s'"]+)+`)
 // shellWords splits a line at blanks outside of quotes; the quotes remain.
 func shellWords(line string) []string { return shellWord.FindAllString(line, -1) }
 
-// flagsOf returns the flags among the arguments of a command, without their values: -F, --sort. The
-// command that gperf record runs has flags of its own.
+// flagsOf returns the flags among the arguments of a command, without values: -F, --sort. The
+// command that gperf record runs takes other flags.
 func flagsOf(command string, args []string) (l []string) {
 	for i, arg := range args {
 		switch {
@@ -236,7 +236,7 @@ func flagsOf(command string, args []string) (l []string) {
 		case len(arg) > 1 && arg[0] == '-':
 			l = append(l, arg[:2])
 		case command == "record" && i > 0 && !strings.HasPrefix(args[i-1], "-"):
-			return l // the command's name, or its arguments
+			return l // the command's name, or the arguments
 		}
 	}
 	return l

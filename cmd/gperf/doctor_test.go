@@ -44,7 +44,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorInterrupted: Ctrl-C leaves no probe that a check has defined.
+// TestDoctorInterrupted: Ctrl-C leaves no probe that a check defined.
 func TestDoctorInterrupted(t *testing.T) {
 	const events = "/sys/kernel/tracing/uprobe_events"
 	if _, err := os.ReadFile(events); err != nil {
@@ -127,7 +127,7 @@ func TestDoctorUnprivileged(t *testing.T) {
 	}
 }
 
-// For root of a user namespace, the error says that this root has no effect.
+// For root of a user namespace, the error says that this root does not help.
 func TestDoctorUserNamespace(t *testing.T) {
 	if p := perfevent.Paranoid(); p <= 0 {
 		t.Skipf("kernel.perf_event_paranoid is %d: it lets everybody record everything", p)

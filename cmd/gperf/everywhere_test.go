@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// analyses are what reads recordings of the repository, by their names.
+// analyses are the commands that read recordings of the repository, by name.
 var analyses = map[string][]string{
 	"spans.data": {"report", "report --sort sym -g none", "report --latency-hist --sort syscall",
 		"report --weight duration --sort comm -g none", "report --sort time --time-quantum 100us -g none",
@@ -27,7 +27,7 @@ var analyses = map[string][]string{
 // changing matches the time when a file was written, of which an archive keeps full seconds.
 var changing = regexp.MustCompile(`"(began|startTime)":"?[^,"]*"?`)
 
-// TestEverywhere: all analyses print the same for a file, for the same bytes in a pipe, and for its archive.
+// TestEverywhere: all analyses print the same for a file, for the same bytes in a pipe, and for the archive.
 func TestEverywhere(t *testing.T) {
 	for name, list := range analyses {
 		file := testRecording(name)
@@ -64,13 +64,13 @@ func analysis(t *testing.T, line, path string) string {
 		args = append(args, "-i", path)
 	}
 	out, _ := gperf(t, args...)
-	if args[0] == "top" { // a pipe may be live: its intervals have the time of day
+	if args[0] == "top" { // a pipe may be live: its intervals show the time of day
 		out = regexp.MustCompile(`(?m)^# (until [\d.]+|[\d:]+), `).ReplaceAllString(out, "")
 	}
 	return changing.ReplaceAllString(out, "")
 }
 
-// TestWrongValues: each error names the flag, the value, and what is possible.
+// TestWrongValues: each error names the flag, the value, and the possible ones.
 func TestWrongValues(t *testing.T) {
 	drops := testRecording("drops.data")
 	for line, want := range map[string]string{

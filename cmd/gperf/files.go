@@ -56,7 +56,7 @@ func (f *fileFlags) tree() dso.Tree {
 	return dso.Tree{Root: strings.TrimSuffix(root, ",hierarchy"), Flat: flat}
 }
 
-// open returns the files that the flags name, or those of the archive packed if it is not nil: gperf reads no other
+// open returns the files that the flags name, or the files of the archive packed if it is not nil: gperf reads no other
 // files of this machine then, except debug information in the store of an archive that gperf push wrote to path. bar
 // shows the progress of downloads.
 func (f *fileFlags) open(packed *archive.Archive, path string, bar *cli.Progress) *files {

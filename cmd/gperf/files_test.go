@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// strippedProgram makes a program a, next to it the file of its debug information, and a
-// recording of a sample in its function hidden.
+// strippedProgram makes a program a, next to it the file of debug information, and a
+// recording of a sample in the function hidden.
 func strippedProgram(t *testing.T) (recording, debug string) {
 	t.Helper()
 	for _, tool := range []string{"gcc", "objcopy"} {
@@ -40,7 +40,7 @@ func strippedProgram(t *testing.T) (recording, debug string) {
 	return r.save(t), filepath.Join(dir, "a.only")
 }
 
-// runLines runs commands in dir, whose words have blanks between them.
+// runLines runs commands in dir, whose words are separated by blanks.
 func runLines(t *testing.T, dir string, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
@@ -60,7 +60,7 @@ func offOf(t *testing.T, program, name string) uint64 {
 	return vaddr - text.Addr + text.Offset
 }
 
-// vaddrOf returns the vaddr of a program's function, and its section.
+// vaddrOf returns the vaddr of a program's function, and the section.
 func vaddrOf(t *testing.T, program, name string) (uint64, *elf.Section) {
 	t.Helper()
 	f, err := elf.Open(program)

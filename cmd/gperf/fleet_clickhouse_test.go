@@ -121,7 +121,7 @@ func (s clickhouseServer) query(t *testing.T, query string) (list [][]string) {
 	return list
 }
 
-// insert inserts a recording. IDs of recordings are their paths.
+// insert inserts a recording. IDs of recordings are the paths.
 func (s clickhouseServer) insert(t *testing.T, recording hostRecording, o export.RowOptions) {
 	t.Helper()
 	in := inputFlags{keepExited: true}
@@ -150,7 +150,7 @@ func (s clickhouseServer) insert(t *testing.T, recording hostRecording, o export
 }
 
 // TestFleetClickHouse: ClickHouse answers the questions of docs/fleet.md as gperf report does, also if recordings were
-// inserted twice and their tables merged.
+// inserted twice and the tables merged.
 func TestFleetClickHouse(t *testing.T) {
 	server := startClickHouse(t)
 	list := fleetFiles(t)

@@ -50,7 +50,7 @@ func fleetQueries(t *testing.T) (view string, queries []fleetQuery) {
 // hostRecording is one of the fleet's recordings.
 type hostRecording struct {
 	path, host string
-	event      string // of the recordings that have only one
+	event      string // of the recordings with only one
 	minute     time.Time
 	flags      []string // select samples
 }
@@ -113,7 +113,7 @@ func (r *hostRecording) args(args ...string) []string {
 		args)
 }
 
-// csv returns the table of gperf report, each row by the names of its columns.
+// csv returns the table of gperf report, each row by the names of columns.
 func (r *hostRecording) csv(t *testing.T, args ...string) (list []map[string]string) {
 	t.Helper()
 	out, _ := gperf(t, r.args(append([]string{"--format", "csv"}, args...)...)...)
@@ -131,13 +131,13 @@ func (r *hostRecording) csv(t *testing.T, args ...string) (list []map[string]str
 	return list
 }
 
-// answers are the results of queries by their numbers, from 1. All cells are text.
+// answers are the results of queries by number, from 1. All cells are text.
 type answers map[int][][]string
 
 // numberText returns a number as text, the same for equal numbers.
 func numberText(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// sorted returns the rows of a table: by the values of rank, the largest first, and then by the text of their cells.
+// sorted returns the rows of a table: by the values of rank, the largest first, and then by the text of the cells.
 func sorted(of hostSums, row func(key []string, v float64) []string, limit int) (list [][]string) {
 	keys := make([]string, 0, len(of))
 	for k := range of {
@@ -156,7 +156,7 @@ func seconds(key []string, ns float64) []string { return append(key, numberText(
 // joinKey joins parts of a joinKey of hostSums.
 func joinKey(parts ...string) string { return strings.Join(parts, "\x00") }
 
-// functionOf returns the name of a function in gperf report as rows have it: unnamed ones have that of the DSO.
+// functionOf returns the name of a function in gperf report as in rows: unnamed ones get the name of the DSO.
 func functionOf(row map[string]string) string {
 	_, name, _ := strings.Cut(row["Symbol"], "] ")
 	if dso := row["Shared Object"]; strings.HasPrefix(name, "0x") {
@@ -181,7 +181,7 @@ func (s hostSets) add(key, value string) {
 	s[key][value] = true
 }
 
-// count returns how many values a key has, as text.
+// count returns the number of values of a key, as text.
 func (s hostSets) count(parts []string) string { return numberText(float64(len(s[joinKey(parts...)]))) }
 
 // fleetSums adds up what gperf report says about recordings: ns by default.
@@ -250,7 +250,7 @@ func (s *fleetSums) addFunctions(t *testing.T, r *hostRecording) {
 	}
 }
 
-// addOthers adds the CPU time of functions with what they call, of cgroups and of callers.
+// addOthers adds the CPU time of functions with callees, of cgroups and of callers.
 func (s *fleetSums) addOthers(t *testing.T, r *hostRecording) {
 	for _, row := range r.csv(t, "--children", "--sort", "symbol") {
 		if name := functionOf(row); row["Event"] == "cpu-clock" && !strings.HasPrefix(name, "[") {
@@ -333,10 +333,10 @@ func (s *fleetSums) changes() [][]string {
 	}, 20)
 }
 
-// recordedDSO is the path of a DSO and its build ID, "" if it was not recorded.
+// recordedDSO is the path of a DSO and the build ID, "" if it was not recorded.
 type recordedDSO struct{ name, id string }
 
-// recordedDSOs returns the DSOs of a recording by their names in gperf report, as gperf buildid-list prints them.
+// recordedDSOs returns the DSOs of a recording by the names in gperf report, as gperf buildid-list prints them.
 func recordedDSOs(t *testing.T, path string) map[string]recordedDSO {
 	t.Helper()
 	out, _ := gperf(t, "buildid-list", "-i", path)
@@ -385,7 +385,7 @@ func callersOf(t *testing.T, r *hostRecording, function string) hostSums {
 	}
 }
 
-// compareAnswers compares what a database says with what gperf report says.
+// compareAnswers compares a database's answers with gperf report.
 func compareAnswers(t *testing.T, queries []fleetQuery, got, want answers) {
 	t.Helper()
 	for i, q := range queries {
@@ -393,7 +393,7 @@ func compareAnswers(t *testing.T, queries []fleetQuery, got, want answers) {
 			t.Errorf("%d. %s: gperf report has only the rows %v", i+1, q.title, want[i+1])
 		}
 		g, w := got[i+1], want[i+1]
-		if i+1 == 2 { // gperf report counts functions without names by their addresses
+		if i+1 == 2 { // gperf report counts functions without names by address
 			g = slices.DeleteFunc(slices.Clone(g), func(row []string) bool { return strings.HasPrefix(row[0], "[") })
 			w = w[:min(len(g), len(w))]
 		}
@@ -419,8 +419,8 @@ func cellText(v any) string {
 	return "not a cell"
 }
 
-// duckdbFolder returns the folder with node_modules that has the npm package @duckdb/node-api: $GPERF_DUCKDB, or one
-// below the user's cache. It skips the test if there is none.
+// duckdbFolder returns the folder with node_modules that contains the npm package @duckdb/node-api: $GPERF_DUCKDB, or
+// one below the user's cache. It skips the test if there is none.
 func duckdbFolder(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("GPERF_DUCKDB")

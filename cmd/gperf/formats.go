@@ -40,18 +40,18 @@ const (
 	bareTID = "folded-tid"
 )
 
-// foldedOnly lists the flags that only --format folded has.
+// foldedOnly lists the flags of --format folded alone.
 var foldedOnly = []string{barePID, bareTID, "kernel", "jit", "all", "addrs", "inline", "by-event", "tidy"}
 
 // byFlags lists the flags of the formats that count stacks. --sort means --by.
 var byFlags = []string{"by", "sort", "time-quantum"}
 
-// formatNames lists the values of --format: those that diff has, too, those with the times of samples, and tables.
+// formatNames lists the values of --format: values of diff, too, values with the times of samples, and tables.
 var (
 	stackFormats = []string{"text", "folded", "pprof", "flamegraph", "svg"}
 	timeFormats  = []string{"speedscope", "firefox", "perfetto", "json", "pcapng"}
 	formatNames  = slices.Concat(stackFormats, timeFormats)
-	reportNames  = slices.Concat(formatNames, []string{"csv", "parquet"}) // those of report
+	reportNames  = slices.Concat(formatNames, []string{"csv", "parquet"}) // the formats of report
 )
 
 // notCSV lists flags for output that is no table.
@@ -77,7 +77,7 @@ func (o *formatFlags) add(s *pflag.FlagSet) {
 	cli.Hide(s, barePID, bareTID)
 }
 
-// stacks reports whether the format has stacks, that is, whether it is no table.
+// stacks reports whether the format contains stacks, that is, whether it is no table.
 func (o *formatFlags) stacks() bool { return o.format != "text" && o.format != "csv" }
 
 // counts reports whether the format counts samples with equal stacks.
@@ -132,12 +132,12 @@ func (o *formatFlags) unfit(flag string, input bool) error {
 	return nil
 }
 
-// run counts the stacks of all inputs, or lists their samples, and writes the result.
+// run counts the stacks of all inputs, or lists the samples, and writes the result.
 func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout, stderr io.Writer) error {
 	if err := o.checkOutput(from, stdout); err != nil {
 		return err
 	}
-	// Folded stacks are those of perf script, which forgets exited threads.
+	// Folded stacks are the same as perf script's, which forgets exited threads.
 	from.keepExited = o.format != "folded"
 	paths, err := from.inputs()
 	if err != nil {
@@ -160,7 +160,7 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 	if err != nil {
 		return err
 	}
-	defer in.Close() // not earlier: frames read their symbols from the input
+	defer in.Close() // not earlier: frames read symbols from the input
 	switch {
 	case o.format == "pcapng":
 		return o.pcapng(in, stdout, stderr)

@@ -18,11 +18,11 @@ import (
 	"gperf/internal/testutil/programs"
 )
 
-// inlinedProgram spends its time in a function that is inlined twice.
+// inlinedProgram spends the time in a function that is inlined twice.
 var inlinedProgram = programs.C("../../report/export/testdata/inlined.cc", "-O2", "-g")
 
-// TestRecordInlined: functions that were inlined, in all formats, with their lines
-// and that of the call.
+// TestRecordInlined: functions that were inlined, in all formats, with the lines
+// and the line of the call.
 func TestRecordInlined(t *testing.T) {
 	needEvents(t)
 	dir := t.TempDir()
@@ -59,7 +59,7 @@ func TestRecordInlined(t *testing.T) {
 	for _, want := range []string{
 		`(?m)^ROUTINE =+ deep::inner\(unsigned long\) in .*inlined\.cc$`,
 		`(?m)^ +\S+ +\S+ +11:.*sink \* 31`,
-		`(?m)^ +\. +\S+s +21:.*middle\(n\);`, // of outer, all in what it calls
+		`(?m)^ +\. +\S+s +21:.*middle\(n\);`, // of outer, all in callees
 	} {
 		if !regexp.MustCompile(want).MatchString(list) {
 			t.Errorf("pprof -list: no %s in\n%s", want, list)
@@ -82,7 +82,7 @@ func goToolPprof(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// pprofTool returns the program that go tool pprof runs, which go may have to
+// pprofTool returns the program that go tool pprof runs, which go may need to
 // build.
 func pprofTool(t *testing.T) string {
 	t.Helper()
@@ -150,7 +150,7 @@ func pprofInBrowser(t *testing.T, profile string) {
 	}
 }
 
-// get returns what a server answers that may not have started yet.
+// get returns the answer of a server that may not run yet.
 func get(t *testing.T, url string) string {
 	t.Helper()
 	var err error
@@ -280,8 +280,8 @@ func TestFormatWrongUse(t *testing.T) {
 	}
 }
 
-// TestFunctionsWithoutSymbols: formats for other tools distinguish the functions of stripped files by their FDEs,
-// script does not, nor do folded stacks with their addresses.
+// TestFunctionsWithoutSymbols: formats for other tools distinguish the functions of stripped files by FDE,
+// script does not, nor do folded stacks with addresses.
 func TestFunctionsWithoutSymbols(t *testing.T) {
 	file, debug := strippedProgram(t)
 	vaddr, _ := vaddrOf(t, debug, "hidden")

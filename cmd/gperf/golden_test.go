@@ -70,7 +70,7 @@ func TestGolden(t *testing.T) {
 				args = append(args, "--kallsyms", filepath.Join(dir, "kallsyms"), "--symfs", t.TempDir())
 			}
 			got, stderr := gperf(t, args...)
-			notice := "" // records.data has one of each
+			notice := "" // records.data contains one of each
 			if strings.HasPrefix(line, "script -i records.data -F") {
 				notice = "gperf: skipped 1 AUXTRACE records with 8 bytes of ARM SPE: gperf does not decode them, " +
 					"perf does\n"
@@ -98,8 +98,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// machineOf makes the files be what sysfs and tracefs say of this machine: what
-// is printed depends on it. Their paths begin with sys/ and trace/.
+// machineOf uses the files in place of this machine's sysfs and tracefs: the output
+// depends on them. The paths begin with sys/ and trace/.
 func machineOf(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 )
 
 // helpFiles holds a description of each command and topic, and after a line "Examples:",
-// its examples. {sort keys} and {fields} are replaced with these lists.
+// the examples. {sort keys} and {fields} are replaced with these lists.
 //
 //go:embed help/*.txt
 var helpFiles embed.FS

@@ -26,7 +26,7 @@ import (
 	"gperf/record/tracefs"
 )
 
-// hinter is an error that has its own hint.
+// hinter is an error with a hint.
 type hinter interface{ Hint() string }
 
 // moreFilesHint is the hint for too many open files.

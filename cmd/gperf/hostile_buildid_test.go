@@ -16,7 +16,7 @@ var deepProgram = programs.C(ownPrograms+"deep.c", "-O1", "-g", "-fomit-frame-po
 	"-Wl,--build-id")
 
 // TestHostileSameBuildID records a program beside a copy with the same build ID and false unwind information, which
-// starts before or after it. The program's stacks and lines are right, in BPF's walks and in those of copied stacks.
+// starts before or after it. The program's stacks and lines are right, in BPF's walks and in walks of copied stacks.
 func TestHostileSameBuildID(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the false unwind information is for x86-64")

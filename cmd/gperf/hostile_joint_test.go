@@ -24,7 +24,7 @@ var jointInputs = []struct {
 	program *programs.Program
 	args    string
 	record  string
-	line    string // of its source, which gperf shows
+	line    string // of the source, which gperf shows
 }{
 	{"inlined", inlinedProgram, "200000", "-g", "inlined.cc:16"}, // inlined functions
 	{"deep", deepProgram, "30000", "--call-graph=dwarf,1024", "deep.c:20"},
@@ -56,7 +56,7 @@ const (
 // jointEnv is the environment variable that names the directory of the inputs to the workers.
 const jointEnv = "GPERF_HOSTILE_JOINT"
 
-// jointShare is how many mutated files there are for each joint case: their reading takes longer.
+// jointShare is how many mutated files there are for each joint case: reading them takes longer.
 const jointShare = 50
 
 // TestHostileJoint: mutations of recordings together with mutations of the programs that they name, or of archives of
@@ -90,7 +90,7 @@ func makeJointInputs(t *testing.T) string {
 				t.Fatalf("%s: script of the %s shows no %s\n%.2000s", in.name, how, in.line, text)
 			}
 		}
-		if in.name != "go" { // perf's archives have only files with a build ID
+		if in.name != "go" { // perf's archives contain only files with a build ID
 			packAsPerf(t, dir, in.line)
 		}
 	}
@@ -121,7 +121,7 @@ func packAsPerf(t *testing.T, dir, line string) {
 type joint struct {
 	name                         string
 	recording, program, zip, tar *specimen
-	members                      []*specimen // of the zip file, except its index
+	members                      []*specimen // of the zip file, except the index
 }
 
 func readJoint(t *testing.T, dir string) *joint {
@@ -205,7 +205,7 @@ func (in *joint) loose(rng *rand.Rand) map[string][]byte {
 	return files
 }
 
-// packed returns an archive: one or two of its members are changed, its own bytes, or both.
+// packed returns an archive: one or two members are changed, the archive's own bytes, or both.
 func (in *joint) packed(rng *rand.Rand) map[string][]byte {
 	zip := in.zip
 	which := 1 + rng.IntN(3)
@@ -248,7 +248,7 @@ func (in *joint) perfPacked(rng *rand.Rand) map[string][]byte {
 	return files
 }
 
-// unpackAndRun unpacks perf's archive next to the recording, where the command finds its files, then runs the command.
+// unpackAndRun unpacks perf's archive next to the recording, where the command finds the files, then runs the command.
 func unpackAndRun(args []string, stdout, stderr io.Writer) int {
 	at := argAfter(args, "--symfs")
 	dir := strings.TrimSuffix(at, ",flat")

@@ -31,10 +31,10 @@ var (
 
 // Limits for reading any file.
 const (
-	hostileTime   = 5 * time.Second // on a machine that has nothing else to do: not as time of a CPU either
+	hostileTime   = 5 * time.Second // on an idle machine: not as time of a CPU either
 	hostileMemory = 512 << 20
-	// A worker that says nothing hangs after this much time of a CPU, or when none of its threads has wanted a CPU
-	// for as long. One that waits for a CPU does not: the machine has much else to do.
+	// A worker that says nothing hangs after this much time of a CPU, or when none of its threads wanted a CPU
+	// for as long. One that waits for a CPU does not: the machine is busy.
 	hostileHang = 15 * time.Second
 	// Above this much data the kernel refuses more: the process then dies
 	// before the machine suffers. Go takes memory in arenas of 64 MiB.
@@ -76,7 +76,7 @@ type hostileCase struct {
 	name    string
 	command string
 	data    []byte
-	size    int // of what data or tree holds, which may be compressed
+	size    int // of data or tree, which may be compressed
 	// run is not gperf's in the harness's own test.
 	run  func(args []string, stdout, stderr io.Writer) int
 	tree map[string][]byte // the files below path, among them perf.data; nil: data is the only file
@@ -214,7 +214,7 @@ func mutationSet(t *testing.T) hostileSet {
 	}}
 }
 
-// misbehaved is what the harness has to notice, by what it is to say.
+// misbehaved lists the faults that the harness must notice, by the message.
 var misbehaved = []struct {
 	says string
 	run  func(args []string, stdout, stderr io.Writer) int
@@ -272,7 +272,7 @@ func hostileSpecimens(t *testing.T) (l []*specimen) {
 	paths := ownFiles(t)
 	for _, path := range paths {
 		s := readSpecimen(t, path)
-		if twin, err := inputs.SwapBytes(s.data); err == nil { // what is compressed has none
+		if twin, err := inputs.SwapBytes(s.data); err == nil { // compressed data contains none
 			l = append(l, newSpecimen("twin of "+s.name, twin))
 		}
 	}
@@ -306,7 +306,7 @@ func TestHostileCrafted(t *testing.T) {
 	set.run(t, saver(t, set))
 }
 
-// TestHostileHarness: what goes wrong is noticed, and laid to the right case.
+// TestHostileHarness: faults are noticed, and attributed to the right case.
 func TestHostileHarness(t *testing.T) {
 	said := make([]string, len(misbehaved))
 	misbehavedSet(t).run(t, func(i int, what string) { said[i] += what })
@@ -318,7 +318,7 @@ func TestHostileHarness(t *testing.T) {
 }
 
 // run gives the cases to workers: processes that read one after another, so
-// that a panic, a hang or too much memory is that of one case.
+// that a panic, a hang or too much memory is attributed to one case.
 func (set hostileSet) run(t *testing.T, bad func(i int, what string)) {
 	start := time.Now()
 	h := &hostileRun{t: t, set: set, dir: t.TempDir(), bad: bad}
@@ -450,8 +450,8 @@ func (h *hostileRun) start(from, to int) (*worker, error) {
 }
 
 // watch follows the output of the worker: the number of each case before it, and
-// after it what is wrong with its outcome. It returns the last case's number,
-// and what ended the worker unless it came to its end.
+// after it the fault in the outcome. It returns the last case's number,
+// and the cause of the worker's end unless it finished.
 func (p *worker) watch(bad func(i int, what string)) (last int, err error) {
 	hung := make(chan struct{})
 	w := &hangWatch{pid: p.cmd.Process.Pid}
@@ -493,10 +493,10 @@ type hangWatch struct {
 	timer *time.Timer
 
 	mu     sync.Mutex
-	silent bool          // start and last are known: the worker has said nothing for a while
+	silent bool          // start and last are known: the worker printed nothing for a while
 	start  time.Duration // the worker's CPU time when it was first found silent
-	last   time.Duration // its CPU time when it last ran or wanted to
-	idle   time.Duration // how long none of its threads has
+	last   time.Duration // the CPU time when it last ran or wanted to
+	idle   time.Duration // how long none of the threads did
 }
 
 // reset is called when the worker says something.
@@ -507,7 +507,7 @@ func (w *hangWatch) reset() {
 	w.timer.Reset(hostileHang / 3)
 }
 
-// hangs is called when the worker has said nothing for a third of hostileHang, and arranges to be called again if it
+// hangs is called when the worker printed nothing for a third of hostileHang, and arranges to be called again if it
 // does not hang.
 func (w *hangWatch) hangs() bool {
 	w.mu.Lock()
@@ -528,7 +528,7 @@ func (w *hangWatch) hangs() bool {
 	return false
 }
 
-// cpuOf returns a process's CPU time, and whether one of its threads runs, wants to, or waits for a disk.
+// cpuOf returns a process's CPU time, and whether a thread of the process runs, wants to, or waits for a disk.
 func cpuOf(pid int) (cpu time.Duration, wantsCPU bool) {
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, path := range stats {
@@ -536,7 +536,7 @@ func cpuOf(pid int) (cpu time.Duration, wantsCPU bool) {
 		// After the name, which may contain anything: proc(5)'s fields 3 (state), 14 and 15 (time, in hundredths).
 		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 		if len(fields) < 13 {
-			continue // it has ended
+			continue // it ended
 		}
 		wantsCPU = wantsCPU || fields[0] == "R" || fields[0] == "D"
 		for _, f := range fields[11:13] {
@@ -547,7 +547,7 @@ func cpuOf(pid int) (cpu time.Duration, wantsCPU bool) {
 	return cpu, wantsCPU
 }
 
-// excerpt is the beginning of what the worker wrote as it died.
+// excerpt is the beginning of the worker's last output.
 func (p *worker) excerpt() []byte {
 	const enough = 4 << 10
 	return p.output.Bytes()[:min(p.output.Len(), enough)]
@@ -595,7 +595,7 @@ func TestHostileWorker(t *testing.T) {
 	}
 }
 
-// used is what a process needed so far.
+// used is the time and memory that a process needed so far.
 type used struct {
 	cpu    time.Duration
 	memory int64 // at most, in bytes
@@ -605,20 +605,20 @@ func spent() used {
 	return used{inputs.CPU(), peakMemory()}
 }
 
-// peakMemory is VmHWM. The rusage has what the process that started this one
-// had, if that was more.
+// peakMemory is VmHWM. The rusage contains the peak of the process that started this one
+// if that was more.
 func peakMemory() int64 {
 	b, _ := os.ReadFile("/proc/self/status")
 	_, rest, _ := strings.Cut(string(b), "VmHWM:")
 	kb, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	n, err := strconv.ParseInt(kb, 10, 64)
 	if err != nil {
-		panic("no VmHWM in /proc/self/status") // in a test: its limit would hold nothing
+		panic("no VmHWM in /proc/self/status") // in a test: the limit would hold nothing
 	}
 	return n << 10
 }
 
-// read runs the command and judges its outcome.
+// read runs the command and judges the outcome.
 func (c *hostileCase) read(path string) error {
 	limit := hostileTextMin + hostileTextRatio*c.size
 	stdout, stderr := &boundedWriter{left: limit}, &boundedWriter{left: hostileTextMin}

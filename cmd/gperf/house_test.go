@@ -19,8 +19,8 @@ import (
 
 const root = "../.." // of the checkout
 
-// house is the rooms by floor, top down, each with the name of its folder and its packages. A package imports packages
-// of lower floors, and those that its own room lists after it; rooms of one floor do not import each other.
+// house is the rooms by floor, top down, each with the name of a folder and packages. A package imports packages
+// of lower floors, and packages that the same room lists after it; rooms of one floor do not import each other.
 var house = []floor{
 	{"What does the user want?", []string{`commands
 		cmd/gperf
@@ -118,7 +118,7 @@ var testFloor = `
 	internal/testutil/runtests
 `
 
-// A place is where the house has a package: its floor, 0 for the top, its room there, and its position in the room.
+// A place is the place of a package: the floor, 0 for the top, the room there, and the position in the room.
 type place struct{ floor, room, number int }
 
 // above reports whether a package may import another one.
@@ -126,7 +126,7 @@ func (p place) above(o place) bool {
 	return p.floor < o.floor || p.floor == o.floor && p.room == o.room && p.number < o.number
 }
 
-// places returns the place of each package. Those of testFloor have floor -1.
+// places returns the place of each package. Packages of testFloor get floor -1.
 func places(t *testing.T) map[string]place {
 	all := map[string]place{}
 	add := func(pkg string, p place) {
@@ -169,7 +169,7 @@ var guests = map[string]string{
 	"github.com/parquet-go/parquet-go":    "report/export",
 	"github.com/ulikunitz/xz":             "internal/dso",
 	"golang.org/x/arch":                   "report/annotate/disasm",
-	"golang.org/x/net":                    "bpf internal/pcapfilter report/view", // classic BPF and its VM; a limit of connections
+	"golang.org/x/net":                    "bpf internal/pcapfilter report/view", // classic BPF and the VM; a limit of connections
 	"golang.org/x/sys":                    "",
 	"go.opentelemetry.io/proto/slim":      "report/export report/push cmd/gperf", // OpenTelemetry's profiles
 	"google.golang.org/genproto":          "report/push",                         // gRPC's details of errors
@@ -179,7 +179,7 @@ var guests = map[string]string{
 
 // oracles are the modules of others that only tests import, and the packages of these tests.
 var oracles = map[string]string{
-	"github.com/bufbuild/protocompile": "cmd/gperf", // Perfetto's definition of its traces
+	"github.com/bufbuild/protocompile": "cmd/gperf", // Perfetto's definition of traces
 	"github.com/chromedp/cdproto":      "report/view",
 	"github.com/chromedp/chromedp":     "cmd/gperf report/export report/view internal/testutil/chromium", // viewers in Chromium
 	"github.com/go-delve/delve":        "unwind record/probe/args",
@@ -236,7 +236,7 @@ func TestHouseImports(t *testing.T) {
 		len(strings.Fields(testFloor)), imports)
 }
 
-// drawing returns the house as lines of text: each package once, below its folder.
+// drawing returns the house as lines of text: each package once, below the folder.
 func drawing() string {
 	const width = 100
 	var b strings.Builder
@@ -316,7 +316,7 @@ func checkGuest(t *testing.T, importer, path string, lists ...map[string]string)
 	t.Errorf("%s imports %s, which is none of the dependencies agreed on", importer, path)
 }
 
-// TestHousePerfEventOpen: only record/perfevent calls perf_event_open, by its wrapper or its number.
+// TestHousePerfEventOpen: only record/perfevent calls perf_event_open, by wrapper or number.
 func TestHousePerfEventOpen(t *testing.T) {
 	for _, p := range list(t) {
 		if p.name() == "record/perfevent" {
@@ -338,8 +338,8 @@ func TestHousePerfEventOpen(t *testing.T) {
 	}
 }
 
-// TestHouseSizes: no type has more than 25 methods, so that it can be known as a whole, and no package
-// more than 6,500 lines. format.File is a facade; cmd/gperf has files for each command; generated files do not count.
+// TestHouseSizes: no type declares more than 25 methods, so that it can be known as a whole, and no package more than
+// 6,500 lines. format.File is a facade; cmd/gperf contains files for each command; generated files do not count.
 func TestHouseSizes(t *testing.T) {
 	const maxMethods, maxLines, maxCommands = 25, 6500, 9000
 	for _, p := range list(t) {

@@ -40,7 +40,7 @@ type inputFlags struct {
 	strict     bool
 	verbose    bool
 	noSandbox  bool
-	flags      *pflag.FlagSet // of the command; nil: it keeps its rights
+	flags      *pflag.FlagSet // of the command; nil: it keeps all rights
 	// keepExited is session.Options.KeepExited, which commands set.
 	keepExited bool
 	many       *many // shares symbols among recordings; nil for one
@@ -101,7 +101,7 @@ func (in *inputFlags) addWeight(s *pflag.FlagSet) {
 	s.StringVar(&in.weight, "weight", "", "count this numeric `field` of tracepoints, not samples")
 }
 
-// openInput is an open recording with its session.
+// openInput is an open recording with a session.
 type openInput struct {
 	recording *archive.Recording
 	fd        *os.File // nil: stdin, or a file on a server
@@ -129,7 +129,7 @@ func (in *inputFlags) inputs() ([]string, error) {
 	return input.Expand(in.paths)
 }
 
-// open opens the only recording and prints its warnings to stderr. With several, it returns an error with the name of
+// open opens the only recording and prints warnings to stderr. With several, it returns an error with the name of
 // what reads one only.
 func (in *inputFlags) open(what string, stderr io.Writer) (*openInput, error) {
 	paths, err := in.inputs()
@@ -211,7 +211,7 @@ func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
 	return nil
 }
 
-// symbolizer returns the Symbolizer of an open recording, and sets its files.
+// symbolizer returns the Symbolizer of an open recording, and sets the files.
 func (in *inputFlags) symbolizer(r *openInput) *symbolize.Symbolizer {
 	recorded := session.RecordedSymbols(r.recording.File)
 	generated := r.recording.Generated()
@@ -302,7 +302,7 @@ func (in *openInput) Close() {
 func (in *openInput) hasCallchains() bool { return in.has(format.SampleCallchain) }
 func (in *openInput) hasBranches() bool   { return in.has(format.SampleBranchStack) }
 
-// has reports whether samples of an event have a field.
+// has reports whether samples of an event contain a field.
 func (in *openInput) has(field format.SampleType) bool {
 	return slices.ContainsFunc(in.recording.File.Attrs, func(a format.Attr) bool { return a.SampleType&field != 0 })
 }
@@ -363,7 +363,7 @@ func (in *inputFlags) filter(f *format.File) (*session.Filter, error) {
 }
 
 // maxStack is the maximum number of frames of a recorded callchain. perfMaxStack is the
-// number that perf shows by default, its PERF_MAX_STACK_DEPTH.
+// number that perf shows by default, PERF_MAX_STACK_DEPTH.
 const (
 	maxStack     = 1024
 	perfMaxStack = 127

@@ -228,7 +228,7 @@ func (o *listFlags) print(w io.Writer, all []event.Listed) {
 	}
 }
 
-// packets returns the names of the events that can have packets, if their fields are printed.
+// packets returns the names of the events with packets, if fields are printed.
 func (o *listFlags) packets(all []event.Listed) map[string]bool {
 	if !o.long || o.rawDump {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"gperf/record/event"
 )
 
-// listIdle lists the flags of perf list that have no effect.
+// listIdle lists the flags of perf list without effect.
 var listIdle = []cli.Idle{
 	{Name: "cputype", Value: true, Why: "--unit chooses a PMU"},
 	{Name: "debug", Why: "gperf list always prints the kinds that it cannot list"},
@@ -34,7 +34,7 @@ func withoutMetrics(args []string, stderr io.Writer) (rest []string, only bool) 
 	return rest, len(rest) == 0 && len(args) > 0
 }
 
-// noPMU warns that a kind has no events because there is no PMU.
+// noPMU warns that a kind contains no events because there is no PMU.
 func noPMU(kind event.ListKind, stderr io.Writer) {
 	fmt.Fprintf(stderr, "gperf list: no %s events: this machine or virtual machine has no PMU; "+
 		"cpu-clock, a timer, works on every machine\n", string(kind))
@@ -43,7 +43,7 @@ func noPMU(kind event.ListKind, stderr io.Writer) {
 // ofPMU reports whether the events of a kind require a PMU.
 func ofPMU(kind event.ListKind) bool { return kind == event.KindHardware || kind == event.KindCache }
 
-// unit returns the PMU of an event by its name in sysfs, or "".
+// unit returns the PMU of an event by name in sysfs, or "".
 func unit(e *event.Listed) string {
 	switch e.Kind {
 	case event.KindSoftware:

@@ -27,7 +27,7 @@ format:
 print fmt: "%p", REC->location
 `
 
-// fakeList is a list of a machine made of files, whose PMU has cycles alone.
+// fakeList is a list of a machine made of files, whose PMU counts cycles alone.
 func fakeList(t *testing.T) *listFlags {
 	t.Helper()
 	root := t.TempDir()
@@ -211,7 +211,7 @@ func TestListRefusals(t *testing.T) {
 	}
 }
 
-// TestListWithoutPMU: kinds that a PMU has are listed as lacking where there is none.
+// TestListWithoutPMU: kinds of a PMU are listed as lacking where there is none.
 func TestListWithoutPMU(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"hw", "no hw events: this machine or virtual machine has no PMU"},
@@ -230,7 +230,7 @@ func TestListWithoutPMU(t *testing.T) {
 	}
 }
 
-// TestListMetrics: gperf has no metrics, and names who has.
+// TestListMetrics: gperf knows no metrics, and names the tool that does.
 func TestListMetrics(t *testing.T) {
 	for _, word := range []string{"metric", "metricgroup"} {
 		o := fakeList(t)

@@ -44,7 +44,7 @@ func TestListOutput(t *testing.T) {
 	}
 }
 
-// TestListAsPerf: tracepoints and events of PMUs have the names and the encodings that
+// TestListAsPerf: tracepoints and events of PMUs get the names and the encodings that
 // perf lists.
 func TestListAsPerf(t *testing.T) {
 	o := needOracle(t)
@@ -58,7 +58,7 @@ func TestListAsPerf(t *testing.T) {
 	for name, code := range want {
 		if unit, _, _ := strings.Cut(code, "/"); unit == "tool" || unit == "software" || unit == "drm" ||
 			unit == "hwmon" {
-			continue // which perf stat alone has, or gperf has as software events
+			continue // which only perf stat knows, or which gperf lists as software events
 		}
 		if strings.HasPrefix(name, "ftrace:") {
 			continue // which tracefs does not name among the available events

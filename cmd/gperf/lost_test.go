@@ -7,8 +7,8 @@ import (
 	"gperf/format"
 )
 
-// TestLostSideBand: what an event without samples has lost is no samples, though perf
-// report's total has it.
+// TestLostSideBand: losses of an event without samples are no samples, though perf
+// report's total includes them.
 func TestLostSideBand(t *testing.T) {
 	const samples, sideBand = 7, 8 // ids
 	st := format.SampleIdentifier | usual

@@ -11,7 +11,7 @@ import (
 	"gperf/format"
 )
 
-// made are recordings that no machine at hand makes: each has one feature of
+// made are recordings that no machine at hand makes: each shows one feature of
 // perf's format, and gperf must print it as perf does.
 var made = []struct {
 	name   string
@@ -39,7 +39,7 @@ var made = []struct {
 			for i, values := range [][2]uint64{{100, 3}, {200, 3}, {300, 10}, {300, 11}} {
 				b = append(b, readSample(uint64(i), 2, 1000, values[0], 7, values[1], 8)...)
 			}
-			return append(b, readSample(9, 1, 1000, 5, 99)...) // a counter that no event has
+			return append(b, readSample(9, 1, 1000, 5, 99)...) // a counter of no event
 		}, []string{"", "event,period"}},
 
 	{"counters by thread", []format.Attr{{Type: format.TypeRaw, Config: 0x1c2, SamplePeriod: 100, SampleType: usual | format.SampleRead | format.SampleID, Flags: format.FlagInherit.WithPreciseIP(2),
@@ -177,8 +177,8 @@ func TestMadeRecordingsEqualPerfs(t *testing.T) {
 	}
 }
 
-// Copied stacks of 32-bit Arm programs have the sampled address, on machines of 32 and 64 bits, and stderr says why not
-// more.
+// Copied stacks of 32-bit Arm programs contain the sampled address, on machines of 32 and 64 bits, and stderr says why
+// not more.
 func TestMadeStacksOfArm(t *testing.T) {
 	for arch, mask := range map[string]uint64{"armv7l": 1<<13 | 1<<15, "aarch64": 1<<31 | 1<<32} { // sp and pc
 		attrs := []format.Attr{{Type: format.TypeSoftware, SamplePeriod: 1, SampleRegsUser: mask, SampleStackUser: 16,

@@ -19,14 +19,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Exit codes. gperf record also returns its command's exit code.
+// Exit codes. gperf record also returns the command's exit code.
 const (
 	exitOK    = 0
 	exitError = 1 // the command failed
 	exitUsage = 2 // wrong use
 )
 
-// exitStatus is the error of a command that has already reported its reason on stderr, or
+// exitStatus is the error of a command that already reported the reason on stderr, or
 // whose result is an exit code.
 type exitStatus int
 

@@ -16,8 +16,8 @@ import (
 
 //go:generate go test -run ^Test(ManPages|Differences|HousePicture)$ -update .
 
-// TestManPages compares docs/man with the help of gperf, its commands and topics; -update
-// writes the pages. They have no date, so that the same source results in the same pages.
+// TestManPages compares docs/man with the help of gperf, of commands and topics; -update
+// writes the pages. They contain no date, so that the same source results in the same pages.
 func TestManPages(t *testing.T) {
 	dir := filepath.Join(root, "docs", "man")
 	pages := map[string]string{}
@@ -147,7 +147,7 @@ func manRoot(b *strings.Builder, root *cobra.Command) {
 		"gperf report --format flamegraph -o cpu.html") + "\n.fi\n")
 }
 
-// manText writes paragraphs. Indented lines keep their form.
+// manText writes paragraphs. Indented lines stay as they are.
 func manText(b *strings.Builder, text string) {
 	verbatim := false
 	for _, line := range strings.Split(text, "\n") {

@@ -50,7 +50,7 @@ type recordedKernel struct {
 	addr uint64
 }
 
-// readMany opens the recordings one after the other, and describes them in their order. describe may be nil; its error
+// readMany opens the recordings one after the other, and describes them in order. describe may be nil; its error
 // leaves the recording out.
 func (in *inputFlags) readMany(paths []string, stderr io.Writer,
 	describe func(*format.File) ([]int, error)) (*many, error) {
@@ -95,7 +95,7 @@ func (in *openInput) reopens() bool {
 	return err == nil && (st.Mode().IsRegular() || st.IsDir())
 }
 
-// describe describes an open recording, and prints its defects.
+// describe describes an open recording, and prints the defects.
 func (m *many) describe(r *openInput, origins *session.Origins, src *source,
 	describe func(*format.File) ([]int, error)) (o session.Origin, err error) {
 	for _, w := range r.recording.File.Warnings {
@@ -119,7 +119,7 @@ func (m *many) fail(err error) {
 	}
 }
 
-// open opens a recording again, for its samples.
+// open opens a recording again, for the samples.
 func (m *many) open(src *source) (r *openInput, err error) {
 	if r = src.open; r == nil {
 		r = &openInput{verbose: m.flags.verbose}
@@ -140,7 +140,7 @@ func (m *many) open(src *source) (r *openInput, err error) {
 
 var errNoneRead = errors.New("no recording could be read")
 
-// symbolizer returns the shared Symbolizer for a recorded kernel. opts has the files.
+// symbolizer returns the shared Symbolizer for a recorded kernel. opts names the files.
 func (m *many) symbolizer(opts symbolize.Options) *symbolize.Symbolizer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -199,7 +199,7 @@ type countedOne[T any] struct {
 	err     error
 }
 
-// countMany counts the samples of all recordings, of several at once, and merges the results in their order. count and
+// countMany counts the samples of all recordings, of several at once, and merges the results in order. count and
 // merge may use the recording until merge returns. An error of count leaves the recording out, except an error of the
 // command line.
 func countMany[T any](m *many, count func(*openInput, *source) (T, format.Skipped, error), merge func(*openInput,
@@ -236,7 +236,7 @@ func countMany[T any](m *many, count func(*openInput, *source) (T, format.Skippe
 	}, drop)
 }
 
-// each reads the recordings one after the other. It leaves out a recording that use cannot read to its end, and ends
+// each reads the recordings one after the other. It leaves out a recording that use cannot read completely, and ends
 // with other errors of use, for example of writing.
 func (m *many) each(use func(*openInput, *source) (format.Skipped, error)) error {
 	for i := range m.sources {

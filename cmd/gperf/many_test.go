@@ -48,7 +48,7 @@ func symbolsOf() []string {
 // reportTable is the samples and periods of a report by all other columns.
 type reportTable map[string][2]uint64
 
-// addCSV adds the rows of a report of a recording. event is that of reports without the column Event.
+// addCSV adds the rows of a report of a recording. event is the event of reports without the column Event.
 func (sum reportTable) addCSV(t *testing.T, event, text string) {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
@@ -77,7 +77,7 @@ func (sum reportTable) addCSV(t *testing.T, event, text string) {
 	}
 }
 
-// TestManySum: a report of many recordings, of several programs and events, is the sum of their reports.
+// TestManySum: a report of many recordings, of several programs and events, is the sum of the single reports.
 func TestManySum(t *testing.T) {
 	bases := []string{"threads.data", "two.data", "drops.data"}
 	events := []string{"cpu-clock:u", "", "skb:kfree_skb"}
@@ -188,7 +188,7 @@ func TestManyDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, damaged := range [][]byte{b[:200], b[:len(b)*3/4]} { // its header is truncated, or its records are
+	for i, damaged := range [][]byte{b[:200], b[:len(b)*3/4]} { // the header is truncated, or the records are
 		if err := os.WriteFile(paths[i], damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestManyScript(t *testing.T) {
 	}
 }
 
-// TestManyUsage: what shows one recording only says so.
+// TestManyUsage: commands that show one recording only say so.
 func TestManyUsage(t *testing.T) {
 	dir, paths := fleetOf(t, 2, "threads.data")
 	empty := t.TempDir()
@@ -259,7 +259,7 @@ func TestManyUsage(t *testing.T) {
 	}
 }
 
-// bigSource is a program with the strings of noiseFile in its debug information.
+// bigSource is a program with the strings of noiseFile in the debug information.
 const (
 	noiseFile = "noise"
 	bigSource = `static inline __attribute__((always_inline)) int inner(int x) { asm volatile("nop"); return x * 3; }
@@ -277,7 +277,8 @@ func noise(size int) []byte {
 	return b
 }
 
-// TestArchiveURL: a report of a large archive on a server reads less than a tenth of it, and is that of the file.
+// TestArchiveURL: a report of a large archive on a server reads less than a tenth of it, and equals the report of the
+// file.
 func TestArchiveURL(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("gcc is not installed (package gcc)")

@@ -38,7 +38,7 @@ func newSpecimen(name string, data []byte) *specimen {
 	return s
 }
 
-// explore finds the parts of the file as far as it has them. It only has to be
+// explore finds the parts that the file contains. It only has to be
 // right about well-formed files.
 func (s *specimen) explore() {
 	s.border(0, 8, 16, 104, len(s.data))

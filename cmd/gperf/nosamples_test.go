@@ -37,7 +37,7 @@ func TestRecordNoSamples(t *testing.T) {
 	}
 }
 
-// If no recorded process maps the file of a probe, its name is printed.
+// If no recorded process maps the file of a probe, the file's name is printed.
 func TestScenarioNoSamplesOfFile(t *testing.T) {
 	needProbes(t, "uprobe")
 	bash, err := exec.LookPath("bash")

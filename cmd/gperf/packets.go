@@ -39,7 +39,7 @@ func (o *hopFlags) check(s *pflag.FlagSet) error {
 	return nil
 }
 
-// print prints the packets of a recording. It prints those of a pipe while they arrive.
+// print prints the packets of a recording. It prints the packets of a pipe while they arrive.
 func (o *hopFlags) print(from *inputFlags, nanosecs bool, stdout, stderr io.Writer) error {
 	from.keepExited = true
 	in, stop, err := from.openLive(stderr)
@@ -67,12 +67,12 @@ func (o *formatFlags) pcapng(in *openInput, stdout, stderr io.Writer) error {
 	return cmp.Or(err, incomplete)
 }
 
-// lastWords is the time that the recorder at the other end of a pipe has for its last samples after an
+// lastWords is the time that the recorder at the other end of a pipe gets for the last samples after an
 // interrupt, which both get.
 const lastWords = time.Second
 
 // openLive opens the only recording. If it is a pipe, the recording ends soon after an interrupt, so
-// that what it contains can be summarized. The caller calls stop at the end.
+// that its contents can be summarized. The caller calls stop at the end.
 func (in *inputFlags) openLive(stderr io.Writer) (r *openInput, stop func(), err error) {
 	paths, err := in.inputs()
 	if err != nil {

@@ -16,7 +16,7 @@ const (
 	eth0 = "eth0"
 )
 
-// at adds fields to those of a packet.
+// at adds fields to the fields of a packet.
 func at(flow string, skb int, more fields) fields {
 	f := fields{"flow": flow, "skbaddr": skb, "len": 60, "netns": 4026531840, "dev": eth0}
 	if strings.HasPrefix(flow, "tcp ") {
@@ -31,7 +31,7 @@ func at(flow string, skb int, more fields) fields {
 var allPacketEvents = []string{"packet:hop", "net:netif_receive_skb", "net:net_dev_queue", "net:net_dev_xmit",
 	"skb:consume_skb", "skb:kfree_skb"}
 
-// packetCases are recordings, and what --packets prints for them.
+// packetCases are recordings, and the output of --packets for them.
 var packetCases = []struct {
 	name, flags string
 	recording   packetRecording
@@ -236,7 +236,7 @@ udp [::1]:53 > [::1]:9999  1.000000  skb 0x100
 	}}, "# packets: 0, samples: 0\n"},
 }
 
-// TestPackets compares the blocks and the summary, of the file and of its archive.
+// TestPackets compares the blocks and the summary, of the file and of the archive.
 func TestPackets(t *testing.T) {
 	for _, c := range packetCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -357,7 +357,7 @@ var hostileFields = func() map[string]fields {
 	}
 }()
 
-// hostileRecording has all events with these fields.
+// hostileRecording contains all events with these fields.
 func hostileRecording(values fields) *packetRecording {
 	rec := &packetRecording{events: append([]string{"packet:verdict"}, allPacketEvents...)}
 	for i, e := range rec.events {

@@ -17,12 +17,13 @@ func (o *formatFlags) addRows(s *pflag.FlagSet) {
 	s.StringVar(&o.rows, "rows", rowNames[0], "parquet: `kind` of rows, or samples")
 }
 
-// parquet writes the rows of all recordings. All are open at the same time, as their fields are columns of one table.
+// parquet writes the rows of all recordings. All are open at the same time, because the fields are columns of one
+// table.
 func (o *formatFlags) parquet(paths []string, from *inputFlags, maxStack int, stdout, stderr io.Writer) error {
 	inputs, incomplete := from.openMost(paths, stderr)
 	defer func() {
 		for _, in := range inputs {
-			in.Close() // not earlier: frames read their symbols from the input
+			in.Close() // not earlier: frames read symbols from the input
 		}
 	}()
 	if len(inputs) == 0 {

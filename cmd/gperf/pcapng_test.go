@@ -34,7 +34,7 @@ func ethernet(ip []byte, vlan uint16) []byte {
 	return append(append(b, 8, 0), ip...)
 }
 
-// dissected is a packet as tshark reads it: the fields of readFields, and its bytes in hexadecimal.
+// dissected is a packet as tshark reads it: the fields of readFields, and the bytes in hexadecimal.
 type dissected struct {
 	fields []string
 	bytes  string
@@ -96,7 +96,7 @@ func TestPcapng(t *testing.T) {
 	add("net:net_dev_xmit", ethernet(udp4(2, 10), 0), fields{"len": 52})
 	add("packet:hop", ethernet(udp4(3, 10), 5), fields{"len": 56, "func": devXmit, "dev": "veth0", "netns": 4026532000})
 	add("packet:hop", udp4(4, 10), fields{"len": 10, "func": ipRcv, "bytes_at": 1, "packet": 3})
-	add("packet:hop", nil, nil) // has no bytes
+	add("packet:hop", nil, nil) // contains no bytes
 	add("skb:kfree_skb", ethernet(long, 0)[:96], fields{"len": len(long) - 28, "wire_len": 142,
 		"location": nftDoChain + 0x3e, "reason": 12, "dev": ""})
 	add("skb:consume_skb", ethernet(udp4(6, 0), 0), fields{"len": 3}) // a length that is too short

@@ -14,7 +14,7 @@ import (
 )
 
 // perfLines are command lines with flags of perf's over the project's own
-// recordings. gperf prints what perf 7.3.4 prints: what it printed is in
+// recordings. gperf must print the same as perf 7.3.4: perf's output is in
 // testdata/perf, and -update lets $PERF print it again.
 var perfLines = []string{
 	"script -i drops.data --reltime",
@@ -144,7 +144,7 @@ func withoutIPC(text []byte) []byte {
 
 var emptyIPC = regexp.MustCompile(`(?m)  (IPC   \[IPC Coverage\]|\.{20}|-      - {12})$`)
 
-// unhandled is what perf report -D prints where it does no more with a record.
+// unhandled is printed by perf report -D where it does no more with a record.
 var unhandled = regexp.MustCompile(`(?m)^: unhandled!\n|: unhandled!$`)
 
 // perfArgs are the words of a line for gperf and perf: both find the recording, and
@@ -164,7 +164,7 @@ func perfArgs(t *testing.T, line string) []string {
 	return append(args, "-f", "--kallsyms", filepath.Join(dir, "kallsyms"), "--symfs", recordedFiles.dir)
 }
 
-// output is what perf prints, whatever its exit code.
+// output is perf's output, regardless of the exit code.
 func (o *oracle) output(t *testing.T, args []string) []byte {
 	t.Helper()
 	cmd := exec.Command(o.command[0], append(o.command[1:], args...)...)
@@ -246,7 +246,7 @@ func TestStdinArgument(t *testing.T) {
 	})
 }
 
-// TestPerEventDump: each event's samples are in a file of their own.
+// TestPerEventDump: each event's samples are in a separate file.
 func TestPerEventDump(t *testing.T) {
 	dir := t.TempDir()
 	b, err := os.ReadFile(filepath.Join(root, "testdata", "two.data"))

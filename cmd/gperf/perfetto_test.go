@@ -31,7 +31,7 @@ var perfettoTrace = sync.OnceValues(func() (protoreflect.MessageDescriptor, erro
 	return files[0].Messages().ByName("Trace"), nil
 })
 
-// node is a message whose fields are read by their names.
+// node is a message whose fields are read by name.
 type node struct{ protoreflect.Message }
 
 func (n node) field(name string) protoreflect.FieldDescriptor {
@@ -66,7 +66,7 @@ func listOf(n node, name string) func(func(protoreflect.Value) bool) {
 	}
 }
 
-// readPerfetto returns the packets of a trace. Fields that the definition does not have are errors.
+// readPerfetto returns the packets of a trace. Fields that the definition lacks are errors.
 func readPerfetto(t *testing.T, b []byte) []node {
 	t.Helper()
 	d, err := perfettoTrace()
@@ -100,7 +100,7 @@ func checkKnown(t *testing.T, m protoreflect.Message) {
 	})
 }
 
-// perfettoSequence is what the packets of a sequence said until now.
+// perfettoSequence is the state of a sequence after the packets so far.
 type perfettoSequence struct {
 	event             string
 	functions, frames map[uint64]string
@@ -108,7 +108,7 @@ type perfettoSequence struct {
 	counts            map[uint64]uint64 // by CPU
 }
 
-// perfettoTotals returns the totals of an event: weights are the differences of its counter between samples.
+// perfettoTotals returns the totals of an event: weights are the differences of the event's counter between samples.
 func perfettoTotals(t *testing.T, v viewed) *totals {
 	t.Helper()
 	s := newTotals()
@@ -167,7 +167,7 @@ func (q *perfettoSequence) learn(t *testing.T, p node) {
 	}
 }
 
-// TestPerfettoTracks compares the events on tracks with the samples of tracepoints: their threads, names, fields, times
+// TestPerfettoTracks compares the events on tracks with the samples of tracepoints: threads, names, fields, times
 // and, of spans, durations. The spans of a track are nested.
 func TestPerfettoTracks(t *testing.T) {
 	for _, v := range viewedRecordings(t) {

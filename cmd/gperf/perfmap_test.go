@@ -8,7 +8,7 @@ import (
 	"gperf/internal/dso"
 )
 
-// perfMapText is what a process may say of code at 0x10000000, well-behaved or not. (Of names
+// perfMapText is the perf map of a process for code at 0x10000000, well-behaved or not. (Of names
 // without a size perf prints no sensible offset.)
 const perfMapText = `10000000 40 first function
 0x10000040 0x40 LazyCompile:~hex 0x file.js:1:2
@@ -38,10 +38,10 @@ func writePerfMap(t *testing.T, pid int32) (path string) {
 	return path
 }
 
-// Code made at run time has the names that perf gives it.
+// Code made at run time gets the same names as in perf.
 func TestPerfMapNames(t *testing.T) {
 	o := needOracle(t)
-	const pid = 4_000_123 // near the kernel's limit: no process has it
+	const pid = 4_000_123 // near the kernel's limit: no process gets it
 	path := writePerfMap(t, pid)
 	r := &recorder{attrs: 1}
 	for i, name := range []string{"//anon", "/dev/zero (deleted)", "/SYSV00000000 (deleted)"} {

@@ -238,7 +238,7 @@ func (f *probeFlags) delete() error {
 	return err
 }
 
-// killedTakes limits the wait for a killed recording to close its events. Its probes are in
+// killedTakes limits the wait for a killed recording to close events. The recording's probes are in
 // use until then; the kernel needs about a minute for thousands of them.
 const killedTakes = 2 * time.Minute
 

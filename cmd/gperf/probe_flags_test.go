@@ -34,7 +34,7 @@ func TestProbeFlagsAsPerf(t *testing.T) {
 	}
 }
 
-// TestProbeLines: the lines of a range, with the numbers of those that have code.
+// TestProbeLines: the lines of a range, with the numbers of lines with code.
 func TestProbeLines(t *testing.T) {
 	program := functionsDebug.Path(t)
 	if dir, err := os.Getwd(); err == nil && strings.HasPrefix(dir, "/host/") {

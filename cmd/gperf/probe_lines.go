@@ -9,7 +9,7 @@ import (
 	"gperf/report/annotate"
 )
 
-// probeIdle lists the flags of perf probe that have no effect or are refused.
+// probeIdle lists the flags of perf probe without effect, and those that are refused.
 var probeIdle = []cli.Idle{
 	{Name: "demangle", Why: "C++ and Rust names are demangled"},
 	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
@@ -40,7 +40,7 @@ func (f *probeFlags) nameFilter() (probe.NameFilter, error) {
 // extraLines is the number of lines that perf shows after the last line with code.
 const extraLines = 2
 
-// showLines prints source lines as perf does, with numbers for those that have code.
+// showLines prints source lines as perf does, with numbers for lines with code.
 func (f *probeFlags) showLines() error {
 	l, err := f.finder().List(f.line, f.where)
 	if err != nil {

@@ -56,7 +56,7 @@ type pushFlags struct {
 	failed bool
 }
 
-// addPushFlags adds the flags of gperf push, and what runs it. verbose is the value of -v.
+// addPushFlags adds the flags of gperf push, and the function that runs it. verbose is the value of -v.
 func addPushFlags(c *cobra.Command, s pushSettings, verbose *bool) {
 	p := &pushFlags{pushSettings: s, verbose: verbose}
 	c.RunE = p.run
@@ -268,8 +268,8 @@ func (p *pushFlags) wait(ctx context.Context) error {
 	}
 }
 
-// add pushes a recording into the spool. Its warnings go to stderr. After Ctrl-C it does not wait until the recording
-// is read; the spool then has nothing of it.
+// add pushes a recording into the spool. Warnings go to stderr. After Ctrl-C it does not wait until the recording
+// is read; the spool then contains nothing of it.
 func (p *pushFlags) add(ctx context.Context, path string, stderr io.Writer) error {
 	type result struct {
 		added, damaged bool

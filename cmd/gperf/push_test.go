@@ -121,14 +121,14 @@ func (c *collector) requests() [][]byte {
 	return slices.Collect(bytes.Lines(b))
 }
 
-// sums are the samples and periods by what is counted.
+// sums are the samples and periods by key.
 type sums map[string][2]int
 
 func (s sums) add(key string, samples, period int) {
 	s[key] = [2]int{s[key][0] + samples, s[key][1] + period}
 }
 
-// received is the sums of what the collector received, in the words of gperf report.
+// received is the sums of the data that the collector received, in the words of gperf report.
 type received struct {
 	repeated int             // profiles that came again
 	ids      map[string]bool // of profiles
@@ -265,7 +265,7 @@ func reportLeaves(t *testing.T, files []string) sums {
 }
 
 // Recordings of a directory reach a real collector as gperf report shows them, although both the collector and gperf
-// push are killed in between: nothing is lost, and what comes twice has the same profile IDs.
+// push are killed in between: nothing is lost, and profiles that come twice have equal IDs.
 func TestPushCollector(t *testing.T) {
 	c := newCollector(t)
 	program := inlinedProgram.Path(t)
@@ -323,7 +323,7 @@ func TestPushCollector(t *testing.T) {
 	if want := reportLeaves(t, files); len(want) < 2 || !maps.Equal(got.leaves, want) {
 		t.Errorf("functions and lines\n%s\nof gperf report\n%s", indent(got.leaves), indent(want))
 	}
-	if got.repeated > 2*2 { // two profiles of the batch that each killed process had not confirmed
+	if got.repeated > 2*2 { // two profiles of the batch that each killed process did not confirm
 		t.Errorf("%d profiles came again", got.repeated)
 	}
 	t.Logf("%d requests, %d profiles, %d came again", len(c.requests()), len(got.ids), got.repeated)
@@ -334,7 +334,7 @@ func indent(v any) string {
 	return string(b)
 }
 
-// ClickHouse has the samples and weights of gperf report, although it is killed and the recording pushed again.
+// ClickHouse contains the samples and weights of gperf report, although it is killed and the recording pushed again.
 func TestPushClickHouse(t *testing.T) {
 	needEvents(t)
 	for _, tool := range []string{"clickhouse-server", "clickhouse-client"} {

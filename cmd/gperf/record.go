@@ -25,7 +25,7 @@ import (
 	"gperf/record/tracefs"
 )
 
-// recordFlags holds the flags of gperf record in the groups of its help. Each group sets its
+// recordFlags holds the flags of gperf record in the groups of the help. Each group sets the
 // part of the options.
 type recordFlags struct {
 	opts       record.Options
@@ -102,7 +102,7 @@ func (f *recordFlags) command() *cobra.Command {
 	return c
 }
 
-// run records as the flags say. Its error is the command's exit code if recording succeeds.
+// run records as the flags say. The error is the command's exit code if recording succeeds.
 func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	p := cli.NewProgress("gperf record", stderr, f.quiet)
 	f.report(stderr, p)
@@ -119,7 +119,7 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	ctx, hurry, stop := interrupts()
 	defer stop()
 	f.opts.Hurry = hurry
-	// SIGUSR2 has no effect without --switch-output and --count. Without a handler for SIGPIPE, writing to a closed
+	// SIGUSR2 does nothing without --switch-output and --count. Without a handler for SIGPIPE, writing to a closed
 	// pipe would end the process at once. Do not ignore the signals: the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2, syscall.SIGPIPE)
 	if f.dryRun {
@@ -149,7 +149,7 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	return err
 }
 
-// report makes the recorder report its progress on stderr.
+// report makes the recorder report progress on stderr.
 func (f *recordFlags) report(stderr io.Writer, p *cli.Progress) {
 	o := &f.opts
 	say := func(msg string) { fmt.Fprintln(stderr, msg) }
@@ -182,7 +182,7 @@ func (f *recordFlags) keep(sum *record.Summary) {
 	}
 }
 
-// printVerifierLog prints the log of the kernel's verifier if err has one, with -v.
+// printVerifierLog prints the log of the kernel's verifier if err contains one, with -v.
 func (f *recordFlags) printVerifierLog(err error, stderr io.Writer) {
 	if log := bpf.VerifierLog(err); f.verbose && log != "" {
 		fmt.Fprintln(stderr, log)
@@ -204,7 +204,7 @@ func notice(command string, what error) string {
 	return fmt.Sprintf("gperf %s: %v\n%s", command, what, hintOf(what))
 }
 
-// Time limits of signals. timeout(1) sends each signal twice: to its child and to the group.
+// Time limits of signals. timeout(1) sends each signal twice: to the child and to the group.
 const (
 	sameSignal = 100 * time.Millisecond // signals this close together count as one
 	hurryTime  = 500 * time.Millisecond // for finishing the file after the second

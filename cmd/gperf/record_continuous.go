@@ -63,7 +63,7 @@ func (f *recordFlags) applyContinuous(s *pflag.FlagSet, o *record.Options) (err 
 		return cli.WrongUse("--continuous records all CPUs, and no command")
 	}
 	f.events.continuous = true
-	const frequency = 19 // Hz: not in step with what happens each 10 ms
+	const frequency = 19 // Hz: not in step with work of each 10 ms
 	if !s.Changed("count") {
 		f.sampling.freq = cmp.Or(f.sampling.freq, strconv.Itoa(frequency))
 	}
@@ -91,7 +91,7 @@ func parseShare(s string) (float64, error) {
 	return share / 100, nil
 }
 
-// settings returns the settings of a recording, with its options.
+// settings returns the settings of a recording, with the options.
 func (f *recordFlags) settings(s *pflag.FlagSet) (*continuous.Settings, error) {
 	const least = 8 << 20 // several files, each of which describes all processes
 	set := &continuous.Settings{Record: f.opts, Dir: f.opts.Output.Path, Push: f.continuous.push}
@@ -113,7 +113,7 @@ func (f *recordFlags) settings(s *pflag.FlagSet) (*continuous.Settings, error) {
 	return set, nil
 }
 
-// continuousDir is the default directory: that of the systemd unit, of the system, or of the user.
+// continuousDir is the default directory: the systemd unit's, the system's, or the user's.
 func continuousDir() string {
 	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" {
 		return dir
@@ -129,7 +129,7 @@ func continuousDir() string {
 // stack, so that a storm of drops can be slowed down there.
 const droppedPackets = "skb:kfree_skb/period=1,call-graph=fp/"
 
-// continuousEvents returns the events of --continuous in addition to those of -e.
+// continuousEvents returns the events of --continuous in addition to the events of -e.
 func continuousEvents(o *record.Options, at *event.Resolver) []event.Event {
 	events := []event.Event{event.Default}
 	l, err := event.Parse(droppedPackets, at)
@@ -139,7 +139,7 @@ func continuousEvents(o *record.Options, at *event.Resolver) []event.Event {
 	return append(events, l...)
 }
 
-// runContinuous records until it is stopped. The flags of the configuration come before those of the command line.
+// runContinuous records until it is stopped. The flags of the configuration come before the flags of the command line.
 func (f *recordFlags) runContinuous(ctx context.Context, hurry <-chan struct{}, stderr io.Writer) error {
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)

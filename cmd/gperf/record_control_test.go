@@ -69,7 +69,7 @@ var controls = []struct {
 	}},
 }
 
-// Commands are done and acknowledged with what perf 7.3 prints; only what happens while the events are enabled is
+// Commands are done and acknowledged with perf 7.3's text; only samples while the events are enabled are
 // recorded.
 func TestRecordControl(t *testing.T) {
 	needTracepoints(t)
@@ -161,7 +161,7 @@ func TestRecordDelayRanges(t *testing.T) {
 	}
 }
 
-// A recording ends when its file is as large as it may be.
+// A recording ends when the file reaches the maximum size.
 func TestRecordMaxSize(t *testing.T) {
 	needEvents(t)
 	for _, flags := range [][]string{nil, {"-z"}} {
@@ -183,7 +183,7 @@ func TestRecordMaxSize(t *testing.T) {
 	}
 }
 
-// Each file of a flight recorder has the newest samples up to the signal.
+// Each file of a flight recorder contains the newest samples up to the signal.
 func TestRecordOverwrite(t *testing.T) {
 	needTracepoints(t)
 	dir := t.TempDir()
@@ -226,7 +226,7 @@ func sampleTimes(t *testing.T, path string) (times []uint64) {
 	return times
 }
 
-// Without switching, what the rings hold at the end is written: at least the newest sample.
+// Without switching, the contents of the rings at the end are written: at least the newest sample.
 func TestRecordOverwriteUntilTheEnd(t *testing.T) {
 	needTracepoints(t)
 	for _, flags := range []string{"", "-z", "-o -", "--call-graph fp", "-g"} {
@@ -290,7 +290,7 @@ func typesInFile(t *testing.T, path string) (l []format.Type) {
 	return l
 }
 
-// A ring for each thread has the samples of that thread.
+// A ring for each thread contains the samples of that thread.
 func TestRecordPerThread(t *testing.T) {
 	needTracepoints(t)
 	for _, stacks := range []string{"no", "fp", "dwarf"} {
@@ -306,7 +306,7 @@ func TestRecordPerThread(t *testing.T) {
 			t.Errorf("--call-graph %s:\n%s", stacks, r.stderr)
 		}
 	}
-	// Of a process, each of its threads has one.
+	// Each thread of a process gets one.
 	dir := t.TempDir()
 	sender := exec.Command(binary(t, dropsProgram), "-unix", "-n", "100000", "-rate", "2000")
 	if err := sender.Start(); err != nil {
@@ -371,7 +371,7 @@ func TestRecordNice(t *testing.T) {
 	}
 }
 
-// The directory has the kernel's code, of which functions are where kallsyms says; perf reads it.
+// The directory contains the kernel's code, of which functions are where kallsyms says; perf reads it.
 func TestRecordKcore(t *testing.T) {
 	needTracepoints(t)
 	if _, err := os.Stat("/proc/kcore"); err != nil {
@@ -414,7 +414,7 @@ func TestRecordKcore(t *testing.T) {
 	}
 }
 
-// codeAt returns what a core file has at the beginning of a function, after what tracing changes.
+// codeAt returns the bytes of a core file at the beginning of a function, after what tracing changes.
 func codeAt(t *testing.T, path string, addr uint64) string {
 	t.Helper()
 	f, err := elf.Open(path)

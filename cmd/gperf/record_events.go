@@ -121,7 +121,7 @@ func resolverOf(o *record.Options) *probe.Resolver {
 	return at
 }
 
-// apply converts the -e flags and their filters and cgroups to the recording's events, and
+// apply converts the -e flags, filters and cgroups to the recording's events, and
 // switchEvents, which start a new output file.
 func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 	at := &event.Resolver{Resolver: resolverOf(o)}
@@ -213,7 +213,7 @@ func setCgroup(events []event.Event, c cgroupArg) error {
 	return nil
 }
 
-// ownComm returns the name that this process gives to its threads for --exclude-perf. A
+// ownComm returns the name of this process's threads for --exclude-perf. A
 // filter sees the TID and the name of a thread, but not its PID.
 func ownComm() string { return fmt.Sprintf("gperf:%d", os.Getpid()) }
 

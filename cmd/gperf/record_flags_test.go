@@ -22,7 +22,7 @@ import (
 	"gperf/record"
 )
 
-// openRecording opens a recording, and returns its bytes as well.
+// openRecording opens a recording, and returns the bytes as well.
 func openRecording(t *testing.T, path string) (*format.File, []byte) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -36,7 +36,7 @@ func openRecording(t *testing.T, path string) (*format.File, []byte) {
 	return f, data
 }
 
-// recordsOf returns the records of a recording without its samples.
+// recordsOf returns the records of a recording without samples.
 func recordsOf(t *testing.T, path string) (l []format.Record) {
 	t.Helper()
 	f, _ := openRecording(t, path)
@@ -59,7 +59,7 @@ func recordsOf(t *testing.T, path string) (l []format.Record) {
 	}
 }
 
-// A process that maps its code on a CPU that is not recorded may run on one that is.
+// A process that maps code on a CPU that is not recorded may run on one that is.
 func TestRecordSideBandOfOtherCPUs(t *testing.T) {
 	needTracepoints(t)
 	if _, err := os.Stat("/sys/devices/system/cpu/cpu1/online"); err != nil {
@@ -121,7 +121,7 @@ var helpFlag = regexp.MustCompile(`(?m)^ {4}(?:-(\w))?(?:, )? *(?:--([a-z-]+))?`
 func TestRecordFlagsOfPerf(t *testing.T) {
 	help := perfs(t, "record-help.txt", func(o *oracle) string {
 		cmd := exec.Command(o.command[0], append(slices.Clone(o.command[1:]), "record", "-h")...)
-		out, _ := cmd.CombinedOutput() // its exit code is that of wrong use
+		out, _ := cmd.CombinedOutput() // the exit code is that for wrong use
 		return string(out)
 	})
 	s := recordCommand().Flags()
@@ -155,7 +155,7 @@ func TestRecordFlagsOfPerf(t *testing.T) {
 	}
 }
 
-// recordLines are flags of record with which perf opens its events in one way only, whatever the machine. SELF is the
+// recordLines are flags of record with which perf opens events in the same way on all machines. SELF is the
 // test's process; the event is cpu-clock where none is named.
 var recordLines = []string{
 	"",
@@ -267,7 +267,7 @@ func recordLine(line, file string) []string {
 	return append(args, "--", "sleep", "0.02")
 }
 
-// attrsOf are the events of a recording with their attrs, as evlist -v prints them. How long an attr is does not
+// attrsOf are the events of a recording with attrs, as evlist -v prints them. How long an attr is does not
 // matter: gperf writes what perf 6.1 reads, too. Nor do the numbers of tracepoints.
 func attrsOf(t *testing.T, file string) string {
 	t.Helper()
@@ -376,7 +376,7 @@ func TestRecordSynthTasks(t *testing.T) {
 	}
 }
 
-// The namespaces of what ran before are those of /proc.
+// The namespaces of earlier processes come from /proc.
 func TestRecordNamespaces(t *testing.T) {
 	needTracepoints(t)
 	dir := t.TempDir()
@@ -424,7 +424,7 @@ func TestRecordRegisters(t *testing.T) {
 	}
 }
 
-// Wrong values of flags are refused, with what there is.
+// Wrong values of flags are refused, with the possible values.
 func TestRecordFlagsRefused(t *testing.T) {
 	needEvents(t)
 	dir := t.TempDir()

@@ -51,8 +51,8 @@ func TestRecordModes(t *testing.T) {
 				if several {
 					pause = 1.5 // the rings are emptied once a second, if not more often
 				}
-				// The first event writes the side band: so its losses count apart. The filter leaves out the packets
-				// of others, which a CPU drops in softirqs while it runs the sender.
+				// The first event writes the side band: so the side band's losses count apart. The filter leaves out
+				// the packets of others, which a CPU drops in softirqs while it runs the sender.
 				args := slices.Concat(mode.flags, stacks, []string{"-e", "dummy:u", "-e", "skb:kfree_skb",
 					"--filter", "protocol == 0", "--",
 					"sh", "-c", fmt.Sprintf("%[1]s -unix -n %[2]d -rate %[4]d; sleep %[3]g; %[1]s -unix -n %[2]d -rate %[4]d", binary(t, dropsProgram), n/2, pause, 10000/patience(1))})
@@ -131,7 +131,7 @@ func checkModes(t *testing.T, files []string, n int, stacks []string) int {
 	return ours
 }
 
-// readPipe runs perf with a file's contents in a pipe as its standard input.
+// readPipe runs perf with a file's contents in a pipe as standard input.
 func (o *oracle) readPipe(t *testing.T, file string, args ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -196,7 +196,7 @@ func TestRecordModesAllCPUs(t *testing.T) {
 	}
 }
 
-// A compressed file is read up to what was written last: the last record may be
+// A compressed file is read up to the last write: the last record may be
 // half a one.
 func TestRecordKilledCompressed(t *testing.T) {
 	needTracepoints(t)
@@ -209,7 +209,7 @@ func TestRecordKilledCompressed(t *testing.T) {
 		if err := rec.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for range patience(1000) { // until there is more than a header and what ran before
+		for range patience(1000) { // until there is more than a header and earlier processes
 			if st, err := os.Stat(file); err == nil && st.Size() > 60_000 {
 				break
 			}
@@ -225,7 +225,7 @@ func TestRecordKilledCompressed(t *testing.T) {
 	}
 }
 
-// A pipe receives samples long before the recording ends, each followed by the end of its
+// A pipe receives samples long before the recording ends, each followed by the end of the
 // round, so that a reader can print them.
 func TestRecordPipeIsLive(t *testing.T) {
 	needTracepoints(t)
@@ -433,7 +433,7 @@ func TestRecordingsInAllForms(t *testing.T) {
 	}
 }
 
-// -z has its level after it, or none, among other letters too; flags are negated by no-;
+// -z is followed by a level, or not, among other letters too; flags are negated by no-;
 // what is the command's stays as it is.
 func TestRewriteArgs(t *testing.T) {
 	for _, c := range []struct{ in, want string }{

@@ -13,7 +13,7 @@ import (
 	"gperf/record/event"
 )
 
-// whyNoSamples returns why the recording that was just made has no samples: the first reason that applies to all its
+// whyNoSamples returns why the recording that was just made contains no samples: the first reason that applies to all
 // events.
 func whyNoSamples(o *record.Options, path string) string {
 	f, done := openRegular(path)
@@ -97,7 +97,7 @@ func probedFile(e *event.Event) string {
 	return ofProcess.ReplaceAllString(path, "/")
 }
 
-// mappedFiles returns the files that the processes of a recording have mapped.
+// mappedFiles returns the files that the processes of a recording mapped.
 func mappedFiles(f *format.File) map[string]bool {
 	files := map[string]bool{}
 	if f == nil {
@@ -119,7 +119,7 @@ func mappedFiles(f *format.File) map[string]bool {
 	}
 }
 
-// noSamplesIn returns why a recording that is read has no samples, as far as it says so.
+// noSamplesIn returns why a recording that is read contains no samples, as far as it says so.
 func noSamplesIn(f *format.File) string {
 	var names []string
 	period := uint64(0)

@@ -17,7 +17,7 @@ import (
 	"gperf/record"
 )
 
-// packetFlags select the packets of events that have one.
+// packetFlags select the packets of events with one.
 type packetFlags struct {
 	filter string
 	netns  string
@@ -58,7 +58,7 @@ func (f *packetFlags) apply(o *record.Options) (err error) {
 	return err
 }
 
-// packetFilter compiles a pcap filter. If its words are of link layers, it selects no packets
+// packetFilter compiles a pcap filter. If the filter's words are of link layers, it selects no packets
 // without an Ethernet header.
 func packetFilter(expr string) (*bpf.PacketFilter, error) {
 	var wrong *pcapfilter.Error
@@ -90,7 +90,7 @@ func checkDevice(name string, notice func(error)) {
 	}
 }
 
-// networkNamespace returns the inode number of a network namespace, by its number, its path, its name, which
+// networkNamespace returns the inode number of a network namespace, by number, path, or name, which
 // `ip netns` lists, or the PID of a process in it.
 func networkNamespace(name string) (uint32, error) {
 	number, err := strconv.ParseUint(name, 10, 32)

@@ -1,4 +1,4 @@
-// This file describes the user stacks of a recording in a few lines: each cause of incomplete stacks, with its file
+// This file describes the user stacks of a recording in a few lines: each cause of incomplete stacks, with the file
 // and a remedy.
 
 package main
@@ -25,7 +25,7 @@ const (
 const maxNames = 5
 
 // stackLines returns lines about a recording's user stacks: how many are complete, and the frequent
-// causes of incomplete ones with their remedies.
+// causes of incomplete ones with the remedies.
 func stackLines(u *stacks.Summary) []string {
 	early := uint64(0)
 	for _, n := range u.Early {
@@ -64,7 +64,7 @@ func stackLines(u *stacks.Summary) []string {
 	return append(lines, functionLines(&u.Interpreted)...)
 }
 
-// functionLines returns lines about the functions of interpreters: why some have no names.
+// functionLines returns lines about the functions of interpreters: why some lack names.
 func functionLines(c *stacks.InterpretedCounts) (lines []string) {
 	all := c.Named + c.Unnamed
 	if c.Unnamed*minCausePart > all {
@@ -98,7 +98,7 @@ func percent(part, all uint64) string {
 	}
 }
 
-// byCause merges the entries that differ only in their number, and sorts them by it.
+// byCause merges the entries that differ only in number, and sorts them by it.
 func byCause(l []stacks.Incomplete) []stacks.Incomplete {
 	var merged []stacks.Incomplete
 	for _, c := range l {
@@ -120,7 +120,7 @@ func byCause(l []stacks.Incomplete) []stacks.Incomplete {
 	return merged
 }
 
-// recordAgain helps if a table was not ready in time, and the cache has it now.
+// recordAgain helps if a table was not ready in time, and the cache contains it now.
 const recordAgain = "record again: the table is cached now"
 
 // withFrames helps if the compiler wrote neither unwind information nor frame pointers.
@@ -179,7 +179,7 @@ func causeText(c stacks.Incomplete) string {
 	return s
 }
 
-// jitRemedy returns the remedy for generated code; other is that of compiled code.
+// jitRemedy returns the remedy for generated code; other is the remedy for compiled code.
 func jitRemedy(c stacks.Incomplete, other string) string {
 	switch c.Cause {
 	case bpf.EndNoMapping, bpf.EndNoRule, bpf.EndFP, bpf.EndUnreadable:
@@ -194,7 +194,7 @@ func jitRemedy(c stacks.Incomplete, other string) string {
 	return ""
 }
 
-// namelessText says how Java processes get names of their code.
+// namelessText says how Java processes get names of compiled code.
 func namelessText(l []stacks.Nameless) string {
 	s := fmt.Sprintf("Java code of process %d", l[0].PID)
 	if len(l) > 1 {

@@ -107,7 +107,7 @@ func wrongID(word string) string {
 	return "it is not an ID: use -p " + strings.Join(named, ",")
 }
 
-// processesNamed returns the other processes whose main thread or program has this name.
+// processesNamed returns the other processes whose main thread or program is called so.
 func processesNamed(name string) (l []int) {
 	all, _ := procfs.Processes()
 	for _, pid := range all {

@@ -21,8 +21,8 @@ import (
 	"gperf/internal/testutil/programs"
 )
 
-// These tests run gperf record as a process of its own: it is about signals,
-// exit codes and what is left when it is killed.
+// These tests run gperf record as a separate process: they are about signals,
+// exit codes and the remains when it is killed.
 
 // binaries are the programs of this module that tests run.
 var binaries = map[string]*programs.Program{
@@ -87,7 +87,7 @@ type result struct {
 	stdout, stderr string
 }
 
-// recordIn runs gperf record in dir. Its standard output is a file: to a pipe, it
+// recordIn runs gperf record in dir. The standard output is a file: to a pipe, it
 // would write the recording.
 func recordIn(t *testing.T, dir string, args ...string) result {
 	t.Helper()
@@ -124,7 +124,7 @@ func mustRecord(t *testing.T, dir string, args ...string) result {
 // A commEvent is a thread's command name, which may contain spaces, and an event's name.
 type commEvent struct{ comm, event string }
 
-// contents is what a recording holds.
+// contents is the contents of a recording.
 type contents struct {
 	*format.File
 	samples map[commEvent]int
@@ -183,7 +183,7 @@ func read(t *testing.T, path string) contents {
 // countsLost reports whether the kernel counted the lost samples of each event.
 func (c *contents) countsLost() bool { return c.Attrs[0].ReadFormat&format.ReadLost != 0 }
 
-// lostAccording is what the last line of a recording's summary says.
+// lostAccording is the count in the last line of a recording's summary.
 func lostAccording(stderr string) int {
 	return numberIn(stderr, `Lost (\d+) samples`)
 }
@@ -213,7 +213,7 @@ func TestRecordCountsEveryDrop(t *testing.T) {
 			dir := t.TempDir()
 			// Recorded are the sender's own events, and of these the datagrams between Unix sockets: a CPU drops the
 			// packets of others while it runs the sender, too, in softirqs. The first event writes the side band: so
-			// its losses count apart.
+			// the losses count apart.
 			n := 20000
 			command := []string{binary(t, dropsProgram), "-unix", "-n", strconv.Itoa(n)}
 			if pages == "1" {
@@ -301,7 +301,7 @@ func countOf(c contents, event string) (n int) {
 	return n
 }
 
-// Whenever the recorder is killed, the file is read up to its last write.
+// Whenever the recorder is killed, the file is read up to the last write.
 func TestRecordKilled(t *testing.T) {
 	needTracepoints(t)
 	dir := t.TempDir()
@@ -324,7 +324,7 @@ func TestRecordKilled(t *testing.T) {
 	}
 }
 
-// checkUnfinished reads a file that ends anywhere, and counts its samples twice:
+// checkUnfinished reads a file that ends anywhere, and counts the samples twice:
 // by the reader, and by going from header to header.
 func checkUnfinished(t *testing.T, file string) {
 	t.Helper()
@@ -397,7 +397,7 @@ func TestRecordDiskFull(t *testing.T) {
 	}
 }
 
-// Signals end the recording as if it had come to its end.
+// Signals end the recording like a regular end.
 func TestRecordSignals(t *testing.T) {
 	needEvents(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -451,7 +451,7 @@ func TestRecordEndsWithProcess(t *testing.T) {
 	}
 }
 
-// hasEvents reports whether a process has opened perf events, or is gone.
+// hasEvents reports whether a process opened perf events, or is gone.
 func hasEvents(pid int) bool {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	files, err := os.ReadDir(dir)
@@ -487,7 +487,7 @@ func TestRecordCommand(t *testing.T) {
 			t.Errorf("%s is not complete", name)
 		}
 	}
-	// Flags end at the command, and it sees its own environment and input.
+	// Flags end at the command, and it sees the original environment and input.
 	r := mustRecord(t, dir, "-q", "-e", "cpu-clock:u", "echo", "-a", "--", "-e")
 	if r.stdout != "-a -- -e\n" || r.stderr != "" {
 		t.Errorf("echo -a -- -e prints %q and %q", r.stdout, r.stderr)
@@ -552,7 +552,7 @@ func checkDropStacks(t *testing.T, text, what string) {
 	}
 }
 
-// Errors say what failed, and what to do.
+// Errors name the failed step, and the remedy.
 func TestRecordErrors(t *testing.T) {
 	needEvents(t)
 	dir := t.TempDir()
@@ -632,7 +632,7 @@ func TestRecordUnprivileged(t *testing.T) {
 }
 
 // TestRecordDescribesEventsOnce: the events of a file's attrs, which evlist prints, are
-// those of its description, which --header-only prints; so are a pipe's.
+// errors of its description, which --header-only prints; so are a pipe's.
 func TestRecordDescribesEventsOnce(t *testing.T) {
 	needEvents(t)
 	dir := t.TempDir()

@@ -13,14 +13,14 @@ import (
 )
 
 // recordsFile builds a file with records of every type that a file can hold, in
-// an order that is not that of time. With safe it holds only what perf takes
+// an order other than time. With safe it holds only records that perf takes
 // from a file without acting on it.
 type recordsFile struct {
 	b    []byte
 	safe bool
 }
 
-// record appends a record; the integers among fields have their own size. Of
+// record appends a record; the integers among fields keep their size. Of
 // the kernel's, time, the CPU and the id of an event close it.
 func (r *recordsFile) record(typ format.Type, misc format.Misc, time uint64, fields ...any) {
 	if r.safe && typ >= format.TypeHeaderAttr && typ != format.TypeFinishedRound {
@@ -164,7 +164,7 @@ func (r *recordsFile) write(t *testing.T) []byte {
 	return b
 }
 
-// testdata/records.data is what is built here; -update writes it.
+// testdata/records.data is built here; -update writes it.
 func TestRecordsData(t *testing.T) {
 	var r recordsFile
 	r.record(format.TypeHeaderAttr, 0, 0, uint32(1), uint32(64), zeros("\x03", 56), uint64(30))

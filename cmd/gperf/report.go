@@ -157,7 +157,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		o.formats.quantum = o.TimeQuantum
 		return o.formats.run("report", &o.input, o.MaxStack, stdout, stderr)
 	}
-	// report applies these filters to its entries, but not to its totals.
+	// report applies these filters to entries, but not to totals.
 	o.input.comms, o.input.pids, o.input.tids, o.input.guests = "", "", "", true
 	if o.view.quiet {
 		stderr, o.head.header, o.head.headerOnly = io.Discard, false, false
@@ -257,7 +257,7 @@ func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) 
 	return nil, nil
 }
 
-// tableFlags lists the flags that make the report of system calls' spans a table like that of other events.
+// tableFlags lists the flags that make the report of system calls' spans a table like other events'.
 var tableFlags = []string{"sort", "fields", "call-graph", "no-call-graph", "inverted", "children", "no-children",
 	"hierarchy", "weight", "dsos", "symbols", "symbol-filter", "percent-limit", "field-separator", "latency", "quiet",
 	"show-nr-samples", "show-total-period", "raw-trace", "parent", "threads", "parallelism", "group", "column-widths"}
@@ -348,7 +348,7 @@ func (o *reportFlags) applyMode() error {
 	return nil
 }
 
-// hasGraph reports whether a recording has callchains, or branches that the report adds to them.
+// hasGraph reports whether a recording contains callchains, or branches that the report adds to them.
 func (o *reportFlags) hasGraph(in *openInput) bool {
 	return in.hasCallchains() || o.Graph.Branches && in.hasBranches()
 }

@@ -104,7 +104,7 @@ func (o *displayFlags) apply(opts *report.Options) (err error) {
 	return o.applyParallelism(opts)
 }
 
-// timeQuantum parses a time; its default unit is ns.
+// timeQuantum parses a time; the default unit is ns.
 func timeQuantum(s string) (uint64, error) {
 	digits := strings.TrimRight(s, "nums")
 	unit := map[string]uint64{"": 1, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[s[len(digits):]]

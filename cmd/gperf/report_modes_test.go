@@ -38,7 +38,7 @@ func TestReportModes(t *testing.T) {
 	}
 }
 
-// TestReportBranchHistory compares --branch-history with perf 7.3.4 for what the recordings of others do not have:
+// TestReportBranchHistory compares --branch-history with perf 7.3.4 for cases that are not in the recordings of others:
 // kinds of branches, aborts, loops, and callchains of --call-graph lbr.
 func TestReportBranchHistory(t *testing.T) {
 	const predicted, aborted, cond, call, faultData = 1 << 1, 1 << 3, 1 << 20, 4 << 20, 15<<20 | 1<<26

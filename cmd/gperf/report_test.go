@@ -28,8 +28,8 @@ func perfRecord(t *testing.T, o *oracle, args ...string) string {
 var tip = regexp.MustCompile(`#\n# \([^\n]*\)\n#\n$`)
 
 // TestReportEqualsPerfAlone: whole outputs, byte for byte, but for the tip. Call
-// graphs are those of the kernel: where branches of several DSOs have the same
-// weight, perf orders them by where its memory happens to be.
+// graphs are of the kernel alone: where branches of several DSOs are of the same
+// weight, perf orders them by the places of its memory.
 func TestReportEqualsPerfAlone(t *testing.T) {
 	o := needOracle(t)
 	list := []string{"--", "ls", "-lR", "/etc"}
@@ -83,8 +83,8 @@ func TestReportEqualsPerfAlone(t *testing.T) {
 	}
 }
 
-// TestReportMaxStack: callchains have perf's 127 frames, or as many as were asked for
-// when recording, as those of script.
+// TestReportMaxStack: callchains show perf's 127 frames, or as many as were asked for
+// when recording, as in script.
 func TestReportMaxStack(t *testing.T) {
 	long := make([]uint64, 300)
 	for i := range long {
@@ -133,7 +133,7 @@ func TestReportOfPipe(t *testing.T) {
 	}
 }
 
-// TestCommOfEarlierSamples: samples that a thread has before its first name are
+// TestCommOfEarlierSamples: samples of a thread before its first name are
 // counted by that name, as perf does; script prints the thread's number.
 func TestCommOfEarlierSamples(t *testing.T) {
 	r := &recorder{attrs: 1}
@@ -157,7 +157,7 @@ func TestCommOfEarlierSamples(t *testing.T) {
 	samples(102, a)
 	r.comm(101, "other")
 	samples(101, a, a)
-	r.fork(105, 103) // of a process that has no name yet
+	r.fork(105, 103) // of a process without a name yet
 	samples(105, a, a, a, a, a, a)
 	r.comm(103, "late")
 	samples(103, a)
@@ -197,7 +197,7 @@ func TestNoInline(t *testing.T) {
 }
 
 // goFunction returns where a function of a program that is loaded where it was
-// linked is, and its size.
+// linked is, and the size.
 func goFunction(t *testing.T, program, name string) (start, size uint64) {
 	t.Helper()
 	f, err := elf.Open(program)

@@ -20,7 +20,7 @@ var browsableFlags = []string{"input", "force", "strict", "verbose", "no-demangl
 	"no-children", "inverted", "max-stack", "no-inline", "symbol-filter", "percent-limit", "tui", "no-pager", "symbol",
 	"disassembler-style", "full-paths", "prefix", "prefix-strip", "stdio-color"}
 
-// mayBrowse reports whether a command shows the interactive view: on a terminal, unless its flags ask for text.
+// mayBrowse reports whether a command shows the interactive view: on a terminal, unless flags ask for text.
 func mayBrowse(s *pflag.FlagSet, stdout io.Writer) (bool, error) {
 	tui, _ := s.GetBool("tui")
 	text := ""

@@ -26,7 +26,7 @@ func needProgram(t *testing.T, name string) {
 	}
 }
 
-// inTmux runs gperf on a terminal of this size, in a directory of its own.
+// inTmux runs gperf on a terminal of this size, in a new directory.
 func inTmux(t *testing.T, width, height int, args string, env ...string) *tmuxPane {
 	t.Helper()
 	needProgram(t, "tmux")
@@ -173,7 +173,7 @@ func TestTerminalPlain(t *testing.T) {
 	}
 }
 
-// TestTerminalPager: less shows long reports, and its early end is that of gperf.
+// TestTerminalPager: less shows long reports, and if it ends early, so does gperf.
 func TestTerminalPager(t *testing.T) {
 	needProgram(t, "less")
 	r := &recorder{attrs: 1}

@@ -24,7 +24,7 @@ var (
 // completePart is the part of the stacks that is complete, in per cent.
 var completePart = regexp.MustCompile(`User stacks: \d+ complete \(([\d.]+)%\)`)
 
-// jitPHP and jitLua take their time in functions that PHP and LuaJIT compile.
+// jitPHP and jitLua spend the time in functions that PHP and LuaJIT compile.
 const (
 	jitPHP = `<?php
 function leaf($n) { $s = 0; for ($i = 0; $i < $n; $i++) { $s += $i % 7; } return $s; }
@@ -125,7 +125,7 @@ func TestScenarioAdviceRings(t *testing.T) {
 		t.Skipf("a page is sufficient:\n%s", text)
 	}
 	lost := first
-	for range 6 { // 4,096 pages have room for all, even if gperf does not run
+	for range 6 { // 4,096 pages hold all, even if gperf does not run
 		if lost == 0 {
 			break
 		}
@@ -182,7 +182,7 @@ func TestScenarioAdviceOf32Bits(t *testing.T) {
 	}
 }
 
-// calledJava takes its time in a method that another one calls.
+// calledJava spends the time in a method that another one calls.
 const calledJava = `public class Called {
 	static long leaf(long n) { long s = 0; for (long i = 0; i < n; i++) s += i % 7; return s; }
 	static long outer(long n) { long s = 0; for (int i = 0; i < n; i++) s += leaf(20000 + s % 3); return s; }
@@ -194,8 +194,8 @@ const calledJava = `public class Called {
 }
 `
 
-// Java with frame pointers, as the summary advises, has complete stacks where gperf may not read the virtual machine's
-// structures: Java is another user's, and the recorder lacks CAP_SYS_PTRACE.
+// Java with frame pointers, as the summary advises, yields complete stacks where gperf may not read the virtual
+// machine's structures: Java is another user's, and the recorder lacks CAP_SYS_PTRACE.
 func TestScenarioAdviceJava(t *testing.T) {
 	needEvents(t)
 	needPrograms(t, "java", "setpriv")

@@ -91,7 +91,7 @@ func needArchives(t *testing.T) {
 	needEvents(t)
 }
 
-// archived records in dir, and returns perf.data's archive with what was said.
+// archived records in dir, and returns perf.data's archive with the messages.
 func archived(t *testing.T, dir string, flags ...string) (archive, said string) {
 	t.Helper()
 	name := filepath.Join(dir, "perf.data")
@@ -102,7 +102,7 @@ func archived(t *testing.T, dir string, flags ...string) (archive, said string) 
 	return name + ".zip", r.stderr
 }
 
-// here is what the recording in dir prints.
+// here is the output for the recording in dir.
 func here(t *testing.T, dir string, args []string) string {
 	t.Helper()
 	cmd := exec.Command(binary(t, "./cmd/gperf"), args...)
@@ -115,7 +115,7 @@ func here(t *testing.T, dir string, args []string) string {
 }
 
 // TestScenarioArchive records programs of C and of Go with the kernel's part of
-// their stacks, and compares what the recording prints here with what its archive
+// their stacks, and compares the recording's output here with the output that its archive
 // does in an empty root: all the same, also when the programs are gone.
 func TestScenarioArchive(t *testing.T) {
 	needArchives(t)
@@ -161,8 +161,8 @@ func TestScenarioArchive(t *testing.T) {
 	}
 }
 
-// TestScenarioArchiveMembers: what is in an archive of a program with debug
-// information, with the ways to have less and more of it; and that perf maps are.
+// TestScenarioArchiveMembers: the contents of an archive of a program with debug
+// information, with the ways to pack less and more of it; and that perf maps are.
 func TestScenarioArchiveMembers(t *testing.T) {
 	needArchives(t)
 	dir := t.TempDir()
@@ -268,7 +268,7 @@ func TestScenarioArchiveSays(t *testing.T) {
 	}
 }
 
-// TestScenarioArchiveBad: what is no whole archive is refused, and the advice given.
+// TestScenarioArchiveBad: incomplete archives are refused, with advice.
 func TestScenarioArchiveBad(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "perf.data")
@@ -329,7 +329,7 @@ func TestScenarioArchiveDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := filepath.Join(t.TempDir(), "perf.data")
-	copyFile(t, binary(t, "./cmd/gperf"), data) // large; what comes first
+	copyFile(t, binary(t, "./cmd/gperf"), data) // large; the first member
 	prependRecording(t, data)
 	for _, flags := range [][]string{{"-o", before}, {"-o", "/dev/full"}} {
 		r := runGperf(t, append([]string{"archive", "-i", data}, flags...)...)
@@ -364,7 +364,7 @@ func prependRecording(t *testing.T, name string) {
 	}
 }
 
-// TestScenarioArchivePerf: perf has names of a program that is gone from what gperf
+// TestScenarioArchivePerf: perf shows names of a program that is gone from the files that gperf
 // archive --perf packed, and from nothing else.
 func TestScenarioArchivePerf(t *testing.T) {
 	needArchives(t)
@@ -427,7 +427,7 @@ func TestScenarioArchivePerf(t *testing.T) {
 	}
 }
 
-// listTree lists the files below a directory, with their sizes and where links lead.
+// listTree lists the files below a directory, with sizes and the targets of links.
 func listTree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

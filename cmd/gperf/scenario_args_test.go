@@ -25,7 +25,7 @@ var (
 		programs.Rust(probed+"values.rs", "-g", "-O")}
 )
 
-// tracesOf are what the probes of a recording read, without their addresses.
+// tracesOf are the values that the probes of a recording read, without addresses.
 func tracesOf(t *testing.T, path string) (l []string) {
 	text, _ := gperf(t, "script", "-i", path)
 	for line := range strings.Lines(text) {
@@ -105,14 +105,14 @@ func valuesRead(t *testing.T, program, event string, want ...string) (path strin
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "perf.data")
 	mustRecord(t, "", "-o", path, "-e", event, program)
-	// A Go function whose stack has to grow begins again.
+	// A Go function whose stack must grow begins again.
 	if got := tracesOf(t, path); !slices.Equal(slices.Compact(got), slices.Compact(want)) {
 		t.Errorf("%s\n%s\nwant %s", event, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	return path
 }
 
-// Strings end where their language ends them, also in stock perf's text; floating-point numbers, whose bits perf
+// Strings end as in the program's language, also in stock perf's text; floating-point numbers, whose bits perf
 // shows, print as such.
 func TestScenarioValuesOfCXX(t *testing.T) {
 	needProbes(t, "uprobe")
@@ -156,7 +156,7 @@ func TestValuesOfRust(t *testing.T) {
 	}
 }
 
-// A string that has a length is counted as it is printed, and filtered by its length.
+// A string with a length is counted as it is printed, and filtered by the length.
 func TestScenarioValuesFilter(t *testing.T) {
 	needProbes(t, "uprobe")
 	program := valuesGo.Path(t)

@@ -43,8 +43,8 @@ func counted(t *testing.T, path string) map[string]int {
 	return counts
 }
 
-// Calls of functions have one sample each, with arguments, return value and stack; those that end
-// otherwise are counted by their ends.
+// Calls of functions yield one sample each, with arguments, return value and stack; those that end
+// otherwise are counted by the kind of end.
 func TestRecordCalls(t *testing.T) {
 	path, program := filepath.Join(t.TempDir(), "perf.data"), callsC.Path(t)
 	var events []string
@@ -67,7 +67,7 @@ func TestRecordCalls(t *testing.T) {
 		t.Errorf("calls: %v, want %v", got, want)
 	}
 	text := mustGperf(t, "script", "-i", path, "-F", "period,event,ip,sym,trace")
-	// The unwind table of the program is built during its first calls.
+	// The unwind table of the program is built during the first calls.
 	if stack := regexp.MustCompile(` us=50000 .*\n\s+\w+ sleep_us\n\s+\w+ main\n`); !stack.MatchString(text) {
 		t.Errorf("no stack of the last sleep:\n%s", text)
 	}
@@ -116,7 +116,7 @@ func TestRecordCallDurations(t *testing.T) {
 	}
 }
 
-// Exceptions pass spans, and goroutines change their stacks and threads within them.
+// Exceptions pass spans, and goroutines change stacks and threads within them.
 func TestRecordCallLanguages(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "perf.data")
 	t.Run("C++", func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// casesDir has, next to the checkout, situations from bug reports about profilers. Each has a program and run.sh,
+// casesDir contains, next to the checkout, situations from bug reports about profilers. Each is a program and run.sh,
 // which builds and records the program with $GPERF. It prints the expected and the actual result, and exits with 0 if
 // these agree or if the machine lacks something ("skipped: …"), 1 if they differ, and 2 if it cannot run.
 const casesDir = "../../../shared/cases"
@@ -16,7 +16,7 @@ const casesDir = "../../../shared/cases"
 // machine does decides which share of the time is node's start.
 const withoutNode = `node() { return 1; }; . "$0"`
 
-// Situations from bug reports have the expected result.
+// Situations from bug reports yield the expected result.
 func TestScenarioFromBugReports(t *testing.T) {
 	scripts, err := filepath.Glob(filepath.Join(casesDir, "*", "run.sh"))
 	if err != nil {
@@ -34,7 +34,7 @@ func TestScenarioFromBugReports(t *testing.T) {
 	gperf := binary(t, "./cmd/gperf")
 	for _, script := range scripts {
 		t.Run(filepath.Base(filepath.Dir(script)), func(t *testing.T) {
-			t.Parallel() // the scripts sleep for most of their time, and record only their own programs
+			t.Parallel() // the scripts mostly sleep, and record only their own programs
 			cmd := exec.Command("sh", "-c", withoutNode, script)
 			cmd.Env = append(cmd.Environ(), "GPERF="+gperf)
 			out, err := cmd.CombinedOutput()

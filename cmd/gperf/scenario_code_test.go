@@ -34,8 +34,8 @@ func chainsOf(text string) (chains [][]string) {
 	return chains
 }
 
-// The functions of 500 generations of code have the same addresses but different frames: an answer for one is wrong for
-// the next.
+// The functions of 500 generations of code are at the same addresses but different frames: an answer for one is wrong
+// for the next.
 func TestScenarioMadeCode(t *testing.T) {
 	needProbes(t, "uprobe")
 	dir, program := t.TempDir(), madeCode.Path(t)
@@ -158,7 +158,7 @@ print(os.getpid())`
 	checkOrder(t, chains, false, regexp.MustCompile(`^py::(aaa|bbb|ccc):`))
 }
 
-// recordRuntime records a program, which prints its pid, and returns the chains of its samples, with the names that the
+// recordRuntime records a program, which prints its pid, and returns the chains of the samples, with the names that the
 // program writes itself. 95 of 100 must be complete.
 func recordRuntime(t *testing.T, command ...string) [][]string {
 	t.Helper()
@@ -209,8 +209,8 @@ func checkOrder(t *testing.T, chains [][]string, inlined bool, name *regexp.Rege
 
 var copiedCode = programs.C("../../testdata/programs/copied.c", "-O2", "-fno-omit-frame-pointer")
 
-// Code that a program has copied to memory at the same addresses has the names and the unwind information of its file,
-// and other code there has none.
+// Code that a program copied to memory at the same addresses gets the names and the unwind information of the file,
+// and other code there gets none.
 func TestScenarioCopiedCode(t *testing.T) {
 	needEvents(t)
 	program := copiedCode.Path(t)
@@ -243,7 +243,7 @@ func TestScenarioCopiedCode(t *testing.T) {
 	})
 }
 
-// checkCopied checks the stacks of copied.c. Frame pointers leave out the caller of its innermost function.
+// checkCopied checks the stacks of copied.c. Frame pointers leave out the caller of the innermost function.
 func checkCopied(t *testing.T, dir, graph, how string) {
 	t.Helper()
 	chains := chainsOf(scripted(t, dir, "-F", "ip,sym"))

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Drops of each of the usual causes, with their reasons and stacks: what gperf
+// Drops of each of the usual causes, with reasons and stacks: the output that gperf
 // is there for.
 
 // dropped is a sample of skb:kfree_skb as gperf script prints it.
@@ -21,7 +21,7 @@ type dropped struct {
 
 var dropLine = regexp.MustCompile(`^(.+?) +\d+ \[\d+\] .* skb:kfree_skb: (?:.* reason: (\w+))?`)
 
-// drops returns the drops that a recording in dir has.
+// drops returns the drops in a recording in dir.
 func drops(t *testing.T, dir string) (l []dropped) {
 	t.Helper()
 	for _, block := range strings.Split(mustGperf(t, "script", "-i", filepath.Join(dir, "perf.data")), "\n\n") {
@@ -42,8 +42,8 @@ func drops(t *testing.T, dir string) (l []dropped) {
 	return l
 }
 
-// checkDrops expects n drops for a reason (older kernels than 5.17 have none) at a
-// function (any of them), of which those on the sender's behalf show its own stack.
+// checkDrops expects n drops for a reason (kernels before 5.17 know none) at a
+// function (any of them), of which drops on the sender's behalf show the sender's stack.
 func checkDrops(t *testing.T, dir string, n int, reason string, functions ...string) {
 	t.Helper()
 	own, all := 0, 0

@@ -22,7 +22,7 @@ func needEmitted(t *testing.T) {
 		"-e", "raw_tracepoint:sched_process_exec")
 }
 
-// perfScript is what stock perf prints of a recording; it skips without perf.
+// perfScript is stock perf's output for a recording; it skips without perf.
 func perfScript(t *testing.T, path string) string {
 	t.Helper()
 	if _, err := exec.LookPath("perf"); err != nil {
@@ -38,10 +38,10 @@ func perfScript(t *testing.T, path string) string {
 	return string(out)
 }
 
-// children runs a command several times, each in a process of its own.
+// children runs a command several times, each in a new process.
 const children = "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done"
 
-// A raw tracepoint has as many samples as the event for the same tracepoint, for all targets
+// A raw tracepoint yields as many samples as the event for the same tracepoint, for all targets
 // and kinds of stacks, and none before the command's exec.
 func TestScenarioRawTracepoint(t *testing.T) {
 	needEmitted(t)
@@ -72,7 +72,7 @@ func TestScenarioRawTracepoint(t *testing.T) {
 	}
 }
 
-// Its samples have the arguments by the kernel's names, a kernel stack that begins
+// Its samples contain the arguments by the kernel's names, a kernel stack that begins
 // where the tracepoint is, and the whole user stack; stock perf prints them.
 func TestScenarioRawTracepointStack(t *testing.T) {
 	needEmitted(t)
@@ -95,7 +95,7 @@ func TestScenarioRawTracepointStack(t *testing.T) {
 	}
 }
 
-// Samples without stacks are of the function that has the tracepoint, not of the programs that made them; with
+// Samples without stacks are of the function with the tracepoint, not of the programs that made them; with
 // stacks, that is where they begin.
 func TestScenarioRawTracepointPlace(t *testing.T) {
 	needEmitted(t)
@@ -143,7 +143,7 @@ func TestScenarioRawTracepointTarget(t *testing.T) {
 	}
 }
 
-// traced are the texts of the samples of an event, without its name.
+// traced are the texts of the samples of an event, without the name.
 func traced(text, event string) (l []string) {
 	for line := range strings.Lines(text) {
 		if name, fields, ok := strings.Cut(line, ": "); ok && strings.TrimSpace(name) == event {
@@ -170,8 +170,8 @@ func samePrinted(t *testing.T, path string) string {
 	return text
 }
 
-// Arguments are read where the tracepoint's prototype leads to: they are what the kernel's own event has in its
-// fields. A tracepoint with arguments keeps its own fields, also those without a fixed place.
+// Arguments are read where the tracepoint's prototype leads to: they equal the values that the kernel's own event has
+// in its fields. A tracepoint with arguments keeps the tracepoint's fields, also fields without a fixed place.
 func TestScenarioTracepointArguments(t *testing.T) {
 	needEmitted(t)
 	const exec = "sched:sched_process_exec"
@@ -209,8 +209,8 @@ func TestScenarioTracepointArguments(t *testing.T) {
 	}
 }
 
-// Where tracepoints interrupt each other, each sample has its own arguments next to its own fields, and there are
-// as many as of the raw tracepoint. (The kernel's own event can be missing from idle CPUs.)
+// Where tracepoints interrupt each other, each sample contains the right arguments next to the right fields, and there
+// are as many as of the raw tracepoint. (The kernel's own event can be missing from idle CPUs.)
 func TestScenarioTracepointArgumentsNest(t *testing.T) {
 	needEmitted(t)
 	path := filepath.Join(t.TempDir(), "perf.data")
@@ -305,7 +305,7 @@ func TestScenarioTracepointArgumentsRefused(t *testing.T) {
 	}
 }
 
-// A drop's reason has its name, and its place is that of the kernel's own event; the same name filters.
+// A drop's reason is named, and the place equals the place in the kernel's own event; the same name filters.
 func TestScenarioRawTracepointNames(t *testing.T) {
 	needEmitted(t)
 	path := filepath.Join(t.TempDir(), "perf.data")
@@ -357,7 +357,7 @@ func needKprobes(t *testing.T) {
 	}
 }
 
-// Many functions at once: each comes as often as a kprobe of its own counts it,
+// Many functions at once: each comes as often as a kprobe at it counts,
 // which reads an argument, and so is one; and prints the same. Where the kernel
 // cannot set them at once, that is said, and the samples are the same.
 func TestScenarioKprobesByGlob(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recordWithin runs gperf record and kills it when it has not ended in time.
+// recordWithin runs gperf record and kills it when it does not end in time.
 func recordWithin(t *testing.T, limit time.Duration, args ...string) {
 	t.Helper()
 	var errs strings.Builder
@@ -68,7 +68,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// startRecording starts gperf record and waits until it has written something.
+// startRecording starts gperf record and waits until it wrote something.
 func startRecording(t *testing.T, file string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(binary(t, "./cmd/gperf"), append([]string{"record", "-o", file}, args...)...)
@@ -156,7 +156,7 @@ func TestScenarioSecondInterruptUnreadPipe(t *testing.T) {
 	}
 }
 
-// isFull reports whether a pipe has data, but gets no more for a while: its writer waits for room.
+// isFull reports whether a pipe holds data, but gets no more for a while: the writer waits for room.
 func isFull(t *testing.T, r *os.File) bool {
 	t.Helper()
 	pending := func() int {
@@ -171,8 +171,8 @@ func isFull(t *testing.T, r *os.File) bool {
 	return before > 32<<10 && pending() == before
 }
 
-// What closes tracepoints when gperf has ended must end as well, and must not
-// hold what gperf got from its caller, such as a lock.
+// The process that closes tracepoints after gperf's end must end as well, and must not
+// hold files that gperf got from its caller, such as a lock.
 func TestScenarioClosingInBackground(t *testing.T) {
 	needTracepoints(t)
 	r, w, err := os.Pipe()

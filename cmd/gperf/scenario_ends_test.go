@@ -17,7 +17,7 @@ import (
 
 var endsProgram = programs.C("../../testdata/programs/ends.c", "-O2", "-pthread")
 
-// ends counts the stacks of a recording by their outermost functions: those at entry points, and the others.
+// ends counts the stacks of a recording by outermost function: stacks that end at entry points, and the others.
 type ends struct{ entry, other map[string]int }
 
 var (
@@ -181,7 +181,7 @@ func TestScenarioEndsOfRuntimes(t *testing.T) {
 	}
 }
 
-// Generated code of Erlang has stacks that can be walked, and names, with the flag of Erlang that the summary names.
+// Stacks of generated code of Erlang can be walked, and named, with the flag of Erlang that the summary names.
 func TestScenarioErlangAdvice(t *testing.T) {
 	needEvents(t)
 	erl, err := exec.LookPath("erl")

@@ -64,7 +64,7 @@ func frames(s *format.Sample) (n int) {
 	return n
 }
 
-// Each event has the stacks that its own terms say.
+// Each event gets the stacks of the event's terms.
 func TestScenarioStacksByEvent(t *testing.T) {
 	needTracepoints(t)
 	file := filepath.Join(t.TempDir(), "perf.data")
@@ -112,7 +112,7 @@ func TestScenarioStacksByEvent(t *testing.T) {
 // /proc/kcore and prints the kernel's name for them.
 var modules = regexp.MustCompile(`\((/lib/modules/\S+|\[\w+\])\)`)
 
-// gperf does not record filtered events; the others have their own stacks.
+// gperf does not record filtered events; the others keep their stacks.
 func TestScenarioFilter(t *testing.T) {
 	needTracepoints(t)
 	file := filepath.Join(t.TempDir(), "perf.data")
@@ -193,7 +193,7 @@ func cgroupMount(t *testing.T) string {
 	return dir
 }
 
-// Only what runs in the cgroup is recorded of an event that has one.
+// An event with a cgroup records only the processes in it.
 func TestScenarioCgroup(t *testing.T) {
 	needTracepoints(t)
 	name := fmt.Sprintf("gperf-test-%d", os.Getpid())
@@ -215,7 +215,7 @@ func TestScenarioCgroup(t *testing.T) {
 	inside, exiting := 0, 0
 	eachSample(t, file, func(f *format.File, s *format.Sample) {
 		if f.EventName(s.Event) == "cpu-clock" && s.PID == -1 {
-			exiting++ // what has given back its number already
+			exiting++ // a process that gave back its number already
 		}
 	})
 	for who, n := range c.samples {
@@ -224,7 +224,7 @@ func TestScenarioCgroup(t *testing.T) {
 		case who.comm == "sh":
 			inside += n
 		case who.comm == "" && who.event == "cpu-clock" && n <= exiting:
-		// the idle task has no name: it is switched to from the cgroup
+		// the idle task is unnamed: it is switched to from the cgroup
 		case who.comm == "" && who.event == "sched:sched_switch":
 		default:
 			t.Errorf("%d samples of %v, which is not in the cgroup", n, who)

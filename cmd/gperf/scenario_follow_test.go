@@ -319,7 +319,7 @@ func testTunnel(t *testing.T, proto string, file func(string) string, functions 
 	}
 }
 
-// What cannot be followed is refused, with what helps.
+// Packets that cannot be followed are refused, with the remedy.
 func TestScenarioFollowRefused(t *testing.T) {
 	needEmitted(t)
 	want := "did you mean ip_rcv"

@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// knownLine is what a line of a program with known functions says in its comment: its function, and, after >, those
+// knownLine is the comment of a line of a program with known functions: the function, and, after >, functions
 // that it calls.
 type knownLine struct {
 	function string
 	calls    []string
 }
 
-// knownLines returns the lines of a program that have such a comment, which begins with mark.
+// knownLines returns the lines of a program with such a comment, which begins with mark.
 func knownLines(t *testing.T, path, mark string) map[int]knownLine {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -45,7 +45,7 @@ type knownCall struct {
 	line           int
 }
 
-// functionStacks returns the functions of runtimes of all samples that have some, the innermost first.
+// functionStacks returns the functions of runtimes of all samples with some, the innermost first.
 func functionStacks(t *testing.T, data string) (stacks [][]knownCall) {
 	t.Helper()
 	out, _ := gperf(t, "script", "-F", "ip,sym,srcline", "--full-source-path", "-i", data)
@@ -78,7 +78,7 @@ func rightCalls(stack []knownCall, program string, lines map[int]knownLine) bool
 	return true
 }
 
-// runtimesOf returns the programs of a runtime to test: that of this machine, and those that a variable names.
+// runtimesOf returns the programs of a runtime to test: this machine's, and the ones that a variable names.
 func runtimesOf(t *testing.T, name, pkg, variable string) (l []string) {
 	t.Helper()
 	for _, name := range append([]string{name}, strings.Fields(os.Getenv(variable))...) {
@@ -130,7 +130,7 @@ func (j *judged) add(stack []knownCall, right bool) {
 	}
 }
 
-// check fails if less than 95 % of the stacks are right, or if none has one of the functions.
+// check fails if less than 95 % of the stacks are right, or if none contains one of the functions.
 func (j *judged) check(t *testing.T, stderr string, functions ...string) {
 	t.Helper()
 	t.Logf("%d of %d stacks are right", j.good, j.n)

@@ -15,7 +15,7 @@ import (
 var generatesProgram = programs.C("testdata/generates.c", "-O2")
 
 // TestScenarioGeneratedElsewhere records programs in mount and PID namespaces of their own, which are gone when the
-// recording is read: the functions that they generated get their names from the copies of perf maps and jitdumps that
+// recording is read: the generated functions get names from the copies of perf maps and jitdumps that
 // the recorder keeps, in archives, too, and only in this recording.
 func TestScenarioGeneratedElsewhere(t *testing.T) {
 	needPrograms(t, "unshare", "mount")

@@ -21,7 +21,7 @@ const graphRoot = "__sys_sendto"
 
 var graphGlobs = []string{"ip_*", "udp_*"}
 
-// graphCall is a call in a function graph: its depth, name and duration in µs, if the line has one.
+// graphCall is a call in a function graph: depth, name and duration in µs, if the line has one.
 type graphCall struct {
 	depth    int
 	name     string
@@ -31,7 +31,7 @@ type graphCall struct {
 // graphLine matches the first line of a call, in function_graph's format and in gperf's.
 var graphLine = regexp.MustCompile(`^[^|]*?(?:([\d.]+) us[^|]*)?\|  ( *)([\w.]+)\(\)(?:;| \{)`)
 
-// graphEnd matches the last line of a call with others, which has the duration in function_graph's format.
+// graphEnd matches the last line of a call with others, with the duration in function_graph's format.
 var graphEnd = regexp.MustCompile(`^[^|]*?([\d.]+) us[^|]*\|  ( *)\}`)
 
 // graphTrees returns the trees of graphRoot in a text, without the functions that are not known.

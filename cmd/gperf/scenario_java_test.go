@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// callsMethod matches a method of testdata/Calls.java in a line of a stack, or an interpreted one, without its name.
+// callsMethod matches a method of testdata/Calls.java in a line of a stack, or an interpreted one, without the name.
 var callsMethod = regexp.MustCompile(`\bCalls(?:\.|::)(\w+)|\bInterpreter$`)
 
 // inOrder reports whether a stack, outermost first, ends with the first of calls, in order. "" is an interpreted
@@ -25,7 +25,7 @@ func inOrder(stack, calls []string) bool {
 	return false
 }
 
-// Java methods without frame pointers have their callers, in the order of the calls: compiled ones by both
+// Java methods without frame pointers show the callers, in the order of the calls: compiled ones by both
 // compilers, and those that are being entered or left.
 func TestScenarioJavaStacks(t *testing.T) {
 	needEvents(t)

@@ -24,7 +24,7 @@ var (
 	javaLambdaClass = regexp.MustCompile(`^Functions\$\$Lambda`)
 )
 
-// Java's methods have their names and lines: interpreted, compiled by C1 and C2, inlined, recursive, of interfaces,
+// Java's methods are named, with lines: interpreted, compiled by C1 and C2, inlined, recursive, of interfaces,
 // lambdas, called by the library, and with non-ASCII names.
 func TestScenarioJavaFunctions(t *testing.T) {
 	program := knownProgram(t, "Functions.java")
@@ -46,10 +46,10 @@ func TestScenarioJavaFunctions(t *testing.T) {
 				r := mustRecord(t, dir, args...)
 				var j judged
 				for _, stack := range functionStacks(t, filepath.Join(dir, "p.data")) {
-					stack = slices.DeleteFunc(stack, func(c knownCall) bool { // stubs have no file
+					stack = slices.DeleteFunc(stack, func(c knownCall) bool { // stubs come from no file
 						return c.file == "" || javaLambdaClass.MatchString(c.function)
 					})
-					// What the program's innermost function calls in the library is not said by its lines.
+					// The lines do not say which functions of the library the program's innermost function calls.
 					innermost := slices.IndexFunc(stack, func(c knownCall) bool {
 						return filepath.Base(c.file) == "Functions.java"
 					})

@@ -76,7 +76,7 @@ func mustGperf(t *testing.T, args ...string) string {
 	return r.stdout
 }
 
-// definitions are the lines of tracefs' probes that have the text.
+// definitions are the lines of tracefs' probes with the text.
 func definitions(t *testing.T, text string) (l []string) {
 	t.Helper()
 	for _, file := range []string{"kprobe_events", "uprobe_events"} {
@@ -93,7 +93,7 @@ func definitions(t *testing.T, text string) (l []string) {
 	return l
 }
 
-// noneOf checks that a recording has left no probes.
+// noneOf checks that a recording left no probes.
 func noneOf(t *testing.T, pid int) {
 	t.Helper()
 	if l := definitions(t, fmt.Sprintf("gperf_%d_", pid)); len(l) > 0 {
@@ -223,7 +223,7 @@ func TestScenarioConntrack(t *testing.T) {
 	needProbes(t, "kprobe")
 	needNamespace(t)
 	needModule(t, "nf_conntrack")
-	// Not every machine loads these when they are asked for; some have them built in.
+	// Not every machine loads these when they are asked for; some are built with them.
 	for _, m := range []string{"nf_tables", "nft_ct", "xt_conntrack", "iptable_filter", "nft_compat"} {
 		exec.Command("modprobe", m).Run()
 	}
@@ -326,7 +326,7 @@ func startProbing(t *testing.T, kind string) *exec.Cmd {
 	}
 }
 
-// TestScenarioProbesVanish: a recording removes its probes at its end, for every signal,
+// TestScenarioProbesVanish: a recording removes its probes at the end, for every signal,
 // early or late.
 func TestScenarioProbesVanish(t *testing.T) {
 	for _, kind := range []string{"uprobe", "kprobe"} {

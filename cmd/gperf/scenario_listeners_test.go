@@ -54,8 +54,8 @@ func loadPrograms(t *testing.T, done <-chan struct{}) (n int) {
 	}
 }
 
-// Several recorders get the same side band, while BPF programs come and go. Each file has records of the right size,
-// in their order: gperf warns of nothing, and perf reads them. GPERF_LISTEN is the duration, for longer trials.
+// Several recorders get the same side band, while BPF programs come and go. Each file contains records of the right
+// size, in order: gperf warns of nothing, and perf reads them. GPERF_LISTEN is the duration, for longer trials.
 func TestScenarioListeners(t *testing.T) {
 	needTracepoints(t)
 	program, dir := binary(t, "./cmd/gperf"), t.TempDir()

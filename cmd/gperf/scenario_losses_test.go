@@ -52,7 +52,7 @@ tc qdisc add dev wa root tbf rate 8kbit burst 10 limit 1
 tc qdisc add dev xa root netem loss 100%% 2>/dev/null || tc qdisc add dev xa root tbf rate 8kbit burst 10 limit 1
 `, portNft, portNft+lossFlows-1, portIptables, portIptables+lossFlows-1)
 
-// lossCounters prints what the rules and the queue have counted.
+// lossCounters prints the counters of the rules and of the queue.
 const lossCounters = `
 nft list table inet t | sed -n 's/.*counter packets \([0-9]*\).*/\1/p'
 iptables-legacy -nvxL INPUT | awk '/DROP.*udp/ {print $1}'

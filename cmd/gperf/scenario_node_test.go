@@ -15,10 +15,10 @@ import (
 // nodeSource is a program with known functions.
 const nodeSource = "testdata/functions.js"
 
-// nodeLines are the lines of the program that have a comment.
+// nodeLines are the lines of the program with a comment.
 type nodeLines map[int]knownLine
 
-// nodeFrame matches the two lines of a frame of JavaScript, with its symbol and its source line.
+// nodeFrame matches the two lines of a frame of JavaScript, with symbol and source line.
 var nodeFrame = regexp.MustCompile(`(?m)^\s+4[0-9a-f]{12} (.*)\n\s+(.*?)(?::(\d+))?$`)
 
 // right reports whether each function of a stack is at a line of its own that calls the one before. known is false for
@@ -56,11 +56,11 @@ func (l nodeLines) right(block string) (known, ok bool) {
 	return known, known
 }
 
-// trampolineRow matches the row of the builtin that interprets functions, with its whole percents.
+// trampolineRow matches the row of the builtin that interprets functions, with whole percents.
 var trampolineRow = regexp.MustCompile(`(?m)^ +(\d+)\.\d+% .*Builtins_InterpreterEntryTrampoline`)
 
-// JavaScript's functions have their names and lines, whatever runs them: the interpreter, compiled code, builtins,
-// recursion, classes, generators, async functions, code from strings, and long and non-ASCII names.
+// JavaScript's functions are named, with lines, whichever part of V8 runs them: the interpreter, compiled code,
+// builtins, recursion, classes, generators, async functions, code from strings, and long and non-ASCII names.
 func TestScenarioNodeFunctions(t *testing.T) {
 	program := knownProgram(t, filepath.Base(nodeSource))
 	lines := nodeLines(knownLines(t, nodeSource, "  // "))
@@ -97,7 +97,7 @@ func TestScenarioNodeFunctions(t *testing.T) {
 				}
 			}
 			out, _ = gperf(t, "report", "--no-native", "--no-children", "--sort", "sym", "-g", "none", "-i", data)
-			// A stack has none of its functions if the first one has just been called.
+			// A stack contains no function if the first one was just called.
 			if m := trampolineRow.FindStringSubmatch(out); m != nil && m[1] != "0" || !strings.Contains(out, "spin") {
 				t.Errorf("%s %s: --no-native:\n%s", node, flag, out[:min(len(out), 2000)])
 			}
@@ -117,7 +117,7 @@ func TestScenarioNodeLines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const atIP = "10" // its profiles count an instruction at an ip itself, as perf does; later ones that before
+		const atIP = "10" // its profiles count an instruction at an ip itself, as perf does; later ones the one before
 		if m := v8Version.FindSubmatch(version); m == nil || string(m[1]) == atIP {
 			continue
 		}
@@ -145,7 +145,7 @@ func TestScenarioNodeLines(t *testing.T) {
 	}
 }
 
-// v8Ticks returns the samples by line of a script in the profile that node has written into a directory.
+// v8Ticks returns the samples by line of a script in the profile that node wrote into a directory.
 func v8Ticks(t *testing.T, dir, script string) map[int]float64 {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(dir, "*.cpuprofile"))

@@ -29,7 +29,7 @@ func needOffCPU(t *testing.T) {
 var waitsIn = map[string]string{"lock": "hold_lock", "pipe": "read_pipe", "disk": "slow_disk", "sleep": "sleep_long",
 	"short": "sleep_short"}
 
-// waited is what a thread of waiter.c prints: times in ns, by its own clock.
+// waited is the output of a thread of waiter.c: times in ns, by the thread's clock.
 type waited struct {
 	name       string
 	waits, cpu float64
@@ -63,7 +63,8 @@ func recordWaits(t *testing.T, ms int, flags ...string) (own map[string]waited, 
 	return own, strings.Split(out, "\n"), r.stderr
 }
 
-// The stack of each wait continues with that of the thread or interrupt that ended it, for single samples and for sums.
+// The stack of each wait continues with the stack of the thread or interrupt that ended it, for single samples and for
+// sums.
 func TestScenarioOffCPUWaker(t *testing.T) {
 	needOffCPU(t)
 	ms := strconv.Itoa(patience(300)) // the first wakers' stacks end where a table is missing
@@ -232,7 +233,7 @@ func TestScenarioOffCPU(t *testing.T) {
 				t.Errorf("samples of another event: %v", ran)
 			}
 			// The kernel may take the memory of a stack away for a moment, where it looks for pages that are not used
-			// (DAMON): of up to 2 of 400 stacks. An emulated machine may not have the tables in time, nor room for the
+			// (DAMON): of up to 2 of 400 stacks. An emulated machine may not build the tables in time, nor room for the
 			// copies of stacks.
 			complete, cut := numberIn(stderr, `(\d+) complete`), numberIn(stderr, `(\d+) incomplete`)
 			gone := numberIn(stderr, `(\d+) of .*: stack memory could not be read`)
@@ -245,7 +246,8 @@ func TestScenarioOffCPU(t *testing.T) {
 	}
 }
 
-// Threads that sleep from before the recording until its end: each is a sample with its stack and the recording's time.
+// Threads that sleep from before the recording until its end: each is a sample with the thread's stack and the
+// recording's time.
 func TestScenarioOffCPUSlept(t *testing.T) {
 	needOffCPU(t)
 	for _, c := range []struct {
@@ -296,5 +298,5 @@ func TestScenarioOffCPUSlept(t *testing.T) {
 	}
 }
 
-// blockedProgram has two threads that wait for ever, and a main thread that waits for them.
+// blockedProgram starts two threads that wait for ever, and a main thread that waits for them.
 var blockedProgram = programs.C("testdata/blocked.c", "-O1", "-g", "-fno-omit-frame-pointer", "-pthread")

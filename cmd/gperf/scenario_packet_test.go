@@ -60,7 +60,7 @@ func ipv6(next layers.IPProtocol) *layers.IPv6 {
 	return &layers.IPv6{Version: 6, HopLimit: 64, NextHeader: next, SrcIP: ip6A, DstIP: ip6B}
 }
 
-// flowCase is a frame, and what its sample shows.
+// flowCase is a frame, and the flow in the sample.
 type flowCase struct {
 	name, flow string
 	frame      []byte
@@ -151,7 +151,7 @@ func TestScenarioPacketFlow(t *testing.T) {
 	}
 }
 
-// A tracepoint has the fields of its packet that are named, and those of the tracepoint: also the
+// A tracepoint gets the named fields of the packet, and the tracepoint's own: also the
 // process whose socket sends the packet. Filters know the others, too.
 func TestScenarioPacketArguments(t *testing.T) {
 	needEmitted(t)
@@ -183,7 +183,7 @@ func TestScenarioPacketArguments(t *testing.T) {
 }
 
 // Without the right to load BPF programs, or with settings that only the kernel's own event supports, drops
-// have no packet.
+// contain no packet.
 func TestScenarioPacketPlain(t *testing.T) {
 	needEmitted(t)
 	for name, args := range map[string][]string{
@@ -203,7 +203,7 @@ func TestScenarioPacketPlain(t *testing.T) {
 	}
 }
 
-// Expressions of --packet: all kinds of words, and their combinations.
+// Expressions of --packet: all kinds of words, and combinations.
 var packetFilters = strings.Split(strings.TrimSpace(`
 ip
 ip6
@@ -274,7 +274,7 @@ func TestScenarioPacketRefused(t *testing.T) {
 	}
 }
 
-// Without the kernel's types, drops have no packet, which a message says; packets cannot be selected.
+// Without the kernel's types, drops contain no packet, as a message says; packets cannot be selected.
 func TestScenarioPacketWithoutTypes(t *testing.T) {
 	needEmitted(t)
 	hidden := []string{"-m", "sh", "-ec", `mount -t tmpfs none /sys/kernel/btf; exec "$@"`, "sh"}
@@ -369,7 +369,7 @@ func dumped(t *testing.T, file, filter string, args ...string) []string {
 	return packetsIn(t, selected)
 }
 
-// pcapngOf converts a recording to pcapng; "" if it has no packets.
+// pcapngOf converts a recording to pcapng; "" without packets.
 func pcapngOf(t *testing.T, data string) string {
 	t.Helper()
 	var stdout, stderr strings.Builder
@@ -410,7 +410,7 @@ func packetsIn(t *testing.T, file string) (l []string) {
 	return l
 }
 
-// A kprobe has the packet of its function's parameter.
+// A kprobe gets the packet of the function's parameter.
 func TestScenarioPacketProbe(t *testing.T) {
 	needEmitted(t)
 	needKprobes(t)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// perlName returns a function's name as the lines of the program have it.
+// perlName returns a function's name as in the lines of the program.
 func perlName(c *knownCall) string {
 	name := strings.TrimPrefix(c.function, "main::")
 	switch {
@@ -18,7 +18,7 @@ func perlName(c *knownCall) string {
 	return c.function
 }
 
-// Perl's functions have their names and lines, whatever runs them: recursion, methods, operators of classes, sorting,
+// Perl's functions are named, with lines, whichever way they run: recursion, methods, operators of classes, sorting,
 // functions of C that call others, closures, evals, code that a program makes, and long and non-ASCII names.
 func TestScenarioPerlFunctions(t *testing.T) {
 	program := knownProgram(t, "functions.pl")

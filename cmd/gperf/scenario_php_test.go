@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// PHP's functions have their names and lines, whatever runs them: recursion, methods, generators, fibers, functions of
+// PHP's functions are named, with lines, whichever way they run: recursion, methods, generators, fibers, functions of
 // PHP that call others, code that a program makes, and long and non-ASCII names.
 func TestScenarioPHPFunctions(t *testing.T) {
 	program := knownProgram(t, "functions.php")

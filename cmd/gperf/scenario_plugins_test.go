@@ -18,7 +18,8 @@ var (
 	}
 )
 
-// Stacks are walked with the table of the library that is mapped, not with that of one that was mapped there before.
+// Stacks are walked with the table of the library that is mapped, not with the table of one that was mapped there
+// before.
 func TestScenarioLibraryInPlaceOfAnother(t *testing.T) {
 	needRecording(t, "no BPF", "-g")
 	host, first, second := plugins.Path(t), plugin[0].Path(t), plugin[1].Path(t)

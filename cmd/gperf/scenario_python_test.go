@@ -24,7 +24,7 @@ func pythons(t *testing.T) []string {
 // pythonProgram returns the absolute path of the program, and gives the test a build-ID cache of its own.
 func pythonProgram(t *testing.T) string { return knownProgram(t, filepath.Base(pythonSource)) }
 
-// pythonStacks returns the functions of all samples, the innermost first, with the names that the program's lines have.
+// pythonStacks returns the functions of all samples, the innermost first, with the names in the program's lines.
 func pythonStacks(t *testing.T, data string) [][]knownCall {
 	stacks := functionStacks(t, data)
 	for _, stack := range stacks {
@@ -70,7 +70,7 @@ func right(stack []knownCall, lines map[int]knownLine) (known, ok bool) {
 	return known, known
 }
 
-// Python's functions have their names and lines in gperf's and perf's output, whatever runs them: calls without a call
+// Python's functions are named, with lines, in gperf's and perf's output, whichever way they run: calls without a call
 // in C, recursion, generators, coroutines, threads, code that is made and freed again, and long and non-ASCII names.
 func TestScenarioPythonFunctions(t *testing.T) {
 	program := pythonProgram(t)
@@ -138,7 +138,7 @@ func TestScenarioPythonElsewhere(t *testing.T) {
 	}
 }
 
-// Waits have the Python functions that wait, in proportion to their time.
+// Waits show the Python functions that wait, in proportion to the time.
 func TestScenarioPythonWaits(t *testing.T) {
 	pythonProgram(t)
 	dir := t.TempDir()
@@ -201,8 +201,8 @@ func TestScenarioPythonNoNative(t *testing.T) {
 	}
 }
 
-// The native stack of a greenlet has the callers of its start below it: the functions of these are not in the list of
-// the thread that runs, and must not be replaced by those of the greenlet.
+// The native stack of a greenlet continues with the callers of its start: the functions of these callers are not in the
+// list of the thread that runs, and must not be replaced by the greenlet's functions.
 func TestScenarioPythonGreenlets(t *testing.T) {
 	needEvents(t)
 	source, err := filepath.Abs("testdata/greenlets.py")
@@ -212,7 +212,7 @@ func TestScenarioPythonGreenlets(t *testing.T) {
 	const eval = "_PyEval_EvalFrameDefault"
 	known := []string{
 		"E work key E child E", // a key function, which list.sort calls
-		"E work inner E E",     // a greenlet that another one has started
+		"E work inner E E",     // a greenlet that another one started
 		"E work <module>",      // the main greenlet
 	}
 	tried := 0

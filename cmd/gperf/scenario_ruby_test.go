@@ -16,7 +16,7 @@ func rubies(t *testing.T) []string { return runtimesOf(t, "/usr/bin/ruby", "ruby
 // rubyInternal matches the files of Ruby's own functions.
 var rubyInternal = regexp.MustCompile(`^<internal:`)
 
-// rubyStacks returns the Ruby functions of the samples that have some of the program.
+// rubyStacks returns the Ruby functions of the samples with some of the program.
 func rubyStacks(t *testing.T, program, data string) (stacks [][]knownCall) {
 	for _, stack := range functionStacks(t, data) {
 		stack = slices.DeleteFunc(stack, func(c knownCall) bool { return rubyInternal.MatchString(c.file) })
@@ -39,7 +39,7 @@ func rubyStacks(t *testing.T, program, data string) (stacks [][]knownCall) {
 	return stacks
 }
 
-// Ruby's functions have their names and lines, whatever runs them: the interpreter or YJIT, calls without a call in C,
+// Ruby's functions are named, with lines, whichever way they run: the interpreter or YJIT, calls without a call in C,
 // recursion, blocks, enumerators, fibers, threads, exceptions, code that is made and replaced, and long and non-ASCII
 // names.
 func TestScenarioRubyFunctions(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A process that began while the rings were full has a name all the same: the recorder
+// A process that began while the rings were full gets a name all the same: the recorder
 // reads /proc again after side band was lost.
 func TestScenarioLostSideBand(t *testing.T) {
 	needTracepoints(t)
@@ -75,7 +75,7 @@ func TestScenarioLostSideBand(t *testing.T) {
 	}
 }
 
-// waitNamed waits until a process has many samples with names.
+// waitNamed waits until a process yields many samples with names.
 func waitNamed(t *testing.T, file string, pid int) {
 	t.Helper()
 	names, all := 0, 0
@@ -87,8 +87,8 @@ func waitNamed(t *testing.T, file string, pid int) {
 	t.Fatalf("%d of %d samples of process %d have names", names, all, pid)
 }
 
-// namedSamples counts a process's samples in user space that have the name of the thread
-// and of the file, and all since the first of them: before, gperf had yet to read the names again.
+// namedSamples counts a process's samples in user space with the name of the thread
+// and of the file, and all since the first of them: before, gperf still needed to read the names again.
 func namedSamples(file string, pid int) (names, all int) {
 	var out, errs bytes.Buffer
 	run([]string{"script", "-i", file, "-G", "-F", "comm,pid,ip,dso"}, &out, &errs)

@@ -69,7 +69,7 @@ func smallELF(t *testing.T, is64 bool, code []byte) string {
 	return path
 }
 
-// System calls by the table of 32-bit programs have their names: of 32-bit programs in all events, of 64-bit programs
+// System calls by the table of 32-bit programs are named: of 32-bit programs in all events, of 64-bit programs
 // in spans, because only these say which table it was.
 func TestScenarioSyscalls32(t *testing.T) {
 	needEmitted(t)

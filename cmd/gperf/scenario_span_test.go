@@ -153,8 +153,8 @@ func TestRecordSpanHistograms(t *testing.T) {
 	})
 }
 
-// A span between two tracepoints, by thread or by fields, has the fields of both and one sample for
-// each pair; so have the spans of system calls for the same pairs.
+// A span between two tracepoints, by thread or by fields, contains the fields of both, with one sample for
+// each pair; so do the spans of system calls for the same pairs.
 func TestRecordSpanPairs(t *testing.T) {
 	needEmitted(t)
 	const pair = "span:raw_syscalls:sys_enter..raw_syscalls:sys_exit"

@@ -21,7 +21,7 @@ func TestScenarioStatus(t *testing.T) {
 		cmd.Stdout, cmd.Stderr = slave, slave
 		seen := make(chan string)
 		go func() {
-			b, _ := io.ReadAll(master) // ends with EIO when the terminal has no more writers
+			b, _ := io.ReadAll(master) // ends with EIO when the terminal loses the last writer
 			seen <- string(b)
 		}()
 		err := cmd.Run()

@@ -30,7 +30,7 @@ var (
 	outsideC       = programs.C(probed+"who.c", "-O1", "-DWHO=outside")
 )
 
-// Registers of calls: what Go and C return, the second argument of Go, the first of C.
+// Registers of calls: the values that Go and C return, the second argument of Go, the first of C.
 var returned, second, first = registers()
 
 func registers() (returned, second, first string) {
@@ -40,7 +40,7 @@ func registers() (returned, second, first string) {
 	return "%ax", "%bx", "%di"
 }
 
-// scripted is what gperf script prints of the recording in dir.
+// scripted is the output of gperf script for the recording in dir.
 func scripted(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	out, err := exec.Command(binary(t, "./cmd/gperf"),
@@ -51,7 +51,7 @@ func scripted(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// samplesOf are the samples in script's text, each with its stack.
+// samplesOf are the samples in script's text, each with a stack.
 func samplesOf(text string) []string {
 	return strings.Split(strings.Trim(text, "\n"), "\n\n") // without a tab, the first frame is no frame
 }
@@ -75,7 +75,7 @@ func TestScenarioStacks(t *testing.T) {
 				t.Skipf("no BPF program can be loaded here:\n%s", r.stderr)
 			}
 			samples := samplesOf(scripted(t, dir, "-F", "event,ip,sym"))
-			// A function's first instruction is reached before it has made its frame.
+			// A function's first instruction is reached before the function makes a frame.
 			whole := regexp.MustCompile(
 				`probe_functions:func_c: *\n.* func_c\n.* func_b\n.* func_a\n.* main\n(.*\n)*.* _start$`)
 			if !c.needBPF {
@@ -104,7 +104,7 @@ func TestScenarioReturnValues(t *testing.T) {
 }
 
 // The stack of a process that gperf does not know yet is copied, with the return addresses that the
-// kernel has replaced.
+// kernel replaced.
 func TestScenarioReturnsOfNewProcess(t *testing.T) {
 	needProbes(t, "uprobe")
 	if runtime.GOARCH != "amd64" {
@@ -180,7 +180,7 @@ func evlistOf(t *testing.T, dir string) string {
 	return out
 }
 
-// The same path is another file in a mount namespace of its own.
+// The same path is another file in another mount namespace.
 func TestScenarioMountNamespace(t *testing.T) {
 	needProbes(t, "uprobe")
 	unshare, err := exec.LookPath("unshare")

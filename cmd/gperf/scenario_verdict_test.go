@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// Packets that rules drop: each sample's rule is one that has counted the packet, and there are as many samples as
-// the rule has counted packets.
+// Packets that rules drop: each sample's rule is one that counted the packet, and there are as many samples as
+// the rule counted packets.
 
 // sendTo sends three datagrams to each port of an address, in bash; a firewall may refuse them.
 const sendTo = `send() {
@@ -21,8 +21,8 @@ const sendTo = `send() {
 }
 `
 
-// verdictsOf runs commands of bash in a network and mounts of their own: setup, then gperf record -e nf:drop while
-// send runs, then show. It returns the numbers of samples by the text of the verdict, the recording, and what show
+// verdictsOf runs commands of bash in a new network and mount namespace: setup, then gperf record -e nf:drop while send
+// runs, then show. It returns the numbers of samples by the text of the verdict, the recording, and the output of show
 // prints.
 func verdictsOf(t *testing.T, setup, send, show string, args ...string) (counts map[string]int, file, shown string) {
 	t.Helper()
@@ -32,7 +32,7 @@ func verdictsOf(t *testing.T, setup, send, show string, args ...string) (counts 
 		nfnetlink_queue ip_tables iptable_filter
 		iptable_raw ipt_REJECT xt_multiport ip6_tables ip6table_filter arp_tables arptable_filter ebtables
 		ebtable_filter ebtable_nat ebt_ip bridge veth`) {
-		exec.Command("modprobe", m).Run() // some have them built in, some load them when they are asked for
+		exec.Command("modprobe", m).Run() // some are built with them, some load them when they are asked for
 	}
 	setup = "ip link set lo up\nmount -t tmpfs none /run; mkdir /run/netns\n" + sendTo + setup
 	if out, err := exec.Command("unshare", "-n", "-m", "bash", "-ec", setup).CombinedOutput(); err != nil {
@@ -65,7 +65,7 @@ func sameCounts(t *testing.T, got, want map[string]int, shown string) {
 	}
 }
 
-// nftCounts returns the packets that rules with a counter have dropped, by verdict, from `nft -j -a list ruleset`. The
+// nftCounts returns the packets that rules with a counter dropped, by verdict, from `nft -j -a list ruleset`. The
 // last rule of a chain whose policy is to drop counts the packets that the policy drops.
 func nftCounts(t *testing.T, list string) map[string]int {
 	t.Helper()
@@ -197,9 +197,9 @@ func TestScenarioVerdictNFT(t *testing.T) {
 	})
 }
 
-// queueReader reads queues 8 to 10 of netfilter until it is killed. It drops the packets of 8; it leaves those of 9,
-// which holds one, without an answer; it makes those of 10 larger and accepts them: the kernel copies such a packet and
-// frees the original. Numbers are of linux/netfilter/nfnetlink_queue.h.
+// queueReader reads queues 8 to 10 of netfilter until it is killed. It drops the packets of 8; it leaves the packets of
+// 9, which holds one, without an answer; it makes the packets of 10 larger and accepts them: the kernel copies such a
+// packet and frees the original. Numbers are of linux/netfilter/nfnetlink_queue.h.
 const queueReader = `import socket, struct
 s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
 s.bind((0, 0))

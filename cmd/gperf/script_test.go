@@ -193,7 +193,7 @@ func (o *oracle) alike(got, want string) (string, string) {
 	return strings.Join(g, "\n"), strings.Join(w, "\n")
 }
 
-// symbolLine matches a line with a symbol: what is before it, up to the address, the symbol, and its offset and DSO.
+// symbolLine matches a line with a symbol: the part up to the address, the symbol, and its offset and DSO.
 var symbolLine = regexp.MustCompile(`^(.*\s[0-9a-f]{4,16}) (\S.*)(\+0x[0-9a-f]+ \(.*\))$`)
 
 // cxxName matches the names of C++ functions.
@@ -299,7 +299,7 @@ func firstWord(s string) string {
 // listens on.
 const sends = `for i in $(seq 300); do echo > /dev/udp/127.0.0.1/9; done`
 
-// recordings are those of perf's that gperf must print as perf does.
+// recordings are recordings of perf that gperf must print as perf does.
 var recordings = []struct {
 	name string
 	args []string
@@ -451,7 +451,7 @@ func TestFoldedFlags(t *testing.T) {
 	}
 }
 
-// stackcollapsed is what stackcollapse-perf.pl prints of a script's text.
+// stackcollapsed is the output of stackcollapse-perf.pl for a script's text.
 func stackcollapsed(t *testing.T, text string, o recording.FoldOptions) string {
 	t.Helper()
 	stacks, err := recording.Fold(strings.NewReader(text), o)
@@ -511,7 +511,7 @@ func TestScriptFlagsEqualPerfsAlone(t *testing.T) {
 	}
 }
 
-// Fields of what a sample can carry besides are printed as perf prints them.
+// Further fields that a sample can carry are printed as perf prints them.
 func TestScriptFieldsEqualPerfsAlone(t *testing.T) {
 	o := needOracle(t)
 	if o.compat != "7.3" {

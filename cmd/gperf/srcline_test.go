@@ -17,7 +17,7 @@ var sourceFrame = regexp.MustCompile(
 // symbolizedAt keeps it.
 var symbolizedAt = map[uint64][]string{}
 
-// symbolized is what llvm-symbolizer says of an address: functions with file and line, innermost first.
+// symbolized is the answer of llvm-symbolizer for an address: functions with file and line, innermost first.
 func symbolized(t *testing.T, path string, vaddr uint64) (calls []string) {
 	t.Helper()
 	if calls := symbolizedAt[vaddr]; calls != nil {
@@ -37,7 +37,7 @@ func symbolized(t *testing.T, path string, vaddr uint64) (calls []string) {
 	return calls
 }
 
-// TestRecordSrcline: each frame of a program has its inlined calls and lines, and those of a caller are where it
+// TestRecordSrcline: each frame of a program has its inlined calls and lines, and a caller's are where it
 // called.
 func TestRecordSrcline(t *testing.T) {
 	needEvents(t)

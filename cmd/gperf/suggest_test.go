@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// perfCommands are those of perf 7.3.4 (perf --list-cmds).
+// perfCommands are the commands of perf 7.3.4 (perf --list-cmds).
 const perfCommands = `archive buildid-cache buildid-list check config c2c diff evlist help iostat kallsyms list record
 	report bench stat timechart top annotate version script sched probe kmem lock kvm test trace inject mem data ftrace
 	daemon kwork`

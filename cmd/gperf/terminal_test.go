@@ -75,7 +75,7 @@ func TestTerminalGetsNoControls(t *testing.T) {
 	}
 }
 
-// noControls fails if a command sends control characters to a terminal, or what is no UTF-8.
+// noControls fails if a command sends control characters to a terminal, or invalid UTF-8.
 func noControls(t *testing.T, command, text string) {
 	t.Helper()
 	for i, c := range text {

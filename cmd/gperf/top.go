@@ -226,7 +226,7 @@ func (f *topFlags) recordOptions(s *pflag.FlagSet, stderr io.Writer) error {
 	return nameThreads(ownComm())
 }
 
-// show shows the tables until the samples end: those of a live recording all arrive after ctx
+// show shows the tables until the samples end: the samples of a live recording all arrive after ctx
 // is done. On a terminal, it calls quit when the user does.
 func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdout io.Writer,
 	held *tui.Held) (err error) {

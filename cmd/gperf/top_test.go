@@ -21,7 +21,7 @@ import (
 var topBlock = regexp.MustCompile(`(?m)^# [0-9:]+, ([^\s,]+)(?:, lost ([0-9]+) records)?\n# \S+: (\S+) events/s\n` +
 	`# events/s .*\n *([0-9.]+)  100.00%  .*$`)
 
-// topEvents sums the events of the blocks: their rates by their lengths, and what was lost.
+// topEvents sums the events of the blocks: the rates by the lengths, and the lost samples.
 func topEvents(t *testing.T, text string) (sum float64) {
 	t.Helper()
 	for _, m := range topBlock.FindAllStringSubmatch(text, -1) {

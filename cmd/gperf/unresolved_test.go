@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestUnresolved: gperf reports unresolved files once, with what to do, but not memory and
+// TestUnresolved: gperf reports unresolved files once, with the remedy, but not memory and
 // programs without samples.
 func TestUnresolved(t *testing.T) {
 	const pid = 4_000_125

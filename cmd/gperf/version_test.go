@@ -44,7 +44,8 @@ func TestBuildIsStatic(t *testing.T) {
 	}
 }
 
-// textWithBuild returns a file that has a command which builds gperf; of the Makefile, what make would run.
+// textWithBuild returns a file that has a command which builds gperf; of the Makefile, the commands that make would
+// run.
 func textWithBuild(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))

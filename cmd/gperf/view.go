@@ -66,7 +66,8 @@ type viewFlags struct {
 // viewInterrupts returns a context that Ctrl-C cancels, until stop is called.
 type viewInterrupts func() (ctx context.Context, stop func())
 
-// addViewFlags adds the flags of the page, and what runs the command. maxStack is the default of --max-stack.
+// addViewFlags adds the flags of the page, and the function that runs the command. maxStack is the default of
+// --max-stack.
 func addViewFlags(c *cobra.Command, opener viewOpener, maxStack int, interrupts viewInterrupts) {
 	v := &viewFlags{opener: opener, interrupts: interrupts}
 	c.RunE = v.run
@@ -130,7 +131,7 @@ func (v *viewFlags) run(c *cobra.Command, args []string) error {
 // maxOpen is how many recordings are open at a time, and are shown again when they grow.
 const maxOpen = 8
 
-// showMany shows recordings, those of the baseline first. It reads one after the other.
+// showMany shows recordings, the baseline's first. It reads one after the other.
 func (v *viewFlags) showMany(paths []string) error {
 	l := v.loader
 	incomplete, err := v.opener.Each(paths, v.stderr, func(i int, in *viewInput) (format.Skipped, error) {
@@ -149,7 +150,7 @@ func (v *viewFlags) showMany(paths []string) error {
 	if v.export != "" {
 		return cmp.Or(v.writePage(paths, t, about), incomplete)
 	}
-	// The code of functions is that of the first recording.
+	// The code of functions comes from the first recording.
 	shown, err := v.opener.Open(t.Recordings[min(len(v.baseline), len(t.Recordings)-1)].Path, io.Discard)
 	if err == nil {
 		defer shown.Close()
@@ -158,7 +159,7 @@ func (v *viewFlags) showMany(paths []string) error {
 	return cmp.Or(v.serve(t, about, func(context.Context) {}), incomplete)
 }
 
-// showFiles shows recordings, those of the baseline first.
+// showFiles shows recordings, the baseline's first.
 func (v *viewFlags) showFiles(paths []string) error {
 	v.loader.Origins = len(paths) > 1
 	if len(paths) > maxOpen {

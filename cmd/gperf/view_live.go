@@ -62,7 +62,7 @@ func (v *viewFlags) reload(ctx context.Context, grew <-chan struct{}, paths []st
 			v.showAgain(paths, about)
 		}()
 		select {
-		case <-ctx.Done(): // gperf ends: what is read is no longer needed
+		case <-ctx.Done(): // gperf ends: the read data is no longer needed
 			return
 		case <-read:
 		}

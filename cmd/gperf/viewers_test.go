@@ -109,7 +109,7 @@ func atoi(t *testing.T, s string) uint64 {
 	return n
 }
 
-// compare compares totals with those of report. Functions without names have others there.
+// compare compares totals with report's. Functions without names have others there.
 func (v viewed) compare(t *testing.T, what string, got *totals) {
 	t.Helper()
 	want := v.reported(t)
@@ -494,7 +494,7 @@ func firefoxTotals(t *testing.T, v viewed) *totals {
 	return s
 }
 
-// TestSpeedscope checks that profiles have the samples of --format json in their order: those of spans and of clocks at
+// TestSpeedscope checks that profiles have the samples of --format json in order: samples of spans and of clocks at
 // the times at which they ended.
 func TestSpeedscope(t *testing.T) {
 	for _, v := range viewedRecordings(t) {
@@ -698,7 +698,7 @@ func (f *firefoxFile) checkMarkers(t *testing.T, v viewed, markers int) {
 	}
 }
 
-// TestCSV compares the columns and rows with those of the table.
+// TestCSV compares the columns and rows with the table's.
 func TestCSV(t *testing.T) {
 	for _, v := range viewedRecordings(t) {
 		for _, flags := range []string{"--sort comm,dso,symbol --no-children", "--sort symbol --children -g none",

@@ -43,7 +43,7 @@ func checkLines(t *testing.T, lines []wrongLine) {
 	}
 }
 
-// wrongLine is a command line with its exit code and parts of what gperf says.
+// wrongLine is a command line with its exit code and parts of gperf's message.
 type wrongLine struct {
 	line string
 	code int
@@ -94,7 +94,8 @@ func TestMissingCommands(t *testing.T) {
 	})
 }
 
-// TestFiltersWithoutMatch: filters that select nothing are reported with what there is; the exit code is perf's, 0.
+// TestFiltersWithoutMatch: filters that select nothing are reported with the possible values; the exit code is perf's,
+// 0.
 func TestFiltersWithoutMatch(t *testing.T) {
 	good := func(line string, want ...string) wrongLine { return wrongLine{line, exitOK, want} }
 	checkLines(t, []wrongLine{

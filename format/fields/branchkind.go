@@ -3,7 +3,7 @@
 package fields
 
 // BranchKinds are the kinds of branches (enum PERF_BR_* of include/uapi/linux/perf_event.h), "" if the CPU does not say
-// it: first the kinds of the first field, then those of the second one.
+// it: first the kinds of the first field, then the kinds of the second one.
 var BranchKinds = [...]string{"", "COND", "UNCOND", "IND", "CALL", "IND_CALL", "RET", "SYSCALL", "SYSRET",
 	"COND_CALL", "COND_RET", "ERET", "IRQ", "SERROR", "NO_TX", "",
 	"FAULT_ALGN", "FAULT_DATA", "FAULT_INST", "ARCH_1", "ARCH_2", "ARCH_3", "ARCH_4", "ARCH_5"}

@@ -248,7 +248,7 @@ func (fd *Field) classify() {
 }
 
 // elemSize returns the size of an element of "__data_loc TYPE[]", in bytes. It knows
-// libtraceevent's element types, which are those of probes, and returns 0 for others.
+// libtraceevent's element types, which are probes' types, and returns 0 for others.
 func elemSize(typ string) int {
 	elem, _, array := strings.Cut(typ, "[")
 	if i := strings.LastIndexByte(elem, ' '); i >= 0 {

@@ -7,7 +7,7 @@ import (
 	"sort"
 )
 
-// Range is the addresses Start to End-1, and their value.
+// Range is the addresses Start to End-1, and the value for them.
 type Range[T any] struct {
 	Start, End uint64
 	Value      T
@@ -17,13 +17,13 @@ type Range[T any] struct {
 // shares most blocks with the old one, so that copies of a process with many mappings cost little. The
 // zero Space is empty.
 type Space[T any] struct {
-	blocks [][]Range[T] // none is empty, none has more than blockSize
+	blocks [][]Range[T] // none is empty or longer than blockSize
 }
 
-// blockSize is more ranges than most processes have.
+// blockSize is more than the number of ranges of most processes.
 const blockSize = 128
 
-// block returns the index of the first block that has a range ending after addr.
+// block returns the index of the first block that contains a range ending after addr.
 func (s Space[T]) block(addr uint64) int {
 	return sort.Search(len(s.blocks), func(i int) bool { b := s.blocks[i]; return b[len(b)-1].End > addr })
 }

@@ -2,16 +2,16 @@
 // directories, pipes, archives or any of these on an HTTP server, and opens an archive as a tree of files, in which
 // package dso finds the same files as on the recorded machine.
 //
-// An archive is a zip file, which other tools unpack to a directory for --symfs and
-// perf's --buildid-dir. Its members follow the layout of perf and distributions:
+// An archive is a zip file, which other tools unpack to a directory for --symfs and perf's --buildid-dir. The
+// members follow the layout of perf and distributions:
 //
 //	perf.data                                  the recording; perf.data/data, … of a directory
 //	.debug/.build-id/xx/yyyy…/elf              a file with this build ID
-//	.debug/.build-id/xx/yyyy…/debug            its symbols or debug information, from another file
+//	.debug/.build-id/xx/yyyy…/debug            symbols or debug information of the file, from another file
 //	.debug/.build-id/xx/yyyy…/vdso             the vdso
-//	.debug/.inode/MAJOR:MINOR-INODE-GEN/elf    a file without build ID, if another one was recorded at its path
-//	.debug/[kernel.kallsyms]/xxyyyy…/kallsyms  symbols of the kernel, its modules and BPF programs
-//	.debug/[kernel.kcore]/xxyyyy…/kcore        code of the kernel, its modules and BPF programs
+//	.debug/.inode/MAJOR:MINOR-INODE-GEN/elf    a file without build ID, if another file was recorded at the path
+//	.debug/[kernel.kallsyms]/xxyyyy…/kallsyms  symbols of the kernel, modules and BPF programs
+//	.debug/[kernel.kcore]/xxyyyy…/kcore        code of the kernel, modules and BPF programs
 //	.debug/.lines/xxyyyy….srcline              source lines of the hit addresses (symbolize/srcline)
 //	usr/lib/debug/…                            debug information without a build ID, or a second file of one
 //	tmp/perf-PID.map, …                        other files, by path
@@ -46,7 +46,7 @@ const (
 // the end of the directory.
 var magics = [...]string{"PK\x03\x04", "PK\x05\x06"}
 
-// Is reports whether a file may be an archive. head is its beginning, 4 bytes or more.
+// Is reports whether a file may be an archive. head is the beginning of the file, 4 bytes or more.
 func Is(head []byte) bool {
 	for _, m := range magics {
 		if bytes.HasPrefix(head, []byte(m)) {

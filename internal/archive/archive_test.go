@@ -33,7 +33,7 @@ func noise(n int) []byte {
 	return b
 }
 
-// packed is an archive of files in the order of their names.
+// packed is an archive of files in the order of names.
 func packed(t testing.TB, files map[string][]byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -78,7 +78,7 @@ func sizes() map[string][]byte {
 	return files
 }
 
-// TestReadAt: what was packed can be read from anywhere.
+// TestReadAt: packed files can be read from any offset.
 func TestReadAt(t *testing.T) {
 	files := sizes()
 	a := mustOpen(t, packed(t, files))
@@ -187,7 +187,7 @@ func foreign(t testing.TB, method uint16, list ...string) []byte {
 	return out.Bytes()
 }
 
-// TestForeign: what other tools have packed again is read as well.
+// TestForeign: archives repacked by other tools can be read.
 func TestForeign(t *testing.T) {
 	for _, method := range []uint16{zip.Store, zip.Deflate} {
 		a := mustOpen(t, foreign(t, method, "usr/", "", "usr/x", "some text", "perf.data", "p"))
@@ -202,8 +202,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestBad: what is no whole archive is an error, of opening or of reading what is
-// damaged, that says so.
+// TestBad: opening an incomplete archive, or reading a damaged part, returns an error that says so.
 func TestBad(t *testing.T) {
 	good := packed(t, map[string][]byte{recording: noise(2 * pieceSize), "x": noise(100)})
 	with := func(ix []byte) []byte {
@@ -240,7 +239,7 @@ func TestBad(t *testing.T) {
 	}
 }
 
-// TestGlob: patterns are those of path.Match.
+// TestGlob: patterns follow path.Match.
 func TestGlob(t *testing.T) {
 	a := mustOpen(t, packed(t, map[string][]byte{recording: nil, "lib/modules/6.1/modules.dep": nil,
 		"lib/modules/6.1/x/y": nil}))
@@ -278,8 +277,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// TestKernelText: code of a kernel is found in an archive at its addresses, with the
-// kernel's build ID and without.
+// TestKernelText: code of a kernel is found in an archive by address, with the kernel's build ID and without.
 func TestKernelText(t *testing.T) {
 	for _, id := range []dso.BuildID{{}, dso.NewBuildID([]byte("of that kernel......"))} {
 		var out bytes.Buffer
@@ -315,8 +313,8 @@ func TestKernelText(t *testing.T) {
 	}
 }
 
-// TestVDSO: the vdso's debug information comes along, by the build ID that the vdso
-// has itself, and is found where none was recorded.
+// TestVDSO: the vdso's debug information is packed under the build ID in the vdso itself, and is found if no build
+// ID was recorded.
 func TestVDSO(t *testing.T) {
 	locator := &dso.Locator{Tree: dso.Tree{DebugDir: t.TempDir(), BuildIDDir: t.TempDir()}}
 	id := locator.OwnID(dso.VDSO, dso.BuildID{})

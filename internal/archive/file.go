@@ -36,8 +36,8 @@ func WriteFile(name string, stdout io.Writer, written func(n int64), write func(
 	return n, os.Rename(f.Name(), name)
 }
 
-// writeTo calls write and returns the number of bytes written. An error of w has precedence
-// over the error that write derives from it.
+// writeTo calls write and returns the number of bytes written. An error of w takes precedence over the error that
+// write derives from it.
 func writeTo(w io.Writer, written func(int64), write func(io.Writer) error) (int64, error) {
 	c := &counting{w: w, each: written}
 	err := write(c)

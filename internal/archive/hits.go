@@ -30,7 +30,7 @@ type Hits struct {
 	memory   []Range // hit functions of kernel, modules and BPF programs, as recorded ips
 }
 
-// fileKey identifies a file by its build ID or, without one, by its path and inode.
+// fileKey identifies a file by build ID or, without one, by path and inode.
 type fileKey struct {
 	path  string // "" if there is a build ID
 	inode dso.Inode
@@ -164,7 +164,7 @@ func (h *Hits) key(d *session.DSO, module bool) (fileKey, dso.BuildID) {
 		return fileKey{id: id}, id
 	}
 	inode, _ := id.Inode()
-	inode.Gen, inode.Until = 0, 0 // records made from /proc have no generation
+	inode.Gen, inode.Until = 0, 0 // records made from /proc contain no generation
 	return fileKey{path: d.Name, inode: inode}, id
 }
 
@@ -235,8 +235,8 @@ func (h *Hits) packLines(p *Packer) error {
 	return nil
 }
 
-// PackPerf packs the files that have build IDs, and returns their number. It calls warn
-// with the reason for each missing file. The error is a *WriteError.
+// PackPerf packs the files with build IDs, and returns the number of packed files. It calls warn with the reason
+// for each missing file. The error is a *WriteError.
 func (h *Hits) PackPerf(w *PerfWriter, warn func(error)) (n int, err error) {
 	count := func(err error) error {
 		if err == nil {
@@ -297,8 +297,8 @@ func (h *Hits) packKernel(p *Packer) error {
 	return err
 }
 
-// packMemory packs kernel code from memory, for which the reading machine may have no file.
-// Only privileged users can read it, and only annotate uses it.
+// packMemory packs kernel code from memory, which may be in no file on the reading machine. Only privileged users
+// can read it, and only annotate uses it.
 func (h *Hits) packMemory(p *Packer) error {
 	machine, l := h.runningCode()
 	if len(l) == 0 {
@@ -308,7 +308,7 @@ func (h *Hits) packMemory(p *Packer) error {
 	return p.AddKernelText(id, machine, l)
 }
 
-// packJIT packs the perf maps and jitdumps of hit processes. Few processes have them.
+// packJIT packs the perf maps and jitdumps of hit processes. Few processes write such files.
 func (h *Hits) packJIT(p *Packer, warn func(error)) error {
 	dumps := h.session.JITDumps()
 	for name := range h.perfMaps {
@@ -331,7 +331,7 @@ func (h *Hits) packJIT(p *Packer, warn func(error)) error {
 	return nil
 }
 
-// pack packs the files of a DSO, if it has any.
+// pack packs the files of a DSO, if there are any.
 func (f *hitFile) pack(p *Packer) (debug, err error) {
 	path := f.Paths[0]
 	switch kind := dso.KindOf(path); {

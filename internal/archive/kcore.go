@@ -18,9 +18,8 @@ type Text struct {
 	Bytes []byte
 }
 
-// AddKernelText packs code of the kernel with build ID id, zero if it was not
-// recorded, at the addresses that the recording has. Errors of writing are
-// *WriteError.
+// AddKernelText packs code of the kernel with build ID id, zero if it was not recorded, at the addresses in the
+// recording. Errors of writing are *WriteError.
 func (p *Packer) AddKernelText(id dso.BuildID, machine elf.Machine, l []Text) error {
 	const most = 0xffff - 1 // PN_XNUM means that there are more segments
 	if len(l) > most {
@@ -33,8 +32,8 @@ func (p *Packer) AddKernelText(id dso.BuildID, machine elf.Machine, l []Text) er
 	return nil
 }
 
-// kcore is the ELF file of some code, as /proc/kcore is that of all memory
-// (fs/proc/kcore.c of Linux): a core file with a segment for each piece.
+// kcore returns an ELF file of some code in the form of /proc/kcore, which contains all memory (fs/proc/kcore.c of
+// Linux): a core file with a segment for each piece.
 func kcore(machine elf.Machine, l []Text) []byte {
 	const header, entry = 64, 56
 	h := elf.Header64{Type: uint16(elf.ET_CORE), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),

@@ -25,10 +25,10 @@ const keepFor = 5 * time.Second
 var ErrPart = errors.New("the recording is large: only the programs of its first part are kept; run gperf archive " +
 	"before others change")
 
-// KeepHits stores copies of programs and libraries in perf's build-ID cache in which the recording at path has samples,
-// if a reader may not find them later (dso.Stays), and, for this recording alone, of the perf maps and jitdumps of
-// processes in other namespaces. It does nothing unless path is a regular file. kept has the copies that the recorder
-// made before, held the files that it opened. The error may be ErrPart.
+// KeepHits stores, in perf's build-ID cache, copies of the programs and libraries that samples of the recording at
+// path hit, if a reader may not find them later (dso.Stays), and, for this recording alone, of the perf maps and
+// jitdumps of processes in other namespaces. It does nothing unless path is a regular file. kept holds the copies
+// that the recorder made before, held the files that it opened. The error may be ErrPart.
 func KeepHits(kept *dso.Kept, held []dso.Generated, path string) error {
 	defer func() {
 		for _, g := range held {
@@ -63,8 +63,8 @@ func KeepHits(kept *dso.Kept, held []dso.Generated, path string) error {
 	return errors.Join(err, h.keepGenerated(kept, held, recordingID(fd, st.Size())))
 }
 
-// contestedIDs returns the build IDs that several files with different contents have. Readers find kept files by
-// these alone, so none of the files is kept.
+// contestedIDs returns the build IDs shared by several files with different contents. None of these files is kept,
+// because readers find kept files by build ID alone.
 func contestedIDs(l *dso.Locator, hit map[*session.DSO]bool) map[dso.BuildID]bool {
 	byID := map[dso.BuildID][]*session.DSO{}
 	for d := range hit {
@@ -100,7 +100,7 @@ func contentsOf(l *dso.Locator, d *session.DSO) (sum [sha256.Size]byte, ok bool)
 	return [sha256.Size]byte(h.Sum(nil)), true
 }
 
-// hits is what instructions and callers of samples hit.
+// hits holds the DSOs and processes that instructions and callers of samples hit.
 type hits struct {
 	dsos      map[*session.DSO]bool
 	generated map[int32]bool     // processes, in code that they generated
@@ -153,8 +153,8 @@ func (h *hits) read(s *session.Session, until time.Time) error {
 	}
 }
 
-// keepGenerated stores the perf maps and jitdumps of the processes with hits: those that the recorder held, and those
-// of running processes in other namespaces.
+// keepGenerated stores the perf maps and jitdumps of the processes with hits: the files that the recorder held, and
+// the files of running processes in other namespaces.
 func (h *hits) keepGenerated(kept *dso.Kept, held []dso.Generated, recording string) (err error) {
 	dir := dso.GeneratedDir(recording)
 	if dir == "" {
@@ -179,7 +179,7 @@ func (h *hits) keepGenerated(kept *dso.Kept, held []dso.Generated, recording str
 			if done[file{pid, name}] {
 				continue
 			}
-			if g, openErr := dso.OpenGenerated(pid, name); openErr == nil { // else the report says that it has no names
+			if g, openErr := dso.OpenGenerated(pid, name); openErr == nil { // else the report says so
 				err = errors.Join(err, kept.KeepGenerated(dir, g))
 				g.Close()
 			}
@@ -188,7 +188,7 @@ func (h *hits) keepGenerated(kept *dso.Kept, held []dso.Generated, recording str
 	return err
 }
 
-// recordingID identifies a recording by its contents: header and first records, last records and feature sections.
+// recordingID identifies a recording by contents: header and first records, last records and feature sections.
 func recordingID(r io.ReaderAt, size int64) string {
 	const part = 64 << 10
 	h := sha256.New()
@@ -217,7 +217,7 @@ func keepDSO(kept *dso.Kept, l *dso.Locator, d *session.DSO) error {
 	}
 	im, err := l.Find(d.Name, d.BuildID)
 	if err != nil {
-		return nil // the report says that it has no names
+		return nil // the report says that names are missing
 	}
 	defer im.Close()
 	file, err := untrusted.Open(im.Path)

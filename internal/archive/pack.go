@@ -23,17 +23,17 @@ type Packer struct {
 	Locator *dso.Locator
 	NoDebug bool // omit debug information
 	Whole   bool // packs files as they are
-	// Apart, if set, receives the files that debuginfod servers can have by build ID: what is dso.CodeFile or
-	// dso.DebugFile. Those that it takes are not packed.
+	// Apart, if set, receives the files that debuginfod servers can offer by build ID: what is dso.CodeFile or
+	// dso.DebugFile. Files that Apart takes are not packed.
 	Apart func(id, what string, im *dso.Image) (taken bool, err error)
 }
 
 // DSO is a file to pack.
 type DSO struct {
 	Paths []string    // recorded paths; the file may exist at one of them
-	ID    dso.BuildID // zero: the file has none, or is missing
+	ID    dso.BuildID // zero: the file is missing or contains none
 	Hit   []Range     // the functions that samples hit, as offsets in the file
-	// NoID are those of the paths that were recorded without a build ID.
+	// NoID are the elements of Paths that were recorded without a build ID.
 	NoID []string
 }
 
@@ -85,7 +85,7 @@ func (p *Packer) AddDSO(d DSO) (debug, err error) {
 	if len(files) == 0 {
 		return debug, err
 	}
-	for _, path := range d.NoID { // of the file itself nothing but its build ID
+	for _, path := range d.NoID { // only the build ID of the file itself
 		if e := p.file(places(path, dso.BuildID{})[0], part{im: files[0].im}, nil); e != nil {
 			return debug, e
 		}
@@ -165,8 +165,7 @@ func vaddrs(im *dso.Image, offs []Range) (l []Range) {
 	return merge(l, math.MaxUint64)
 }
 
-// overlaps reports whether one of the ranges, which are sorted, has something in
-// common with lo to hi-1.
+// overlaps reports whether one of the ranges, which must be sorted, overlaps with lo to hi-1.
 func overlaps(l []Range, lo, hi uint64) bool {
 	i, _ := slices.BinarySearchFunc(l, lo, func(r Range, lo uint64) int {
 		if r.End <= lo {
@@ -214,8 +213,8 @@ func (l parts) packedFor(im *dso.Image) *dso.Image {
 	return im
 }
 
-// places returns the names of a DSO's files in an archive, that of the code first. A Locator
-// looks for these names, in this order.
+// places returns the names of a DSO's files in an archive, the name of the code first. A Locator looks for these
+// names, in this order.
 func places(file string, id dso.BuildID) []string {
 	name := strings.TrimPrefix(path.Clean("/"+file), "/")
 	if file == dso.VDSO {
@@ -251,7 +250,7 @@ func (p *Packer) pack(name string, f part, hit []Range) error {
 	return nil
 }
 
-// apart passes a file to Apart, if servers can have the file with this name in an archive.
+// apart passes a file to Apart, if servers can offer the file with this name in an archive.
 func (p *Packer) apart(name string, f part) (taken bool, err error) {
 	id, what := served(name)
 	if p.Apart == nil || id == "" {
@@ -263,7 +262,8 @@ func (p *Packer) apart(name string, f part) (taken bool, err error) {
 	return taken, nil
 }
 
-// served returns the build ID and the kind under which servers have the file with this name in an archive, "" for none.
+// served returns the build ID and the kind under which servers offer the file with this name in an archive, "" for
+// none.
 func served(name string) (id, what string) {
 	_, rest, ok := strings.Cut(name, ".build-id/")
 	if !ok {
@@ -295,9 +295,8 @@ func changed(path string) time.Time {
 	return time.Time{}
 }
 
-// AddKernel packs the symbols of the kernel with build ID id, zero if it was not
-// recorded, and its vmlinux where there is one. hit are addresses of its functions
-// that samples hit, as the symbols have them.
+// AddKernel packs the symbols of the kernel with build ID id, zero if it was not recorded, and the kernel's vmlinux
+// if there is one. hit are the symbols' addresses of the kernel functions that samples hit.
 func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
 	f, err := p.Locator.Kallsyms(id)
 	if err == nil {
@@ -326,7 +325,7 @@ func (p *Packer) AddKernel(id dso.BuildID, hit []Range) (debug, err error) {
 	}
 	for i, f := range files {
 		name := places("", id)[i]
-		if f.use&forDWARF != 0 { // servers are asked for the kernel's debug information, not for its code
+		if f.use&forDWARF != 0 { // servers are asked for the kernel's debug information, not for code
 			taken, e := p.apart(places("", id)[1], f)
 			if e != nil {
 				return debug, e

@@ -12,10 +12,9 @@ import (
 	"gperf/internal/dso"
 )
 
-// PerfWriter packs files as perf archive does: a tar file to unpack in perf's
-// cache, ~/.debug. There a directory PATH/ID has a file, named after its kind, and
-// the link .build-id/ID leads to the directory (build_id_cache__add_s in
-// tools/perf/util/build-id.c).
+// PerfWriter packs files as perf archive does: a tar file to unpack in perf's cache, ~/.debug. There a directory
+// PATH/ID contains a file, named after the kind, and the link .build-id/ID leads to the directory
+// (build_id_cache__add_s in tools/perf/util/build-id.c).
 type PerfWriter struct {
 	Locator *dso.Locator
 	tar     *tar.Writer
@@ -31,8 +30,8 @@ func NewPerfWriter(f *dso.Locator, out io.Writer, now time.Time) *PerfWriter {
 // Close ends the archive.
 func (w *PerfWriter) Close() error { return w.tar.Close() }
 
-// AddDSO packs the complete file of a DSO with a build ID, and the file with its debug
-// information if there is another one.
+// AddDSO packs the complete file of a DSO with a build ID, and the file with the debug information, if that is
+// another one.
 func (w *PerfWriter) AddDSO(d DSO) (err error) {
 	for _, name := range d.Paths {
 		im, e := w.Locator.Find(name, d.ID)
@@ -69,7 +68,7 @@ func (w *PerfWriter) AddKernel(id dso.BuildID) error {
 		return err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(f) // files of /proc have no size before they are read
+	b, err := io.ReadAll(f) // the size of a file of /proc is unknown before it is read
 	if err != nil {
 		return err
 	}
@@ -84,8 +83,7 @@ func (w *PerfWriter) image(name string, id dso.BuildID, base string, im *dso.Ima
 	return w.add(name, id, base, int64(im.Size), mod, io.NewSectionReader(im, 0, int64(im.Size)))
 }
 
-// add writes a file of the directory that name and id have, and the link to that.
-// Errors are *WriteError.
+// add writes a file of the directory for name and id, and the link to the directory. Errors are *WriteError.
 func (w *PerfWriter) add(name string, id dso.BuildID, base string, size int64, mod time.Time, r io.Reader) error {
 	hex := id.String()
 	dir := strings.TrimPrefix(path.Join("/", name, hex), "/")

@@ -25,7 +25,7 @@ func Compressed(name string, w io.Writer, write func(io.Writer) error) error {
 
 // WriteAll writes a tar file with the recording and the archive of symbols, as perf archive --all does.
 func (r *Recording) WriteAll(out io.Writer, symbols func(io.Writer) error) error {
-	inner, err := os.CreateTemp("", "gperf-*") // tar writes a member's size before its data
+	inner, err := os.CreateTemp("", "gperf-*") // tar writes a member's size before the data
 	if err != nil {
 		return err
 	}

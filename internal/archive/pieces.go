@@ -11,11 +11,10 @@ import (
 	"sync"
 )
 
-// pieceSize is how many bytes of a member one piece has; the last has the rest.
+// pieceSize is the number of a member's bytes in one piece; the last piece contains the rest.
 const pieceSize = 256 << 10
 
-// piece is a piece of a member: the offset of its deflated bytes within the
-// member's, and the CRC-32 of its contents.
+// piece is a piece of a member: the offset of the deflated bytes within the member, and the CRC-32 of the contents.
 type piece struct {
 	off int64
 	crc uint32
@@ -46,8 +45,7 @@ func (d *deflater) Write(p []byte) (n int, err error) {
 		if d.buf == nil {
 			d.buf = make([]byte, 0, len(d.works)*pieceSize)
 		}
-		// Write a full piece only when more data follows: the last piece has
-		// another type.
+		// Write a full piece only when more data follows, because the type of the last piece differs.
 		if len(d.buf) == cap(d.buf) {
 			err = d.flush(false)
 			continue
@@ -95,8 +93,8 @@ func (w *work) deflate(part []byte, last bool) {
 	w.deflatePart(part, last)
 }
 
-// noPiece is a piece of zeros, and zeros is its deflated form. It is the most
-// frequent piece, since partial files keep their size.
+// noPiece is a piece of zeros, and zeros is the deflated form. It is the most frequent piece, because partial files
+// keep the size of the file.
 var (
 	noPiece = make([]byte, pieceSize)
 	zeros   = sync.OnceValue(func() *work {

@@ -2,7 +2,7 @@ package archive
 
 import "testing"
 
-// A unit is packed if one of the hit ranges has an address of it.
+// A unit is packed if one of the hit ranges contains an address of it.
 func TestOverlaps(t *testing.T) {
 	hit := []Range{{0x100, 0x110}, {0x200, 0x210}}
 	for _, c := range []struct {

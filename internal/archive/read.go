@@ -22,8 +22,8 @@ type Archive struct {
 	names   []string // sorted
 }
 
-// Open reads the directory of the archive of size bytes in r, which must allow
-// concurrent reads. Its members are read when asked for.
+// Open reads the directory of the archive of size bytes in r, which must allow concurrent reads. The members are
+// read when asked for.
 func Open(r io.ReaderAt, size int64) (*Archive, error) {
 	z, err := zip.NewReader(r, size)
 	if errors.Is(err, zip.ErrFormat) {
@@ -68,12 +68,11 @@ func (a *Archive) add(h *zip.FileHeader, f *zip.File) error {
 	return nil
 }
 
-// maxIndex limits the index, which has about 8 bytes for 256 KiB.
+// maxIndex limits the index, which takes about 8 bytes for 256 KiB.
 const maxIndex = 64 << 20
 
-// readIndex reads where the members' pieces lie. Without an index, which other
-// tools may drop when they edit the archive, each member is read from its
-// beginning.
+// readIndex reads where the members' pieces lie. Without an index, which other tools may drop when they edit the
+// archive, each member is read from the beginning.
 func (a *Archive) readIndex(r io.ReaderAt, list []*member) error {
 	slices.Sort(a.names)
 	ix := a.members[index]
@@ -119,8 +118,7 @@ type Part struct {
 	Changed time.Time // when it was written last
 }
 
-// Recording returns the parts of the recording: one, or those that its directory
-// has, data first.
+// Recording returns the parts of the recording: one file, or the files of the directory, data first.
 func (a *Archive) Recording() (parts []Part) {
 	for _, m := range a.recording() {
 		parts = append(parts, Part{m, m.size, m.file.Modified})
@@ -229,7 +227,7 @@ func (m *member) ReadAt(p []byte, off int64) (n int, err error) {
 	return m.end(n, p0)
 }
 
-// end returns the result of a ReadAt that has read n bytes of p.
+// end returns the result of a ReadAt that read n bytes of p.
 func (m *member) end(n int, p []byte) (int, error) {
 	if n < len(p) {
 		return n, io.EOF

@@ -17,7 +17,7 @@ import (
 type Recording struct {
 	File *format.File
 	Path string // for messages
-	// Written is the modification time of the file. A pipe's is that of its creation.
+	// Written is the modification time of the file. For a pipe, it is the time of creation.
 	Written time.Time
 	// Parts holds the recording's files: several for a directory, none for a pipe
 	// that is read as it arrives. They are open until Close.
@@ -148,8 +148,8 @@ func (r *Recording) openPacked(p Part) (err error) {
 	return nil
 }
 
-// openPipe reads a recording in pipe mode as it arrives. It first copies other
-// formats, which have references to later bytes, to a temporary file.
+// openPipe reads a recording in pipe mode as it arrives. It first copies other formats, which refer to later bytes,
+// to a temporary file.
 func (r *Recording) openPipe(fd io.Reader) error {
 	b := bufio.NewReaderSize(fd, 1<<16)
 	if head, _ := b.Peek(16); !format.FileMode(head) && !Is(head) {

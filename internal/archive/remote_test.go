@@ -24,7 +24,7 @@ var remoteContents = func() []byte {
 	return b
 }()
 
-// remoteCounting serves contents, and counts the bytes of its answers.
+// remoteCounting serves contents, and counts the bytes of the responses.
 func remoteCounting(t *testing.T) (address string, sent *atomic.Int64) {
 	sent = new(atomic.Int64)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func TestRemoteReadAt(t *testing.T) {
 	}
 }
 
-// TestTransfer: a read fetches little more than its bytes, and reads in a row fetch each byte once.
+// TestTransfer: a read fetches little more than the bytes read, and reads in a row fetch each byte once.
 func TestTransfer(t *testing.T) {
 	address, sent := remoteCounting(t)
 	f, err := OpenRemote(context.Background(), address, RemoteOptions{})
@@ -192,7 +192,7 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// TestPassword: messages have no password.
+// TestPassword: messages do not contain the password.
 func TestPassword(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	defer s.Close()

@@ -15,20 +15,19 @@ import (
 type uses uint8
 
 const (
-	forCode    uses = 1 << iota // its instructions, and how to find callers in them
-	forSymbols                  // its symbol tables
-	forLayout                   // its .dynsym, and the PLT that goes with it
+	forCode    uses = 1 << iota // instructions, and unwind information
+	forSymbols                  // symbol tables
+	forLayout                   // .dynsym, and the PLT that goes with it
 	forDWARF                    // lines and inlined calls
-	forAll                      // each of its bytes
+	forAll                      // all bytes
 )
 
 // Range is bytes of a file, from offset Start to End-1.
 type Range struct{ Start, End uint64 }
 
-// contents returns the file with the needed bytes and zeros for the others. Its
-// size, segments, section offsets and addresses do not change. Sections without
-// their bytes become NOBITS, as in files of debug information. Of the code it keeps
-// the ranges in hit.
+// contents returns the file with the needed bytes, and with zeros for the rest. Size, segments, section offsets and
+// addresses do not change. Sections whose bytes are left out become NOBITS, as in files of debug information. Of
+// the code it keeps the ranges in hit.
 func contents(im *dso.Image, u uses, hit []Range) io.Reader {
 	size := int64(min(im.Size, math.MaxInt64))
 	table, ok := readSectionTable(im)
@@ -70,7 +69,7 @@ func goSwitches(im *dso.Image) (l []Range) {
 	return l
 }
 
-// alwaysNeeded are sections that identify the file and its debug files.
+// alwaysNeeded are sections that identify the file and the debug files.
 var alwaysNeeded = []string{".gnu_debuglink", ".gnu_debugaltlink", ".debug_sup", ".gnu_debugdata"}
 
 // needless are sections of debug information that describe values, names of types
@@ -78,7 +77,7 @@ var alwaysNeeded = []string{".gnu_debuglink", ".gnu_debugaltlink", ".debug_sup",
 var needless = []string{"loc", "loclists", "macro", "macinfo", "pubnames", "pubtypes", "gnu_pubnames", "gnu_pubtypes",
 	"gdb_scripts"}
 
-// neededSections reports for each section whether its bytes are needed.
+// neededSections reports for each section whether the bytes are needed.
 func neededSections(im *dso.Image, u uses) []bool {
 	list := im.Sections()
 	needed := make([]bool, len(list))
@@ -113,12 +112,12 @@ func isNeeded(im *dso.Image, s *elf.Section, u uses) bool {
 		return u&forSymbols != 0 || im.Type == elf.ET_REL && u&forDWARF != 0
 	case s.Type == elf.SHT_RELA, s.Type == elf.SHT_REL:
 		of, isDebug := relocated(im, s)
-		if isDebug { // only object files, for example modules, have unapplied ones
+		if isDebug { // only object files, for example modules, contain unapplied ones
 			return im.Type == elf.ET_REL && u&forDWARF != 0 && !slices.Contains(needless, of)
 		}
 		return u&forLayout != 0 && s.Flags&elf.SHF_ALLOC != 0
 	}
-	// Only the kernel that loaded a module knows which of its code was hit: keep all code.
+	// Only the kernel that loaded a module knows which code of the module was hit: keep all code.
 	return u&forCode != 0 && im.Type == elf.ET_REL && s.Flags&elf.SHF_EXECINSTR != 0
 }
 
@@ -172,7 +171,7 @@ func readSectionTable(im *dso.Image) (t sectionTable, ok bool) {
 	return t, err == nil && shentsize >= 40
 }
 
-// setNobits makes section i NOBITS: it sets its sh_type, the field after sh_name.
+// setNobits makes section i NOBITS: it sets sh_type, the field after sh_name.
 func (t *sectionTable) setNobits(i int) {
 	t.order.PutUint32(t.b[i*t.entry+4:], uint32(elf.SHT_NOBITS))
 }

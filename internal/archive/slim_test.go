@@ -26,7 +26,7 @@ func own(t *testing.T) *dso.Image {
 	return im
 }
 
-// slimmed is what is left of a file.
+// slimmed returns the slimmed file.
 func slimmed(t *testing.T, im *dso.Image, u uses, hit ...Range) (*dso.Image, []byte) {
 	t.Helper()
 	b, err := io.ReadAll(contents(im, u, hit))
@@ -40,8 +40,7 @@ func slimmed(t *testing.T, im *dso.Image, u uses, hit ...Range) (*dso.Image, []b
 	return slim, b
 }
 
-// TestSlim: whatever of a file is left out, addresses and build ID are what they
-// were, and what is needed is there.
+// TestSlim: whatever of a file is left out, addresses and build ID do not change, and all needed bytes are there.
 func TestSlim(t *testing.T) {
 	im := own(t)
 	whole, err := im.Bytes(0, im.Size)

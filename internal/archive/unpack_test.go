@@ -44,7 +44,7 @@ func TestUnpack(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		members []entry
-		files   []string // with their text
+		files   []string // with text
 		err     string
 	}{
 		{"cache", []entry{{name: ".build-id/ab/cd", link: "../../usr/bin/x/abcd"},

@@ -24,8 +24,7 @@ func NewWriter(out io.Writer) *Writer {
 	return w
 }
 
-// Add adds a file, unless the archive has one of that name. A file without a time
-// gets that of the first one.
+// Add adds a file, unless the archive contains one of that name. A file without a time gets the first file's time.
 func (w *Writer) Add(name string, changed time.Time, r io.Reader) error {
 	if w.names[name] {
 		return nil

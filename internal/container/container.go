@@ -4,15 +4,15 @@ package container
 
 import "strings"
 
-// Container is what a cgroup's path says. Fields that it does not say are "".
+// Container is the container that a cgroup's path names. Unknown fields are "".
 type Container struct {
-	// ID is the container's full ID, usually 64 hexadecimal digits; of LXC and systemd-nspawn, its name.
+	// ID is the container's full ID, usually 64 hexadecimal digits; for LXC and systemd-nspawn, the name.
 	ID string
 	// Runtime is docker, containerd, cri-o, podman, lxc or nspawn. Kubernetes without systemd's slices does not
 	// say which one created the container.
 	Runtime string
-	// Pod is the UID of the Kubernetes pod. Pods that kubelet reads from files have 32 hexadecimal digits without
-	// hyphens.
+	// Pod is the UID of the Kubernetes pod. For pods that kubelet reads from files, it is 32 hexadecimal digits
+	// without hyphens.
 	Pod string
 }
 
@@ -27,8 +27,9 @@ func (c Container) Short() string {
 	return c.ID
 }
 
-// Parse reads the path of a cgroup, of version 1 or 2, relative to its mount point. In a container within a container
-// it finds the inner one. The monitors of containers (conmon, lxc.monitor) run outside.
+// Parse reads the path of a cgroup, of version 1 or 2, relative to the mount point of the cgroup file system. In a
+// container within a container it finds the inner one. The monitors of containers (conmon, lxc.monitor) run
+// outside.
 func Parse(path string) Container {
 	var c Container
 	parent := ""
@@ -53,7 +54,7 @@ var prefixes = []struct{ text, runtime string }{
 	{"libpod-", "podman"},
 }
 
-// containerOf returns the container whose cgroup has this name, below its parent.
+// containerOf returns the container of the cgroup with this name, below parent.
 func containerOf(name, parent string) (id, runtime string) {
 	name = strings.TrimSuffix(name, ".scope")
 	if isID(name) {
@@ -96,7 +97,7 @@ func named(name, parent string) (id, runtime string) {
 	return "", ""
 }
 
-// podOf returns the UID of the pod whose cgroup has this name: podUID, or a slice of systemd such as
+// podOf returns the UID of the pod whose cgroup is called name: podUID, or a slice of systemd such as
 // kubepods-burstable-podUID.slice, in which _ replaces the hyphens of the UID.
 func podOf(name string) string {
 	name, _, _ = strings.Cut(name, ":cri-containerd:")

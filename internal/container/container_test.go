@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 		{"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + podU + ".slice/crio-conmon-" + id + ".scope",
 			Container{"", "", pod}},
 		{"/kubepods.slice/kubepods-pod" + podU + ".slice/docker-" + id + ".scope", Container{id, "docker", pod}},
-		// Podman: as root, in a pod of its own, by a user, without systemd.
+		// Podman: as root, in a separate pod, by a user, without systemd.
 		{"/machine.slice/libpod-" + id + ".scope/container", Container{id, "podman", ""}},
 		{"/machine.slice/machine-libpod_pod_" + id2 + ".slice/libpod-" + id + ".scope", Container{id, "podman", ""}},
 		{"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id + ".scope/container",
@@ -84,7 +84,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// FuzzParse: what Parse finds is in the path.
+// FuzzParse: the path contains the results of Parse.
 func FuzzParse(f *testing.F) {
 	f.Add("/kubepods.slice/kubepods-burstable-pod" + podU + ".slice/crio-" + id + ".scope")
 	f.Add("/lxc/\xff/systemd-nspawn@")

@@ -16,11 +16,11 @@ import (
 // tools/perf/util/build-id.h).
 const BuildIDMax = 20
 
-// BuildID identifies the contents of a binary: the first 20 bytes of the descriptor of its NT_GNU_BUILD_ID note. It is
-// comparable; the zero value means none.
+// BuildID identifies the contents of a binary: the first 20 bytes of the descriptor of the NT_GNU_BUILD_ID note. It
+// is comparable; the zero value means none.
 //
-// The BuildID of a file that was recorded without one may have the file's Inode, which a Locator compares: files of the
-// same path are not the same then. For all methods but Inode there is no build ID.
+// The BuildID of a file recorded without build ID may contain the file's Inode, which a Locator compares, because
+// files at the same path may differ. For all methods but Inode there is no build ID.
 type BuildID struct {
 	n     uint8
 	b     [BuildIDMax]byte
@@ -64,7 +64,7 @@ var (
 	ErrMismatch   = errors.New("build id mismatch")
 )
 
-// ntGNUBuildID is the type of the note, which has the name "GNU" (elf.h).
+// ntGNUBuildID is the type of the note with the name "GNU" (elf.h).
 const ntGNUBuildID = 3
 
 // BuildIDFromNotes returns the GNU build ID among ELF notes, the contents of a PT_NOTE segment, /sys/kernel/notes or a
@@ -106,7 +106,7 @@ func BuildIDOf(path string) (BuildID, error) {
 // KernelBuildID returns the running kernel's build ID, from /sys/kernel/notes.
 func KernelBuildID() (BuildID, error) { return sysfsBuildID("/sys/kernel/notes") }
 
-// ModuleBuildID returns the build ID of a loaded kernel module. Its name may be in brackets, as in kallsyms.
+// ModuleBuildID returns the build ID of a loaded kernel module. The module's name may be in brackets, as in kallsyms.
 func ModuleBuildID(name string) (BuildID, error) {
 	if len(name) > 2 && name[0] == '[' && name[len(name)-1] == ']' {
 		name = name[1 : len(name)-1]

@@ -23,7 +23,7 @@ var (
 type NoDebugError struct {
 	Path  string
 	ID    BuildID // zero if unknown: servers cannot be asked
-	Tried []error // the errors of the files tried, with their names
+	Tried []error // the errors of the files tried, with file names
 }
 
 func (e *NoDebugError) Error() string {
@@ -37,7 +37,7 @@ func (e *NoDebugError) Error() string {
 // Unwrap returns ErrNoDWARF and the errors of the files tried.
 func (e *NoDebugError) Unwrap() []error { return append([]error{ErrNoDWARF}, e.Tried...) }
 
-// HasDWARF reports whether the file has debug information.
+// HasDWARF reports whether the file contains debug information.
 func (im *Image) HasDWARF() bool {
 	for _, name := range [...]string{".debug_info", ".zdebug_info"} {
 		if s := im.Section(name); s != nil && s.Type != elf.SHT_NOBITS {
@@ -82,7 +82,7 @@ func (l *Locator) debug(path string, id BuildID, files iter.Seq2[*Image, error])
 	return nil, nil, missing
 }
 
-// withSupplement returns debug and its supplementary file.
+// withSupplement returns debug and the supplementary file of debug.
 func (l *Locator) withSupplement(debug *Image) (_, supp *Image, err error) {
 	name, id := supplement(debug)
 	if name == "" {
@@ -111,8 +111,8 @@ func (l *Locator) withSupplement(debug *Image) (_, supp *Image, err error) {
 	return debug, nil, missing
 }
 
-// supplementPaths returns the possible paths of the supplementary file that debug calls name: relative to debug, in the
-// debug directory, where distributions install it, and by its build ID.
+// supplementPaths returns the possible paths of the supplementary file that debug calls name: relative to debug, in
+// the debug directory, where distributions install it, and by build ID.
 func (t *Tree) supplementPaths(debug *Image, name string, id BuildID) []string {
 	recorded := t.Rooted(name)
 	if !filepath.IsAbs(name) {

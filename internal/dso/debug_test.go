@@ -37,7 +37,7 @@ func supSection(is byte, name, id string) elfSection {
 		data: slices.Concat([]byte{5, 0, is}, []byte(name), []byte{0, byte(len(id))}, []byte(id))}
 }
 
-// linked is stripped code that names the file of its debug information.
+// linked is stripped code that names the file with the debug information.
 func linked(id, name string, contents []byte) []byte {
 	link := append([]byte(name), make([]byte, 4-len(name)%4)...)
 	f := elfFile{sections: []elfSection{
@@ -117,7 +117,7 @@ func TestDebug(t *testing.T) {
 	}
 }
 
-// Files of servers are tried last, and their build IDs are checked too.
+// Files of servers are tried last, and the build IDs are checked too.
 func TestDebugFetched(t *testing.T) {
 	dir := t.TempDir()
 	id := NewBuildID([]byte(idA))
@@ -222,7 +222,7 @@ func TestModuleDebug(t *testing.T) {
 	}
 }
 
-// With a system root, its files come before this machine's.
+// With a system root, the root's files come before this machine's.
 func TestSysroot(t *testing.T) {
 	dir := t.TempDir()
 	f := &Locator{Sysroot: dir + "/s", Tree: Tree{BuildIDDir: dir, DebugDir: dir}, trees: func() []string {

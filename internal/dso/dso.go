@@ -5,7 +5,7 @@
 // gperf uses three words for addresses:
 //
 //	ip     in the process, as sampled; changes with every start of the program
-//	off    in the file: bytes from its start
+//	off    in the file: bytes from the start
 //	vaddr  in the ELF file, as assigned by the linker; used by symbols and DWARF
 //
 // A mapping (start, pgoff) converts ip to off; the PT_LOAD segments convert off to vaddr. Sections cannot: they may
@@ -18,10 +18,10 @@ func OffOfIP(ip, start, pgoff uint64) uint64 { return ip - start + pgoff }
 // IPOfOff is the inverse of OffOfIP.
 func IPOfOff(off, start, pgoff uint64) uint64 { return off - pgoff + start }
 
-// Bias returns ip - vaddr in an executable mapping of the file from ip start to end (exclusive), with file offset pgoff
-// at start. The mapping's first bytes may belong to the previous segment, if the code shares a page with it. Linkers
-// such as lld give segments different biases, so Bias uses only executable segments. ok is false if the mapping has
-// no code of the file.
+// Bias returns ip - vaddr in an executable mapping of the file from ip start to end (exclusive), with file offset
+// pgoff at start. The mapping's first bytes may belong to the previous segment, if the code shares a page with it.
+// Linkers such as lld give segments different biases, so Bias uses only executable segments. ok is false if the
+// mapping contains no code of the file.
 func (im *Image) Bias(start, end, pgoff uint64) (bias uint64, ok bool) {
 	for _, l := range im.Loads() {
 		off := max(pgoff, l.Off)
@@ -53,8 +53,8 @@ func (im *Image) VaddrOfOff(off uint64) (vaddr uint64, ok bool) {
 }
 
 // OffOfVaddr returns the file offset of the byte at vaddr. ok is false if no PT_LOAD segment contains it. The
-// zero-filled end of a segment (.bss) has no bytes in the file: its offsets continue after those of the segment, like
-// those of perf's symbols (elf_read_program_header in tools/perf/util/symbol-elf.c).
+// zero-filled end of a segment (.bss) takes no bytes in the file: offsets there continue after the segment's last
+// offset, as for perf's symbols (elf_read_program_header in tools/perf/util/symbol-elf.c).
 func (im *Image) OffOfVaddr(vaddr uint64) (off uint64, ok bool) {
 	for _, p := range im.loads {
 		if vaddr >= p.Vaddr && vaddr-p.Vaddr < max(p.Memsz, p.Filesz) {

@@ -18,17 +18,17 @@ func TestAddresses(t *testing.T) {
 		"pie": {load(r, 0, 0, 0x600, 0x600), load(rx, 0x1000, 0x1000, 0x2345, 0x2345), load(rw, 0x4de8, 0x5de8, 0x250, 0x900)},
 		// GNU ld, fixed address.
 		"exec": {load(r, 0, 0x400000, 0x600, 0x600), load(rx, 0x1000, 0x401000, 0x1234, 0x1234)},
-		// lld: file offsets of neighbours are packed, their vaddrs a page apart.
+		// lld: file offsets of neighbours are packed, vaddrs a page apart.
 		"lld": {load(r, 0, 0x200000, 0x6c4, 0x6c4), load(rx, 0x6d0, 0x2016d0, 0x500, 0x500), load(rw, 0xbd0, 0x202bd0, 0x100, 0x200)},
 		// A program linked at an address below which nothing is mapped, vaddr < off.
 		"low": {load(rx, 0x10000, 0x400, 0x800, 0x800)},
-		// The same bytes mapped twice: the vaddr is that of the code.
+		// The same bytes mapped twice: the vaddr is the code's.
 		"twice": {load(r, 0x1000, 0x9000, 0x1000, 0x1000), load(rx, 0x1000, 0x3000, 0x1000, 0x1000)},
 	}
 	const none = ^uint64(0)
 	for _, c := range []struct {
 		layout     string
-		off, vaddr uint64 // none: the other one has no equivalent
+		off, vaddr uint64 // none: no equivalent of the other one
 	}{
 		{"pie", 0, 0},
 		{"pie", 0x5ff, 0x5ff},
@@ -70,8 +70,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestOffOfVaddrInBSS: the zero-filled end of a segment has no bytes in the file, but
-// perf continues the offsets for its symbols.
+// TestOffOfVaddrInBSS: the zero-filled end of a segment takes no bytes in the file, but perf continues the offsets
+// for symbols there.
 func TestOffOfVaddrInBSS(t *testing.T) {
 	im := imageOf(t, elfFile{progs: []elf.Prog64{load(elf.PF_R|elf.PF_W, 0x4de8, 0x5de8, 0x250, 0x900)}}.bytes())
 	if off, ok := im.OffOfVaddr(0x6100); !ok || off != 0x5100 {

@@ -6,15 +6,16 @@ import (
 	"sync"
 )
 
-// Functions that are no machine code, because an interpreter runs them, have addresses that no process has: above those
-// of user space, which end at 1<<47 or 1<<48 unless a program asks the kernel for higher ones, and small enough to be a
-// whole number in readers that use floating point. Each file with such functions has a part of these addresses.
+// Functions that are no machine code, because an interpreter runs them, get addresses that no process uses: above
+// user space, which ends at 1<<47 or 1<<48 unless a program asks the kernel for higher addresses, and small enough
+// to be a whole number in readers that use floating point. Each file with such functions gets a part of these
+// addresses.
 const (
 	FunctionsBase = 1 << 50
 	FunctionsSize = 1 << 32
 )
 
-// Names of files with functions, by their languages.
+// Names of files with functions, by language.
 const (
 	PythonName     = "[python]"
 	RubyName       = "[ruby]"
@@ -43,11 +44,11 @@ const (
 // carriedKey identifies a file of a recording.
 type carriedKey struct {
 	recording any
-	at        uint64 // the address of its mapping
+	at        uint64 // the address of the mapping
 }
 
-// Add adds some bytes of a recording's file at the address that they have in its mapping. The first bytes come last. It
-// copies b.
+// Add adds some bytes of a recording's file at their address in the file's mapping. The first bytes of the file
+// must be added last. It copies b.
 func (c *Carried) Add(recording any, addr uint64, b []byte) {
 	at, off := carriedKey{recording, addr &^ (FunctionsSize - 1)}, addr%FunctionsSize
 	if addr < FunctionsBase || addr >= 2*FunctionsBase || off+uint64(len(b)) > maxCarriedFile {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzImage: any bytes give an error or an Image, whose methods neither panic nor
-// take memory that the file does not have.
+// FuzzImage: any bytes give an error or an Image, whose methods neither panic nor return more bytes than the file
+// contains.
 func FuzzImage(f *testing.F) {
 	f.Add(withID(idA, true))
 	f.Add(debugFile(idA))

@@ -21,8 +21,8 @@ type Generated struct {
 	*os.File
 }
 
-// Elsewhere reports whether a process has another mount or PID namespace than this one: the files that it writes may be
-// gone when it exits, and have names of its own.
+// Elsewhere reports whether a process runs in another mount or PID namespace than this one: the files that it
+// writes may disappear when it exits, and their names are valid only there.
 func Elsewhere(pid int32) bool {
 	return innerPID(pid) != pid || !sameNamespace(filepath.Join(proc, fmt.Sprint(pid)))
 }
@@ -50,8 +50,8 @@ func keptPath(dir string, pid int32, name string) string {
 	return filepath.Join(dir, fmt.Sprint(pid), filepath.FromSlash(path.Clean("/"+inside)))
 }
 
-// KeepGenerated stores a file of generated code in a directory of GeneratedDir, for its owner, whom readers trust as
-// much as before.
+// KeepGenerated stores a file of generated code in a directory of GeneratedDir, for the file's owner, whom readers
+// trust as much as before.
 func (k *Kept) KeepGenerated(dir string, g Generated) error {
 	if err := k.keepGenerated(keptPath(dir, g.PID, g.Name), g.File); err != nil {
 		return fmt.Errorf("keeping a copy of %s of process %d: %w", g.Name, g.PID, err)

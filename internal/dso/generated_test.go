@@ -10,7 +10,7 @@ import (
 // TestKeepGenerated: a kept perf map is found by the recording that it was kept for, and by no other one.
 func TestKeepGenerated(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
-	const pid, text = 1 << 30, "1000 10 compiled\n" // no process has this PID
+	const pid, text = 1 << 30, "1000 10 compiled\n" // no process uses this PID
 	path := filepath.Join(t.TempDir(), "perf-1.map")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

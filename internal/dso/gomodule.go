@@ -12,7 +12,7 @@ type module struct {
 	im       *Image
 	ptr      int
 	relative map[uint64]uint64 // words that the loader relocates, by vaddr, in position-independent programs
-	at       uint64            // its vaddr; 0: not found
+	at       uint64            // vaddr of the moduledata; 0: not found
 }
 
 func newModule(im *Image, table uint64, ptr int) *module {
@@ -41,7 +41,7 @@ func newModule(im *Image, table uint64, ptr int) *module {
 	return m
 }
 
-// isModule reports whether a moduledata is at a vaddr: its text must be code.
+// isModule reports whether a moduledata is at a vaddr: the text must be code.
 func (m *module) isModule(vaddr uint64) bool {
 	n := *m
 	n.at = vaddr
@@ -81,7 +81,7 @@ func (m *module) word(i int) uint64 {
 	return c.Uint(m.ptr)
 }
 
-// bytes returns the bytes from a vaddr to the end of its section.
+// bytes returns the bytes from a vaddr to the end of the section.
 func (m *module) bytes(vaddr uint64) []byte {
 	for _, s := range m.im.Sections() {
 		if s.Flags&elf.SHF_ALLOC != 0 && s.Type != elf.SHT_NOBITS && vaddr >= s.Addr && vaddr-s.Addr < s.Size {

@@ -14,8 +14,8 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// ErrNone is the error of a file without a table, or with that of another version of Go. ErrDamaged is that of a
-// corrupt one.
+// ErrNone is the error of a file without a table, or with a table of another version of Go. ErrDamaged is the error
+// of a corrupt table.
 var (
 	ErrNone    = errors.New("no table of Go's functions")
 	ErrDamaged = errors.New("corrupt table of Go's functions")
@@ -86,8 +86,8 @@ func OpenGoFunctions(im *Image) (*GoFunctions, error) {
 	return t, nil
 }
 
-// ReadGoFunctions reads the header of a table, which contains the size of a pointer in bytes. Text is that of the
-// header, and may be 0.
+// ReadGoFunctions reads the header of a table, which contains the size of a pointer in bytes. Text is the header's
+// text address, and may be 0.
 func ReadGoFunctions(b []byte, big bool) (t *GoFunctions, ptr int, err error) {
 	t = &GoFunctions{big: big}
 	c := t.cursor(b, 0)
@@ -129,17 +129,17 @@ func (t *GoFunctions) Len() int { return t.count }
 // Quantum returns the unit of code addresses, in bytes.
 func (t *GoFunctions) Quantum() uint64 { return t.quantum }
 
-// Entry returns the vaddr of a function, by its number from 0 on. The last one's end follows.
+// Entry returns the vaddr of a function, by number from 0 on. The end of the last function follows.
 func (t *GoFunctions) Entry(i int) uint64 {
 	c := t.cursor(t.funcs, uint64(8*i))
 	return t.Text + uint64(c.U32())
 }
 
-// GoFunc is a function. Its code is from Entry to End, with what follows until the next function.
+// GoFunc is a function. The code is from Entry to End, with the bytes until the next function.
 type GoFunc struct {
 	Entry, End uint64 // vaddrs
 	Flags      uint8
-	StartLine  int // 0 if the version of Go does not have it
+	StartLine  int // 0 if this version of Go does not store it
 
 	t                          *GoFunctions
 	name                       uint32 // offset in names
@@ -148,7 +148,7 @@ type GoFunc struct {
 	tree                       []byte // of inlined calls
 }
 
-// GoFunc returns a function by its number, and false if it is corrupt.
+// Func returns a function by number, and false if it is corrupt.
 func (t *GoFunctions) Func(i int) (f GoFunc, ok bool) {
 	if i < 0 || i >= t.count {
 		return f, false
@@ -273,7 +273,7 @@ func (f *GoFunc) Line(vaddr uint64) (file string, line int) {
 // GoInlined is an inlined function.
 type GoInlined struct {
 	Name      string
-	StartLine int    // 0 if the version of Go does not have it
+	StartLine int    // 0 if this version of Go does not store it
 	Parent    uint64 // vaddr of the call
 }
 

@@ -9,11 +9,11 @@ import (
 // functions and lines; the second one is for position-independent programs.
 var goTables = []string{".gopclntab", ".data.rel.ro.gopclntab"}
 
-// IsGoTable reports whether a section of this name has the function table of a Go program.
+// IsGoTable reports whether a section of this name contains the function table of a Go program.
 func IsGoTable(section string) bool { return slices.Contains(goTables, section) }
 
-// GoTable returns the section with the function table of a Go program, nil in other files. In
-// a separate debug file, its type is NOBITS.
+// GoTable returns the section with the function table of a Go program, nil in other files. In a separate debug
+// file, the section's type is NOBITS.
 func (im *Image) GoTable() *elf.Section {
 	for _, s := range im.Sections() {
 		if IsGoTable(s.Name) {
@@ -23,7 +23,7 @@ func (im *Image) GoTable() *elf.Section {
 	return nil
 }
 
-// HasGoTable reports whether the file has the contents of the function table of a Go program.
+// HasGoTable reports whether the file contains the function table of a Go program, with contents.
 func (im *Image) HasGoTable() bool {
 	s := im.GoTable()
 	return s != nil && s.Type != elf.SHT_NOBITS

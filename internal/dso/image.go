@@ -14,15 +14,15 @@ import (
 
 const pfX = elf.PF_X
 
-// Image is an open ELF file. Its headers are in memory; its contents are read on demand. Its methods may be called from
-// several goroutines, but Close only when no other method is running.
+// Image is an open ELF file. The headers are in memory; the contents are read on demand. Several goroutines may
+// call methods at once, but Close must be called only when no other method is running.
 type Image struct {
 	Path    string // for messages; also where the file is, unless it is packed
 	Type    elf.Type
 	Machine elf.Machine
 	Is64    bool
 	Size    uint64      // bytes
-	Info    fs.FileInfo // of the opened file; nil if the image is no file of its own
+	Info    fs.FileInfo // of the opened file; nil if the image is no separate file
 
 	f     *elf.File
 	r     io.ReaderAt
@@ -90,7 +90,7 @@ func readHeaders(r io.ReaderAt) (f *elf.File, err error) {
 	return elf.NewFile(r)
 }
 
-// Close releases the file. Bytes returned before stay valid, except those of Map.
+// Close releases the file. Bytes returned before stay valid, except the bytes from Map.
 func (im *Image) Close() error {
 	if im == nil || im.close == nil {
 		return nil
@@ -99,14 +99,14 @@ func (im *Image) Close() error {
 	return im.close()
 }
 
-// BuildID returns the file's build ID, zero if it has none.
+// BuildID returns the file's build ID, zero if there is none.
 func (im *Image) BuildID() BuildID { return im.id }
 
 // Loads returns the PT_LOAD segments in file order. The caller must not change them.
 func (im *Image) Loads() []elf.ProgHeader { return im.loads }
 
 // Entry returns the vaddr of the first instruction of a program or of the dynamic loader, 0 if there is none. The
-// headers of other libraries may have any address there, often that of the first function.
+// headers of other libraries may contain any address there, often the first function's.
 func (im *Image) Entry() uint64 {
 	if im.Type == elf.ET_EXEC || im.Type == elf.ET_DYN && !isLibrary(im) {
 		return im.f.Entry
@@ -204,7 +204,8 @@ var buildIDSections = []string{".note.gnu.build-id", ".notes", ".note"}
 // maxNotes limits a section or segment of notes, in bytes.
 const maxNotes = 1 << 20
 
-// readBuildID reads the note from its section, or from the PT_NOTE segments, as the kernel does for MMAP2 records.
+// readBuildID reads the note from the note's section, or from the PT_NOTE segments, as the kernel does for MMAP2
+// records.
 func readBuildID(im *Image) BuildID {
 	order := im.f.ByteOrder
 	for _, name := range buildIDSections {
@@ -231,10 +232,10 @@ func readBuildID(im *Image) BuildID {
 	return BuildID{}
 }
 
-// HasSymtab reports whether the file has a .symtab.
+// HasSymtab reports whether the file contains a .symtab.
 func (im *Image) HasSymtab() bool { return im.hasSection(".symtab", elf.SHT_SYMTAB) }
 
-// HasDynsym reports whether the file has a .dynsym with contents. A file of debug information has not.
+// HasDynsym reports whether the file contains a .dynsym with contents. A file of debug information does not.
 func (im *Image) HasDynsym() bool { return im.hasSection(".dynsym", elf.SHT_DYNSYM) }
 
 func (im *Image) hasSection(name string, t elf.SectionType) bool {

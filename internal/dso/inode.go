@@ -29,7 +29,7 @@ func (l *Locator) ByInode(path string, i Inode) BuildID {
 	return i.ID()
 }
 
-// ID returns the BuildID of a file that has none.
+// ID returns the BuildID for a file without build ID.
 func (i Inode) ID() BuildID { return BuildID{inode: i} }
 
 // Inode returns the recorded inode of a file without build ID. ok is false if there is none.
@@ -44,12 +44,12 @@ func (i Inode) String() string {
 	return s
 }
 
-// ErrReplaced means that a file was recorded without build ID, and that the file at its path has another inode or was
-// written after the recording.
+// ErrReplaced means that a file was recorded without build ID, and that the inode of the file at the recorded path
+// differs, or that the file was written after the recording.
 var ErrReplaced = errors.New("another file, or changed since it was recorded")
 
-// comparesInode reports whether a DSO is identified by its inode. Copies of files, in other directories or in archives,
-// have inodes of their own.
+// comparesInode reports whether a DSO is identified by inode. Inodes of copies, in other directories or in
+// archives, differ from the recorded inode.
 func (l *Locator) comparesInode(id BuildID) bool {
 	_, ok := id.Inode()
 	return ok && l.Root == "" && l.files == nil
@@ -73,8 +73,8 @@ func (l *Locator) withInode(path string, i Inode) iter.Seq2[*Image, error] {
 	}
 }
 
-// openInode opens the file with an inode: at path in this process's tree of files or in that of another process,
-// through a process that maps it, or the copy that a recorder kept. tree is nil for the latter two, and with an error.
+// openInode opens the file with an inode: at path in this process's or another process's tree of files, through a
+// process that maps it, or the copy that a recorder kept. tree is nil for the latter two, and with an error.
 func (l *Locator) openInode(path string, i Inode) (im *Image, tree *Tree, err error) {
 	if !filepath.IsAbs(path) {
 		return nil, nil, fmt.Errorf("open %s: %w", path, ErrNoFile)
@@ -105,7 +105,7 @@ func (l *Locator) openInode(path string, i Inode) (im *Image, tree *Tree, err er
 	return nil, nil, err
 }
 
-// openInode opens the tree's file at path if it has the inode.
+// openInode opens the tree's file at path if its inode is i.
 func (t *Tree) openInode(path string, i Inode) (*Image, error) {
 	own := t.recordedPath(path)
 	im, err := t.image(own)
@@ -119,8 +119,9 @@ func (t *Tree) openInode(path string, i Inode) (*Image, error) {
 	return im, nil
 }
 
-// keptInode opens the copy of a file with an inode that a recorder has kept, or returns nil. A copy has the time of its
-// file: one that was written after the recording is another one, which had the inode later.
+// keptInode opens the copy that a recorder kept of a file with an inode, or returns nil. The time of a copy is the
+// file's. A copy of a file written after the recording is not used, because that file is another one, which got the
+// inode later.
 func (t *Tree) keptInode(i Inode) *Image {
 	path := t.CachePath(i.ID(), "elf")
 	st, err := os.Stat(path)
@@ -134,7 +135,7 @@ func (t *Tree) keptInode(i Inode) *Image {
 	return im
 }
 
-// inodeKey is what /proc/PID/maps has of an inode.
+// inodeKey is the part of an inode in /proc/PID/maps.
 type inodeKey struct {
 	major, minor uint32
 	number       uint64

@@ -28,8 +28,8 @@ func (i *Inode) isAt(path string) bool {
 }
 
 // onDevice reports whether the inode of a file, which stat(2) reports to be on device dev, may be the recorded one.
-// btrfs and overlayfs report devices that mappings do not have, and devices without a disk get their numbers by chance
-// at each boot. But the inodes of a tmpfs are few, and are gone after a boot.
+// btrfs and overlayfs report other devices than mappings do, and devices without a disk get arbitrary numbers at
+// each boot. But the inodes of a tmpfs are few, and are gone after a boot.
 func (i *Inode) onDevice(f *os.File, dev uint64) bool {
 	if unix.Major(dev) == i.Major && unix.Minor(dev) == i.Minor {
 		return true

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFindByInode finds files without build ID by the recorded inode, also in the tree of another process, and rejects
-// other files at their path, and those that were written after the recording.
+// TestFindByInode finds files without build ID by the recorded inode, also in the tree of another process, and
+// rejects other files at the recorded paths, and files that were written after the recording.
 func TestFindByInode(t *testing.T) {
 	dir := t.TempDir()
 	path := writeFile(t, filepath.Join(dir, "server"), withID("", true))

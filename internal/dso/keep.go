@@ -22,15 +22,15 @@ type Kept struct {
 	others    int64 // bytes of files of other users
 }
 
-// Limits of what a recording stores, in bytes. Other users get a part of it: they may run large files so that other
-// files have no room.
+// Limits of what a recording stores, in bytes. Files of other users get only a part of it, because these users may
+// run large files to use up the room.
 const (
 	maxKept       = 1 << 30
 	maxKeptOthers = maxKept / 4
 )
 
-// Keep stores an open file, which was recorded under a name, in perf's build-ID cache, unless the cache has it. Files
-// without build ID are in a directory of gperf there, by their inode.
+// Keep stores an open file, which was recorded under a name, in perf's build-ID cache, unless the cache contains
+// it. Files without build ID are in a directory of gperf there, by inode.
 func (k *Kept) Keep(name string, id BuildID, file *os.File) error {
 	if err := k.keep(name, id, file); err != nil {
 		return fmt.Errorf("keeping a copy of %s: %w", name, err)
@@ -45,7 +45,7 @@ func (k *Kept) keep(name string, id BuildID, file *os.File) error {
 	}
 	tree := new(Tree)
 	at, store := tree.CachePath(id, "elf"), (*Tree).Store
-	if !id.IsZero() && untrusted.IsOthers(st) { // which can have the build ID of any other program
+	if !id.IsZero() && untrusted.IsOthers(st) { // which can contain the build ID of any other program
 		at, store = namedPath(tree, name, id), storeNamed
 	}
 	if has, err := os.Stat(at); err == nil && (!id.IsZero() || sameVersion(has, st)) {
@@ -91,7 +91,7 @@ func (k *Kept) count(st fs.FileInfo) {
 	}
 }
 
-// isCopy reports whether a copy of a file is whole: it has the build ID, or the file has not changed since st.
+// isCopy reports whether a copy of a file is complete: the build ID matches, or the file did not change since st.
 func isCopy(to, file *os.File, id BuildID, st fs.FileInfo) bool {
 	if !id.IsZero() {
 		got, err := BuildIDOf(to.Name())
@@ -105,9 +105,9 @@ func sameVersion(a, b fs.FileInfo) bool {
 	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// Stays reports whether there is no need to keep the file recorded under a name: it belongs to the system, and packages
-// bring its symbols back after an update; or it is the running recorder, which the kernel still shows as the caller in
-// samples of a command that it is starting.
+// Stays reports whether there is no need to keep the file recorded under a name: it belongs to the system, and
+// packages bring the symbols back after an update; or it is the running recorder, which the kernel still shows as
+// the caller in samples of a command that it is starting.
 func Stays(name string, file *os.File) bool {
 	own, err := file.Stat()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestStays: files of the system, where they are still those of their names, and the running program.
+// TestStays: files of the system that are still at their paths, and the running program.
 func TestStays(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -37,8 +37,8 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// A copy of another user's file, which may have the build ID of an honest one, is found for its own path only, and
-// after the file that is there.
+// A copy of another user's file, which may contain the build ID of an honest file, is found only for the copied
+// file's path, and after the file that is there.
 func TestHostileKept(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: files have one owner")
@@ -135,7 +135,7 @@ func TestHostileKeptSizes(t *testing.T) {
 	}
 }
 
-// Names in brackets, such as those of interpreted functions, are stored, too.
+// Names in brackets, such as names for interpreted functions, are stored, too.
 func TestStoreNames(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	tree := new(Tree)

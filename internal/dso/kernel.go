@@ -15,8 +15,8 @@ import (
 // KernelName is perf's name for the DSO of the kernel's own code.
 const KernelName = "[kernel.kallsyms]"
 
-// vmlinuxPaths are the paths at which distributions install kernels with symbols; REL is the release. The first ones
-// are perf's (vmlinux_path in tools/perf/util/symbol.c), then those of systemtap, crash and elfutils.
+// vmlinuxPaths are the paths at which distributions install kernels with symbols; REL is the release. The first
+// ones are perf's (vmlinux_path in tools/perf/util/symbol.c), then paths of systemtap, crash and elfutils.
 var vmlinuxPaths = []string{
 	"/boot/vmlinux-REL",
 	"/usr/lib/debug/boot/vmlinux-REL",
@@ -28,7 +28,7 @@ var vmlinuxPaths = []string{
 	"/lib/modules/REL/vdso/vmlinux",
 }
 
-// Kernels yields the vmlinux files with build ID id in the order in which perf tries them: those of the running
+// Kernels yields the vmlinux files with build ID id in the order in which perf tries them: the files of the running
 // release, then of others. If Locator.VmlinuxPath is set, it is the only one. Kernels yields an error for each file
 // with another build ID. The caller closes the files.
 func (l *Locator) Kernels(id BuildID) iter.Seq2[*Image, error] {
@@ -76,8 +76,8 @@ func osRelease() string {
 	return strings.TrimSpace(string(b))
 }
 
-// Vmlinux returns the vmlinux with build ID id that has DWARF. The error is a *NoDebugError. The caller closes the
-// file.
+// Vmlinux returns the vmlinux with build ID id that contains DWARF. The error is a *NoDebugError. The caller closes
+// the file.
 func (l *Locator) Vmlinux(id BuildID) (*Image, error) {
 	im, supp, err := l.debug(KernelName, id, l.Kernels(id))
 	supp.Close()

@@ -19,14 +19,14 @@ type Locator struct {
 	// Sysroot is a directory with copies of some of the recorded machine's files, which are preferred to this
 	// machine's; "" means none.
 	Sysroot string
-	// VmlinuxPath is the kernel's file, used instead of those in the usual places; "" means the usual places. Its
-	// build ID must match too.
+	// VmlinuxPath is the kernel's file, used instead of the files in the usual places; "" means the usual places.
+	// The build ID of this file must match, too.
 	VmlinuxPath string
-	// Force accepts perf maps and jitdump files that belong to other users, and the files at the paths of those that
-	// were recorded without build ID and cannot be found by their inode.
+	// Force accepts perf maps and jitdump files that belong to other users, and, for files recorded without build
+	// ID that cannot be found by inode, the files now at the recorded paths.
 	Force bool
-	// Fetch, if set, downloads the file that servers have for a build ID and returns its path. what is DebugFile or
-	// CodeFile. It is the last resort.
+	// Fetch, if set, downloads the file for a build ID from servers and returns the path of the download. what is
+	// DebugFile or CodeFile. It is the last resort.
 	Fetch func(id BuildID, what string) (path string, err error)
 	// FetchCode makes Candidates fetch the file with a DSO's code, too, if there is none.
 	FetchCode bool
@@ -40,13 +40,13 @@ type Locator struct {
 	trees func() []string // of other mount namespaces; replaced by tests
 }
 
-// InFiles returns a Locator that looks only in files, for example in an archive. Paths in files have no leading slash,
-// and perf's cache is .debug. The opened files must implement io.ReaderAt.
+// InFiles returns a Locator that looks only in files, for example in an archive. Paths in files start without
+// slash, and perf's cache is .debug. The opened files must implement io.ReaderAt.
 func InFiles(files fs.FS) *Locator { return &Locator{Tree: Tree{Root: "/", files: files}} }
 
-// OwnID returns the build ID of the DSO recorded at path with build ID id. Without a recorded ID it is that of the file
-// with the recorded inode, or of the file at path if no inode was recorded, or of the running kernel's vdso. If the
-// file has none or is missing, OwnID returns id.
+// OwnID returns the build ID of the DSO recorded at path with build ID id. Without a recorded ID, it is the build
+// ID of the file with the recorded inode, or of the file at path if no inode was recorded, or of the running
+// kernel's vdso. If the file is missing or contains no build ID, OwnID returns id.
 func (l *Locator) OwnID(path string, id BuildID) BuildID {
 	if !id.IsZero() {
 		return id
@@ -71,11 +71,11 @@ func (l *Locator) OwnID(path string, id BuildID) BuildID {
 	return own
 }
 
-// Candidates yields the ELF files that may be the DSO recorded at path with build ID id, in order of preference. Their
-// build ID is OwnID; without one, they belong to the file with the recorded inode. For a file that exists and does not
-// match, Candidates yields an error; for a missing file only if it is the recorded path itself. If no file has the
-// DSO's code, Candidates looks among the files of running processes, which may map a deleted file or be in another
-// mount namespace. The caller closes the Images.
+// Candidates yields the ELF files that may be the DSO recorded at path with build ID id, in order of preference.
+// The build ID of these files is OwnID; without one, they belong to the file with the recorded inode. For a file
+// that exists and does not match, Candidates yields an error; for a missing file only if it is the recorded path
+// itself. If no file contains the DSO's code, Candidates looks among the files of running processes, which may map
+// a deleted file or be in another mount namespace. The caller closes the Images.
 func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	return func(yield func(*Image, error) bool) {
 		id = l.OwnID(path, id)
@@ -117,8 +117,8 @@ func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 	}
 }
 
-// inProcesses yields the matching files that running processes see: a deleted file that one maps, or files in the tree
-// of the first mount namespace that has the DSO's code.
+// inProcesses yields the matching files that running processes see: a deleted file that one maps, or files in the
+// tree of the first mount namespace with the DSO's code.
 func (l *Locator) inProcesses(path string, id BuildID) iter.Seq[*Image] {
 	return func(yield func(*Image) bool) {
 		if im := openDeleted(path, id); im != nil {
@@ -143,8 +143,8 @@ func (l *Locator) inProcesses(path string, id BuildID) iter.Seq[*Image] {
 	}
 }
 
-// openDeleted opens the file that replaced a deleted one, or the deleted file itself through a process that maps it.
-// It returns nil if neither has the build ID.
+// openDeleted opens the file that replaced a deleted one, or the deleted file itself through a process that maps
+// it. It returns nil if the build ID of neither file matches.
 func openDeleted(path string, id BuildID) *Image {
 	original, ok := strings.CutSuffix(path, deleted)
 	if !ok {
@@ -183,8 +183,8 @@ var otherTrees = sync.OnceValue(func() (l []string) {
 	return l
 })
 
-// treeOf returns what identifies the tree of files that a process sees, with its directory in /proc: its mount
-// namespace, and the directory there that is its root.
+// treeOf returns the identity of the tree of files that a process sees: the mount namespace, and the root directory
+// in it. dir is the process's directory in /proc.
 func treeOf(dir string) (string, error) {
 	namespace, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
 	if err != nil {
@@ -211,10 +211,11 @@ func (l *Locator) Find(path string, id BuildID) (*Image, error) {
 	return nil, notFound(path, why)
 }
 
-// FindSymbols returns the two files from which perf reads a DSO's symbols: syms, the first with a .symtab, and runtime,
-// the first with a .dynsym, which has the section layout of the mapped file. A Go program may be runtime without one:
-// it has a function table. If one is missing, both results are the other one. If no file has a .symtab, syms is the
-// runtime's .gnu_debugdata, or else a file from servers. The caller closes both.
+// FindSymbols returns the two files from which perf reads a DSO's symbols: syms, the first with a .symtab, and
+// runtime, the first with a .dynsym, whose section layout is the layout of the mapped file. A Go program may be
+// runtime without .dynsym, because it contains a function table. If one is missing, both results are the other one.
+// If no file contains a .symtab, syms is the runtime's .gnu_debugdata, or else a file from servers. The caller
+// closes both.
 func (l *Locator) FindSymbols(path string, id BuildID) (syms, runtime *Image, err error) {
 	var why error
 	id = l.OwnID(path, id)
@@ -257,7 +258,7 @@ func (l *Locator) FindSymbols(path string, id BuildID) (syms, runtime *Image, er
 	return syms, runtime, nil
 }
 
-// ErrNoSymbols means that the file matches and has no symbol table.
+// ErrNoSymbols means that the file matches but contains no symbol table.
 var ErrNoSymbols = errors.New("no symbol table")
 
 // betterReason returns the more useful error: a file with another build ID helps the user more than a missing one.

@@ -8,10 +8,10 @@ import (
 	"gperf/internal/procmem"
 )
 
-// OpenMemory opens the 64-bit ELF file that process pid has mapped at ip, as the process's memory shows it: the file
-// itself may be deleted, replaced or in another mount namespace. The image has only the mapped parts of the file, and
-// no sections. OpenMemory requires the right to read the memory. The error wraps ErrNoFile if the mapped file has
-// another inode; inode 0 stands for any.
+// OpenMemory opens the 64-bit ELF file that is mapped at ip in process pid, as the process's memory shows it: the
+// file itself may be deleted, replaced or in another mount namespace. The image contains only the mapped parts of
+// the file, and no sections. OpenMemory requires the right to read the memory. The error wraps ErrNoFile if the
+// inode of the mapped file differs; inode 0 matches any file.
 func OpenMemory(pid int32, ip, inode uint64) (*Image, error) {
 	mem, err := procmem.Open(int(pid))
 	if err != nil {
@@ -48,11 +48,11 @@ type memoryFile struct {
 	parts []mappedPart
 }
 
-// mappedPart is a part of a file, and where a process has it mapped.
+// mappedPart is a part of a file, and where it is mapped in a process.
 type mappedPart struct{ off, n, ip uint64 }
 
-// mappedParts returns the mapped parts of the file that a process has mapped at ip. It leaves out writable ones, whose
-// contents the process may have changed.
+// mappedParts returns the mapped parts of the file at ip in a process. It leaves out writable parts, because the
+// process may have changed the contents.
 func mappedParts(pid int32, ip, inode uint64) (parts []mappedPart, err error) {
 	maps, err := procfs.Maps(int(pid))
 	if err != nil {
@@ -82,8 +82,8 @@ func mappedParts(pid int32, ip, inode uint64) (parts []mappedPart, err error) {
 	return parts, nil
 }
 
-// ReadAt implements io.ReaderAt for the file's bytes. The ELF header that it returns has no section headers, because
-// these are not mapped.
+// ReadAt implements io.ReaderAt for the file's bytes. The ELF header that it returns refers to no section headers,
+// because these are not mapped.
 func (f *memoryFile) ReadAt(b []byte, off int64) (n int, err error) {
 	for n < len(b) {
 		at := uint64(off) + uint64(n)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzMemoryFile reads a file from a memory that has its parts at other addresses.
+// FuzzMemoryFile reads a file from a memory with the file's parts at other addresses.
 func FuzzMemoryFile(f *testing.F) {
 	if b, err := os.ReadFile("/bin/true"); err == nil {
 		f.Add(b[:min(len(b), 1<<16)], uint32(0x1000))

@@ -14,7 +14,7 @@ import (
 // others keep it in stripped programs (gdb's manual, "Debugging information in a special section").
 const miniDebugSection = ".gnu_debugdata"
 
-// maxMini limits the section, compressed and decompressed, in bytes; real ones have a few MB.
+// maxMini limits the section, compressed and decompressed, in bytes; real ones take a few MB.
 const maxMini = 64 << 20
 
 // MiniDebug returns the file in .gnu_debugdata, or nil if the section is missing or corrupt.
@@ -57,8 +57,8 @@ func unpackXZ(b []byte) ([]byte, error) {
 	return out, nil
 }
 
-// xzSize returns the decompressed size of an xz stream in bytes. It reads the headers of the chunks of its blocks, and
-// rejects those that request more than maxMini (the .xz file format, 3.1; LZMA2's chunks).
+// xzSize returns the decompressed size of an xz stream in bytes. It reads the chunk headers of the stream's blocks,
+// and rejects chunks that request more than maxMini (the .xz file format, 3.1; LZMA2's chunks).
 func xzSize(b []byte) (size uint64, err error) {
 	const streamHeader = 12
 	for off := streamHeader; ; {
@@ -100,7 +100,7 @@ func smallDict(h []byte) bool {
 	return flags&3 == 0 && len(h) >= 3 && h[0] == lzma2 && h[1] == 1 && h[2] <= 28
 }
 
-// chunks returns the size of the LZMA2 chunks at the start of b, and their decompressed size, in bytes.
+// chunks returns the size of the LZMA2 chunks at the start of b, and the decompressed size, in bytes.
 func chunks(b []byte) (packed int, unpacked uint64, ok bool) {
 	for packed < len(b) {
 		c := b[packed:]

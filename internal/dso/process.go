@@ -19,9 +19,9 @@ var ErrOwner = untrusted.ErrOwner
 // proc is the mount point of procfs.
 const proc = "/proc"
 
-// OpenOf opens a file that process pid wrote: the copy that was kept for the recording, or the file in the process's
-// mount namespace. name is its path, with %d for the process's PID in its own PID namespace. As in perf the file must
-// belong to the user or root, unless Force is set.
+// OpenOf opens a file that process pid wrote: the copy that was kept for the recording, or the file in the
+// process's mount namespace. name is the file's path, with %d for the process's PID in its own PID namespace. As in
+// perf the file must belong to the user or root, unless Force is set.
 func (l *Locator) OpenOf(pid int32, name string) (fs.File, error) {
 	numbered := func(n int32) string { return strings.ReplaceAll(name, "%d", fmt.Sprint(n)) }
 	if l.files != nil {
@@ -64,7 +64,7 @@ func innerPID(pid int32) int32 {
 	return pid
 }
 
-// sameNamespace reports whether a process, with its directory in /proc, shares this process's mount namespace.
+// sameNamespace reports whether the process with directory dir in /proc shares this process's mount namespace.
 func sameNamespace(dir string) bool {
 	theirs, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
 	own, ownErr := os.Readlink(filepath.Join(proc, "self/ns/mnt"))
@@ -77,7 +77,7 @@ const deleted = " (deleted)"
 // IsDeleted reports whether the name of a mapping is a deleted file's.
 func IsDeleted(name string) bool { return strings.HasSuffix(name, deleted) }
 
-// TrimDeleted returns the path that a mapped file had before it was deleted.
+// TrimDeleted returns the path of a mapped file before it was deleted.
 func TrimDeleted(name string) string { return strings.TrimSuffix(name, deleted) }
 
 // mapped returns a path at which root can read a deleted file, through a process that maps it, or "".

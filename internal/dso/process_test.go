@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A process in namespaces of its own has another number and other files.
+// The PID and the files of a process differ in the process's own namespaces.
 func TestOpenOfContainer(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: namespaces cannot be made")
@@ -69,8 +69,7 @@ func TestOpenOf(t *testing.T) {
 	}
 }
 
-// A file that was deleted is found as long as a process has it mapped, or where
-// one with the same build ID has come in its place.
+// A file that was deleted is found as long as a process maps it, or if a file with the same build ID replaced it.
 func TestFindDeleted(t *testing.T) {
 	dir := t.TempDir()
 	sleep, err := exec.LookPath("sleep")

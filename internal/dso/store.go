@@ -10,9 +10,9 @@ import (
 // ErrNoCache means that there is no directory for perf's build-ID cache.
 var ErrNoCache = errors.New("no home directory")
 
-// Store stores an ELF file in perf's build-ID cache, for the DSO recorded under a name. fill writes its contents. The
-// cache has a directory NAME/ID for a file, and a link .build-id/xx/yyyy to it; for a file without build ID, only the
-// directory of CachePath. Store replaces a file of the same ID.
+// Store stores an ELF file in perf's build-ID cache, for the DSO recorded under a name. fill writes the contents.
+// The cache contains a directory NAME/ID for a file, and a link .build-id/xx/yyyy to it; for a file without build
+// ID, only the directory of CachePath. Store replaces a file of the same ID.
 func (t *Tree) Store(name string, id BuildID, fill func(*os.File) error) error {
 	root, hex := t.CacheDir(), id.String()
 	if root == "" {
@@ -35,7 +35,7 @@ func (t *Tree) Store(name string, id BuildID, fill func(*os.File) error) error {
 	return err
 }
 
-// storeNamed stores a file as Store does, but without the link: it is found by its name and ID together.
+// storeNamed stores a file as Store does, but without the link: it is found by name and ID together.
 func storeNamed(t *Tree, name string, id BuildID, fill func(*os.File) error) error {
 	if t.CacheDir() == "" {
 		return ErrNoCache
@@ -43,7 +43,7 @@ func storeNamed(t *Tree, name string, id BuildID, fill func(*os.File) error) err
 	return fillFile(namedPath(t, name, id), fill)
 }
 
-// fillFile makes a file, and its directories. The file exists when its contents are whole.
+// fillFile makes a file, and the directories above it. The file exists only when the contents are complete.
 func fillFile(path string, fill func(*os.File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -6,10 +6,10 @@ import (
 	"iter"
 )
 
-// maxSymbols limits the size of a symbol table, and that of its names, in bytes.
+// maxSymbols limits the size of a symbol table, and the size of its names, in bytes.
 const maxSymbols = 64 << 20
 
-// Symbols returns the symbols of a section, ".dynsym" or ".symtab", with their names. The names share memory.
+// Symbols returns the symbols of a section, ".dynsym" or ".symtab", by name. The names share memory.
 func (im *Image) Symbols(section string) (iter.Seq2[string, elf.Sym64], error) {
 	table := im.Section(section)
 	if table == nil || int(table.Link) >= len(im.Sections()) || table.FileSize > maxSymbols ||

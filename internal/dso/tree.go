@@ -21,9 +21,9 @@ const VDSO = "[vdso]"
 // the recorded machine's, or an archive's. It may be used from several goroutines.
 type Tree struct {
 	// Root is a directory with a copy of the recorded machine's files (perf's --symfs). With a Root, gperf reads
-	// neither this machine's caches nor its kernel. "" means this machine.
+	// neither this machine's caches nor this machine's kernel. "" means this machine.
 	Root string
-	// Flat means that all files are directly in Root, under their base names.
+	// Flat means that all files are directly in Root, under the files' base names.
 	Flat bool
 	// BuildIDDir is perf's build-ID cache; "" means ~/.debug, or .debug in Root.
 	BuildIDDir string
@@ -37,7 +37,7 @@ type Tree struct {
 // disk opens files named by flags and servers, even if the recording's files are in an archive.
 var disk Tree
 
-// Packed reports whether the files are those of InFiles.
+// Packed reports whether the tree is from InFiles.
 func (t *Tree) Packed() bool { return t.files != nil }
 
 // CacheDir returns the directory of perf's build-ID cache, or "" if there is none.
@@ -85,7 +85,7 @@ func (t *Tree) CachePath(id BuildID, base string) string {
 		return ""
 	}
 	entry := filepath.Join(dir, ".build-id", hex[:2], hex[2:])
-	// Before perf 4.11 the entry was a link to the file, not to its directory.
+	// Before perf 4.11 the entry was a link to the file, not to the directory.
 	if st, err := os.Stat(entry); t.files == nil && err == nil && st.Mode().IsRegular() && base != "debug" {
 		return entry
 	}
@@ -163,7 +163,7 @@ var places = []place{
 // candidate is a file that may be a DSO.
 type candidate struct {
 	path string
-	crc  *uint32 // CRC-32 of its contents; nil: unknown
+	crc  *uint32 // CRC-32 of the contents; nil: unknown
 }
 
 // candidates yields the tree's ELF files that may be the DSO recorded at path with build ID id, in order of preference.
@@ -244,7 +244,7 @@ func (t *Tree) ownID(path string) BuildID {
 	return im.BuildID()
 }
 
-// openMatching opens a candidate and compares its build ID with id, or its checksum if id is zero.
+// openMatching opens a candidate and compares the file's build ID with id, or the checksum if id is zero.
 func (t *Tree) openMatching(c candidate, id BuildID) (*Image, error) {
 	im, err := t.image(c.path)
 	switch {

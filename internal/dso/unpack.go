@@ -19,10 +19,10 @@ const (
 	maxRatio      = 32 // of larger ones
 )
 
-// ErrUnpacked means that a compressed section claims to be larger than its bytes can be.
+// ErrUnpacked means that a compressed section claims a larger size than the packed bytes can contain.
 var ErrUnpacked = errors.New("implausible size")
 
-// zlibHeader is the length of what precedes the data of a .zdebug section: "ZLIB", and the size in big-endian order.
+// zlibHeader is the length of the header of a .zdebug section: "ZLIB", and the size in big-endian order.
 const zlibHeader = 12
 
 // Unpack returns the decompressed contents of a section whose bytes in the file are b.
@@ -49,8 +49,8 @@ func Unpack(s *elf.Section, b []byte) ([]byte, error) {
 	return buffer.Bytes(), nil
 }
 
-// unpackedSize returns the number of bytes that a compressed section claims to have, and that it has in the file: 0 if
-// it is not compressed.
+// unpackedSize returns the size that a compressed section claims, and its size in the file: 0 if it is not
+// compressed.
 func unpackedSize(s *elf.Section) (size, packed uint64) {
 	if s.Flags&elf.SHF_COMPRESSED != 0 {
 		return s.Size, s.FileSize

@@ -10,7 +10,7 @@ import (
 	"gperf/internal/procmem"
 )
 
-// maxVDSO limits the vdso, in bytes; real ones have one or two pages.
+// maxVDSO limits the vdso, in bytes; real ones take one or two pages.
 const maxVDSO = 1 << 20
 
 var ownVDSO = sync.OnceValues(readVDSO)

@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// Version returns a digest of which file of this machine the image is, and of its version: it changes if the file is
-// replaced or written. A build ID is no such thing, because any user can write a file that claims the build ID of
-// another one. Version returns nil if the image is no file of its own, as in an archive. It requires the open image.
+// Version returns a digest of which file of this machine the image is, and of its version: it changes if the file
+// is replaced or written. A build ID is not enough, because any user can write a file that claims the build ID of
+// another file. Version returns nil if the image is no separate file, as in an archive. It requires the open image.
 func (im *Image) Version() []byte {
 	if im == nil {
 		return nil

@@ -1,5 +1,5 @@
 // Package dwarf decodes bytes of ELF sections: numbers, with LEB128 (DWARF 5, section 7.6), strings, and lists of
-// address ranges and of locations. It names the operations of expressions; its users interpret them.
+// address ranges and of locations. It names the operations of expressions; callers interpret them.
 package dwarf
 
 import (
@@ -7,9 +7,9 @@ import (
 	"encoding/binary"
 )
 
-// Cursor reads a section from a position on. Positions count from the section's beginning,
-// because encoded pointers and references are relative to their position. A read past the end
-// returns zero and sets Bad, which stays set: a decoder checks it once, after many fields.
+// Cursor reads a section from a position on. Positions count from the section's beginning, because encoded pointers
+// and references are relative to the position where they are stored. A read past the end returns zero and sets Bad,
+// which stays set: a decoder checks it once, after many fields.
 type Cursor struct {
 	B   []byte // up to the limit of reading
 	Pos int    // of the next byte
@@ -165,7 +165,7 @@ func (c *Cursor) SLEB() (v int64) {
 	}
 }
 
-// CString reads a NUL-terminated string, without its NUL. The bytes are B's own.
+// CString reads a NUL-terminated string, without the NUL. The result shares the memory of B.
 func (c *Cursor) CString() []byte {
 	n := bytes.IndexByte(c.B[c.Pos:], 0)
 	if n < 0 {

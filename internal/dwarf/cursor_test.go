@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Both orders of bytes; what has none reads alike.
+// Both byte orders; values that do not depend on the order read the same.
 func TestNumbers(t *testing.T) {
 	b := []byte{0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0}
 	for _, c := range []struct {
@@ -59,7 +59,7 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// The examples are those of DWARF 5, section 7.6, and the edges of 64 bits.
+// The examples are from DWARF 5, section 7.6, and from the edges of 64 bits.
 func TestLEB(t *testing.T) {
 	ff := bytes.Repeat([]byte{0xff}, 20)
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestLEB(t *testing.T) {
 		{append(bytes.Clone(ff[:9]), 1), math.MaxUint64, -1, 10, true},
 		{append(bytes.Clone(ff[:9]), 0x7f), math.MaxUint64, -1, 10, true},
 		{append(bytes.Repeat([]byte{0x80}, 9), 0x7f), 1 << 63, math.MinInt64, 10, true},
-		{append(bytes.Clone(ff), 0), math.MaxUint64, -1, 21, true}, // bits that no number has
+		{append(bytes.Clone(ff), 0), math.MaxUint64, -1, 21, true}, // bits that no number contains
 		{[]byte{0x82}, 2, 2, 1, false},
 		{nil, 0, 0, 0, false},
 	} {

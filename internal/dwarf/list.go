@@ -1,7 +1,7 @@
 package dwarf
 
-// Entry kinds of .debug_rnglists (DW_RLE_*, DWARF 5, section 7.25). Those of .debug_loclists
-// (DW_LLE_*, section 7.7.3) have the same encoding, but a kind more in the middle.
+// Entry kinds of .debug_rnglists (DW_RLE_*, DWARF 5, section 7.25). Entry kinds of .debug_loclists (DW_LLE_*,
+// section 7.7.3) are encoded in the same way, but with one more kind in the middle.
 const (
 	RangeEnd          = 0x00
 	RangeBaseAddressx = 0x01
@@ -24,9 +24,9 @@ const (
 	LocationViewPair     = 0x09 // GNU: distinguishes several instructions at one address
 )
 
-// List decodes a list of address ranges, each with an expression if it is a list of locations.
-// The cursor is at its first entry: in .debug_rnglists or .debug_loclists, or before DWARF 5,
-// in .debug_ranges or .debug_loc (DWARF 4, sections 2.17.3 and 2.6.2).
+// List decodes a list of address ranges, each with an expression if it is a list of locations. The cursor is at the
+// first entry: in .debug_rnglists or .debug_loclists, or before DWARF 5, in .debug_ranges or .debug_loc (DWARF 4,
+// sections 2.17.3 and 2.6.2).
 type List struct {
 	Cursor
 	Version   int // of the unit
@@ -86,7 +86,7 @@ func (l *List) Next() (r Range, ok bool) {
 	}
 }
 
-// Kinds that only lists of locations have, outside of the numbers that a byte can have.
+// Kinds that occur only in lists of locations, outside of the range of a byte.
 const (
 	kindDefault = 0x100 + iota
 	kindSkipped
@@ -138,8 +138,8 @@ func (l *List) addrx() uint64 {
 	return addr
 }
 
-// Table is a table of numbers in a section: the addresses of a unit in .debug_addr, or the
-// offsets of its lists in .debug_rnglists and .debug_loclists.
+// Table is a table of numbers in a section: the addresses of a unit in .debug_addr, or the offsets of a unit's
+// lists in .debug_rnglists and .debug_loclists.
 type Table struct {
 	B    []byte // the section
 	Big  bool   // numbers are big-endian

@@ -126,8 +126,7 @@ func configText(a *format.Attr, tracepoint string) string {
 	return number + " (" + name + ")"
 }
 
-// hardwareText names a hardware event. The upper half of its config is the PMU,
-// on machines with several.
+// hardwareText names a hardware event. The upper half of config is the PMU, on machines with several.
 func hardwareText(a *format.Attr) string {
 	event := uint32(a.Config)
 	name := ""
@@ -172,7 +171,7 @@ var softwareConfigs = [...]string{"CPU_CLOCK", "TASK_CLOCK", "PAGE_FAULTS", "CON
 	"PAGE_FAULTS_MIN", "PAGE_FAULTS_MAJ", "ALIGNMENT_FAULTS", "EMULATION_FAULTS", "DUMMY", "BPF_OUTPUT",
 	"CGROUP_SWITCHES"}
 
-// bitName is the name of a bit; lists of them are in the order that perf has.
+// bitName is the name of a bit; lists of them are in perf's order.
 type bitName struct {
 	bit  uint
 	name string

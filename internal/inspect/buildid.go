@@ -13,10 +13,10 @@ import (
 	"gperf/internal/session"
 )
 
-// BuildIDs prints the build IDs and names of the DSOs that a recording lists, or
-// of those that its samples hit, as `perf buildid-list` does. If a recording lists
-// none (it comes from a pipe, or has build IDs in MMAP2 records), its samples are
-// searched for hits, except if these are in AUX data.
+// BuildIDs prints the build IDs and names of the DSOs that a recording lists, or, with hits, of the DSOs that
+// samples hit, as `perf buildid-list` does. If a recording lists none (it comes from a pipe, or contains build IDs
+// in MMAP2 records), BuildIDs prints the hit DSOs. In a recording with AUX data and a list, it does not look for
+// hits.
 func BuildIDs(w *bufio.Writer, s *session.Session, hits bool) (format.Skipped, error) {
 	f := s.File
 	var skipped format.Skipped
@@ -36,7 +36,7 @@ func BuildIDs(w *bufio.Writer, s *session.Session, hits bool) (format.Skipped, e
 	slices.SortFunc(found, listedDSO.compare)
 	found = slices.Compact(found)
 	for i, d := range found {
-		// A mapping without a build ID is perf's of the file that has one.
+		// perf counts a mapping without a build ID as the file's mapping with a build ID.
 		if d.id == "" && i+1 < len(found) && d.sameFile(found[i+1]) {
 			continue
 		}
@@ -58,7 +58,7 @@ func (d listedDSO) compare(e listedDSO) int {
 
 func (d listedDSO) sameFile(e listedDSO) bool { return d.pid == e.pid && d.name == e.name }
 
-// listedDSOs returns those of the BUILD_ID section. The last entry of a name counts.
+// listedDSOs returns the DSOs in the BUILD_ID section. The last entry of a name counts.
 func listedDSOs(f *format.File) (l []listedDSO) {
 	entries, _ := f.BuildIDs()
 	for _, e := range entries {
@@ -106,8 +106,8 @@ func note(hit map[*session.Map]bool, f *session.Frame) {
 	}
 }
 
-// kernelModules returns the files of the kernel's modules, by their start addresses.
-// Frames have only their short names.
+// kernelModules returns the files of the kernel's modules, by start address. Frames contain only the modules' short
+// names.
 func kernelModules(f *format.File) (map[uint64]string, error) {
 	modules := map[uint64]string{}
 	for r := f.Records(); ; {

@@ -12,7 +12,7 @@ import (
 // EventOptions select what Events prints about each event.
 type EventOptions struct {
 	Attrs       bool // all fields of the attr that are not zero
-	Freq        bool // its frequency or period
+	Freq        bool // frequency or period
 	Groups      bool // a line for each group, instead of each event
 	TraceFields bool // a tracepoint's own fields
 }
@@ -101,7 +101,7 @@ func traceFields(f *format.File, i int) string {
 // eventGroup is a group of events, or an event that is in none.
 type eventGroup struct {
 	name    string
-	members []string // their names
+	members []string // names of the members
 }
 
 // String is the group as perf shows it: "name{leader,member}".

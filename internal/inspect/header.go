@@ -14,9 +14,8 @@ import (
 	"gperf/format"
 )
 
-// Header prints the file's description of the recording, as `perf script
-// --header` does. recorded is the time of the file's last change; full adds
-// the long sections and those of simpleperf.
+// Header prints the file's description of the recording, as `perf script --header` does. recorded is the time of
+// the file's last change; full adds the long sections and simpleperf's sections.
 func Header(w *bufio.Writer, f *format.File, recorded time.Time, full bool) {
 	h := header{w: w, f: f, full: full}
 	h.line("========")
@@ -48,8 +47,7 @@ type header struct {
 
 func (h *header) line(text string, args ...any) { fmt.Fprintf(h.w, "# "+text+"\n", args...) }
 
-// features prints those that the file has, and returns perf's names of the
-// others.
+// features prints the features in the file, and returns perf's names of the missing features.
 func (h *header) features() (missing string) {
 	for n := format.Feature(1); n <= format.LastFeature; n++ {
 		if !h.f.Has(n) {

@@ -34,7 +34,7 @@ func str(s string) string {
 	return u32s(uint32(len(s)+64)&^63) + s + strings.Repeat("\x00", 64-len(s)%64)
 }
 
-// sections of every feature that is shown by something else than its topology.
+// sections contains sections of most features that Header prints.
 var sections = map[format.Feature]string{
 	format.FeatureHostname:    str("host"),
 	format.FeatureArch:        str("x86_64"),
@@ -94,8 +94,8 @@ func same(t *testing.T, got, want string) {
 	}
 }
 
-// A recording from a pipe has its features after the header's end. The texts
-// are those of perf 7.3 for the same sections in a file.
+// In a recording from a pipe, the features follow the header's end. The texts are what perf 7.3 prints for the same
+// sections in a file.
 func TestHeaderOfPipe(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	const head = `# ========
@@ -198,7 +198,7 @@ func TestHeaderDamaged(t *testing.T) {
 	}
 }
 
-// The text is what perf evlist -v of perf 7.3 prints for these bytes.
+// The text is the output of perf evlist -v of perf 7.3 for these bytes.
 func TestAttrFields(t *testing.T) {
 	a := format.Attr{Type: format.TypeSoftware, Size: 128, SamplePeriod: 2000, SampleType: 1<<64 - 1,
 		ReadFormat: 0xff, Flags: 1<<64 - 1,

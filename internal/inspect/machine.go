@@ -10,12 +10,11 @@ import (
 	"gperf/format"
 )
 
-// Names of PMUs and tracepoints by their numbers on the reading machine. perf
-// uses these too, although the recording machine may number them differently. As
-// in perf, SYSFS_PATH and TRACEFS_PATH are the mount points of sysfs and tracefs.
+// Names of PMUs and tracepoints by number on the reading machine. perf uses these too, although the recording
+// machine may number them differently. As in perf, SYSFS_PATH and TRACEFS_PATH are the mount points of sysfs and
+// tracefs.
 
-// pmuName returns the name of a PMU of this machine, "" when it has none of that
-// type.
+// pmuName returns the name of a PMU of this machine, "" if there is none of that type.
 func pmuName(t uint32) string {
 	dirs, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("SYSFS_PATH"), "/sys"), "bus/event_source/devices/*"))
 	core := false
@@ -26,7 +25,7 @@ func pmuName(t uint32) string {
 		core = core || isCorePMU(dir)
 	}
 	if !core && t == uint32(format.TypeRaw) {
-		return "cpu" // perf's own, for a machine that shows no PMU of its CPUs
+		return "cpu" // perf's own, for a machine that shows no PMU of the CPUs
 	}
 	return ""
 }
@@ -36,9 +35,8 @@ func isCorePMU(dir string) bool {
 	return err == nil || filepath.Base(dir) == "cpu"
 }
 
-// tracepointName returns the name of an event's tracepoint if it has the same number
-// on this machine. perf looks only at this machine's numbers, and would otherwise
-// print another name.
+// tracepointName returns the name of an event's tracepoint if the tracepoint's number on this machine is the same.
+// perf looks only at this machine's numbers, and would otherwise print another name.
 func tracepointName(f *format.File, a *format.Attr) string {
 	if a.Type != format.TypeTracepoint {
 		return ""

@@ -1,7 +1,7 @@
 // Package intern assigns dense numbers to distinct values.
 package intern
 
-// Index returns the index of v in list, and adds it if missing. index has those of the list's values.
+// Index returns the index of v in list, and adds it if missing. index contains the indices of the list's values.
 func Index[T comparable](index map[T]int32, list *[]T, v T) int32 {
 	i, ok := index[v]
 	if !ok {
@@ -12,8 +12,8 @@ func Index[T comparable](index map[T]int32, list *[]T, v T) int32 {
 	return i
 }
 
-// Table has the numbers of values, from 0 in the order of Add, by hashes that the caller computes. Unlike a map, it
-// does not keep the values.
+// Table holds the numbers of values, from 0 in the order of Add, by hashes that the caller computes. Unlike a map,
+// it does not keep the values.
 type Table struct {
 	slots []slot // a power of two
 	n     int32

@@ -34,9 +34,9 @@ var tunnels = []string{"", "vxlan", "geneve", "ipip", "gre"}
 func (h headers) u16(at int) uint16 { return binary.NativeEndian.Uint16(h[at:]) }
 func (h headers) u32(at int) uint32 { return binary.NativeEndian.Uint32(h[at:]) }
 
-// AppendFlow appends the text of the packet in raw, which has Size bytes: its protocol, addresses,
-// and ports, and then the packet in its tunnel: "tcp 10.0.0.7:443 > 10.0.0.9:51044". All packets of a
-// connection in one direction have the same flow.
+// AppendFlow appends the text of the packet in raw, which must be Size bytes: protocol, addresses, and ports, and
+// then the packet in the tunnel: "tcp 10.0.0.7:443 > 10.0.0.9:51044". The flow of all packets of a connection in
+// one direction is the same.
 func AppendFlow(b, raw []byte) []byte {
 	outer, inner := headers(raw[atOuter:atInner]), headers(raw[atInner:Size])
 	b = outer.append(b, raw[atFromSock] != 0)
@@ -50,7 +50,7 @@ func AppendFlow(b, raw []byte) []byte {
 	return b
 }
 
-// AppendSource and AppendDestination append the packet's addresses, nothing if it has none.
+// AppendSource and AppendDestination append the packet's addresses, nothing if there are none.
 func AppendSource(b, raw []byte) []byte { return headers(raw[atOuter:atInner]).appendAddr(b, atSaddr) }
 func AppendDestination(b, raw []byte) []byte {
 	return headers(raw[atOuter:atInner]).appendAddr(b, atDaddr)
@@ -59,7 +59,7 @@ func AppendDestination(b, raw []byte) []byte {
 // Netns returns the inode number of the packet's network namespace, 0 if it is unknown.
 func Netns(raw []byte) uint32 { return binary.NativeEndian.Uint32(raw[atNetns:]) }
 
-// Socket returns the inode number of the packet's socket, 0 if it has none.
+// Socket returns the inode number of the packet's socket, 0 if there is none.
 func Socket(raw []byte) uint64 { return binary.NativeEndian.Uint64(raw[atSock:]) }
 
 // append appends the text of the headers. made means that they are made of a socket's addresses, without the rest.

@@ -47,13 +47,12 @@ const (
 	atDaddr     = 40
 )
 
-// Hidden is the position of the part of a packet that is in no field. Its bytes are free once the
-// texts are made.
+// Hidden is the position of the part of a packet that is in no field. These bytes are free once the texts are made.
 const Hidden = atOuter + atType
 
 // Field is a field of an event with a packet.
 type Field struct {
-	Name, Type string // in C: Name has the length of an array
+	Name, Type string // in C: Name includes the length of an array
 	At, Size   int    // in a packet's raw data, in bytes
 	Signed     bool
 	Verb       string // of printf
@@ -62,7 +61,7 @@ type Field struct {
 
 const tcpFlags = `{0x1,"FIN"},{0x2,"SYN"},{0x4,"RST"},{0x8,"PSH"},{0x10,"ACK"},{0x20,"URG"},{0x40,"ECE"},{0x80,"CWR"}`
 
-// Numbers are the fields in a packet's raw data, which all events with a packet have.
+// Numbers are the fields in a packet's raw data, included in all events with a packet.
 var Numbers = []Field{
 	{"packet", "u64", atID, 8, false, "%lu", ""},
 	{"cgroup", "u64", atCgroup, 8, false, "%lu", ""},
@@ -83,8 +82,7 @@ var Numbers = []Field{
 	{"ack", "u32", atOuter + atAck, 4, false, "%u", ""},
 }
 
-// Texts are the names of the fields that gperf makes of a packet's raw data, and that an event has
-// on request.
+// Texts are the names of the fields that gperf makes of a packet's raw data, and adds to an event on request.
 var Texts = []string{"flow", "saddr", "daddr", "sk"}
 
 // Bytes is the name of the field with a packet's first bytes.
@@ -138,7 +136,7 @@ func IsNumber(name string) bool {
 	return slices.ContainsFunc(Numbers, func(f Field) bool { return f.BaseName() == name })
 }
 
-// IsText reports whether gperf makes the text of a field, which may have blanks.
+// IsText reports whether gperf makes the text of a field, which may contain blanks.
 func IsText(name string) bool {
 	return slices.Contains(Texts, name) || name == VerdictText || name == RuleText
 }

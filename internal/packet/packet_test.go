@@ -85,7 +85,7 @@ func TestAppendFlow(t *testing.T) {
 	}
 }
 
-// Fields lie within the packet, and outside of its hidden part.
+// Fields lie within the packet, and outside of the hidden part.
 func TestNumbers(t *testing.T) {
 	for _, f := range Numbers {
 		if f.At+f.Size > Hidden {

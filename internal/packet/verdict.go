@@ -22,7 +22,7 @@ const (
 	atSKB        = 48
 )
 
-// By is what gave a verdict.
+// By is the part of the kernel that gave a verdict.
 type By uint8
 
 // The numbers of bpf/netfilter.h's enum by.
@@ -60,11 +60,11 @@ type Rule struct {
 	Number       uint32 // position in the chain, from 1; 0: unknown, or the policy
 	Handle       uint64 // of nf_tables; 0: unknown, or the policy
 	IsPolicy     bool   // the chain's policy
-	IsQueue      bool   // the rule queued it: nobody reads the queue, it is full, or its reader dropped the packet
+	IsQueue      bool   // the rule queued it: nobody reads the queue, it is full, or the reader dropped the packet
 	Generation   uint32 // of the rules of nf_tables; odd while it changes
 }
 
-// ReadRule reads a verdict, which has VerdictSize bytes, without the names of table and chain.
+// ReadRule reads a verdict, which must be VerdictSize bytes, without the names of table and chain.
 func ReadRule(raw []byte) Rule {
 	text := func(b []byte) string { s, _, _ := bytes.Cut(b, []byte{0}); return string(s) }
 	return Rule{By: By(raw[atBy]), IsPolicy: raw[atIsPolicy] != 0, IsQueue: raw[atIsQueue] != 0,

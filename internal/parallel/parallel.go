@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Do calls do for each number below n, in any order, and returns when all calls have
-// returned. Each goroutine takes the next number, so uneven pieces cost no idle CPU.
+// Do calls do for each number below n, in any order, and returns after all calls returned. Each goroutine takes the
+// next number, so uneven pieces cost no idle CPU.
 func Do(n int, do func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -22,9 +22,10 @@ func Do(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// InOrder calls make for each number below n, for several of them at once, and use with the results in the order of the
-// numbers, in the caller's goroutine. There are at most as many results at a time as CPUs, besides the one in use. It
-// ends with the first error of use, after the running calls of make; drop, if set, gets their results.
+// InOrder calls make for each number below n, for several of them at once, and use with the results in the order of
+// the numbers, in the caller's goroutine. There are at most as many results at a time as CPUs, besides the one in
+// use. It ends with the first error of use, after the running calls of make; drop, if set, gets the results of
+// these calls.
 func InOrder[T any](n int, make func(i int) T, use func(i int, v T) error, drop func(v T)) error {
 	var running []chan T // of consecutive numbers, the first is used next
 	next := 0

@@ -14,7 +14,7 @@ type value struct {
 	off       uint32 // the header's position
 	size      int
 	transport bool  // off is IPv4's header, and index begins after it
-	requires  *cond // the packet has the header
+	requires  *cond // the packet contains the header
 }
 
 type valueOp uint8
@@ -29,8 +29,8 @@ const (
 // scratchSlots is the number of words of a program's memory.
 const scratchSlots = 16
 
-// binaryOperators is the operators with their precedence in C, as far as libpcap keeps it:
-// unlike C's, all bind tighter than comparisons.
+// binaryOperators is the operators with the precedence in C, as far as libpcap keeps it: unlike in C, all bind
+// tighter than comparisons.
 var binaryOperators = map[string]struct {
 	precedence int
 	alu        bpf.ALUOp

@@ -71,7 +71,7 @@ func (c *cursor) failNear(t token, name string, names []string, format string, a
 	return failed
 }
 
-// unexpected records an error for a token that cannot be at its place.
+// unexpected records an error for a token in the wrong place.
 func (c *cursor) unexpected(t token) *cond {
 	reason, refused := unsupported[t.text]
 	switch {

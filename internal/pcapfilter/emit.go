@@ -5,7 +5,7 @@ import "golang.org/x/net/bpf"
 // cond is a condition: a constant, a test of a loaded number, or other conditions joined.
 type cond struct {
 	op          condOp
-	left, right *cond // "not" has left only
+	left, right *cond // "not" uses left only
 
 	load []bpf.Instruction // loads A, and X for a test of both
 	jump bpf.JumpTest
@@ -35,8 +35,8 @@ func test(load []bpf.Instruction, jump bpf.JumpTest, val uint32) *cond {
 	return &cond{op: isTest, load: load, jump: jump, val: val}
 }
 
-// and joins two conditions. It keeps the left one unless it is constant: its loads may be after
-// the packet's end.
+// and joins two conditions. It keeps the left condition unless that is constant, because the left one's loads may
+// be after the packet's end.
 func and(left, right *cond) *cond {
 	switch {
 	case left.op == isFalse || right.op == isTrue:
@@ -71,7 +71,7 @@ func field(off uint32, size int) []bpf.Instruction {
 	return []bpf.Instruction{bpf.LoadAbsolute{Off: off, Size: size}}
 }
 
-// equal tests whether a field has a value, in the bits of a mask.
+// equal tests whether the bits of a field in a mask are equal to val.
 func equal(off uint32, size int, val, mask uint32) *cond {
 	if mask == 0 {
 		return always(true)
@@ -90,10 +90,10 @@ type label int
 type step struct {
 	ins     bpf.Instruction
 	test    *cond // of a conditional jump
-	yes, no label // a jump has yes only
+	yes, no label // a jump uses yes only
 	farYes  bool  // the jump to yes is too long for 8 bits
 	farNo   bool
-	index   int // of its first instruction
+	index   int // of the first instruction
 	elided  bool
 }
 

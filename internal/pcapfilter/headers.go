@@ -31,7 +31,7 @@ func newHeaders(c *cursor, link LinkType) headers {
 	return headers{cursor: c, link: linkEthernet, typ: 12, payload: 14}
 }
 
-// etherType selects packets whose payload has a protocol. Types up to 1500 are LLC SAPs.
+// etherType selects packets whose payload is of a protocol. Types up to 1500 are LLC SAPs.
 func (h *headers) etherType(typ uint32, t token) *cond {
 	switch {
 	case h.labels > 0:
@@ -57,7 +57,7 @@ func (h *headers) etherType(typ uint32, t token) *cond {
 	return and(isLength, equal(h.payload, 1, typ, 0xff))
 }
 
-// labeled selects packets by the IP version after the last MPLS label: a label has no type.
+// labeled selects packets by the IP version after the last MPLS label: a label contains no type.
 func (h *headers) labeled(typ uint32, t token) *cond {
 	version := map[uint32]uint32{etherIPv4: 0x40, etherIPv6: 0x60}[typ]
 	if version == 0 {
@@ -284,7 +284,7 @@ func (h *headers) protoNumber(q qualifiers, n uint32, t token) *cond {
 	return h.cursor.fail(t, "%q carries no other protocol with a number", q.proto)
 }
 
-// portRange is ports and the number of the only protocol that has them, or 0.
+// portRange is ports and the number of the only protocol that uses them, or 0.
 type portRange struct{ first, last, proto uint32 }
 
 // ports compiles ports: IPv6's before IPv4's, SCTP's first, as libpcap does.
@@ -327,7 +327,7 @@ func inRange(load func() []bpf.Instruction, r portRange) *cond {
 	return and(test(load(), bpf.JumpGreaterOrEqual, r.first), not(test(load(), bpf.JumpGreaterThan, r.last)))
 }
 
-// firstFragment selects IPv4 packets that have a transport header.
+// firstFragment selects IPv4 packets that contain a transport header.
 func (h *headers) firstFragment() *cond {
 	return not(test(field(h.payload+6, 2), bpf.JumpBitsSet, 0x1fff))
 }

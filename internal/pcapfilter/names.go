@@ -9,13 +9,13 @@ import (
 	"sync"
 )
 
-// protocol is what a keyword of a protocol selects.
+// protocol describes the packets that the keyword of a protocol selects.
 type protocol struct {
 	etherType uint32 // of a network protocol, or an LLC SAP up to 1500
 	number    uint32 // of a transport protocol
 	ipv4      bool   // the transport protocol is carried by IPv4
 	ipv6      bool
-	sap       bool // etherType is an LLC SAP: the packet has no bytes to index
+	sap       bool // etherType is an LLC SAP: the packet contains no bytes to index
 }
 
 const (
@@ -212,8 +212,8 @@ var services = sync.OnceValue(func() numbers { return readNames("/etc/services",
 
 var ipProtocols = sync.OnceValue(func() numbers { return readNames("/etc/protocols", commonProtocols) })
 
-// readNames reads a file in the format of services(5) or protocols(5), and adds the common names
-// that it does not have.
+// readNames reads a file in the format of services(5) or protocols(5), and adds the common names that the file
+// lacks.
 func readNames(file, common string) numbers {
 	text, _ := os.ReadFile(file) // without the file, the common names are known
 	names := parseNames(string(text))
@@ -251,8 +251,8 @@ func parseNames(text string) numbers {
 	return names
 }
 
-// servicePort returns the port of a service, and the number of the only protocol that has the
-// service, or 0. A name whose ports differ has TCP's, as in libpcap.
+// servicePort returns the port of a service, and the number of the only protocol with the service, or 0. If the
+// ports of a name differ, it returns TCP's, as libpcap does.
 func servicePort(name string) (port, proto uint32, ok bool) {
 	ports := services()[name]
 	tcp, hasTCP := ports["tcp"]

@@ -53,8 +53,8 @@ func (p *parser) condition(o operand) *cond {
 	return o.cond
 }
 
-// expression parses operands with "and" and "or", which have the same precedence. list is the
-// qualifiers that it may repeat, or nil.
+// expression parses operands with "and" and "or", which are of equal precedence. list is the qualifiers that it may
+// repeat, or nil.
 func (p *parser) expression(list *qualifiers) operand {
 	p.cursor.enter()
 	defer p.cursor.leave()
@@ -101,8 +101,8 @@ func (p *parser) term(list *qualifiers) operand {
 	return o
 }
 
-// comparison parses the rest of a comparison, after its left operand or a part of it. A
-// number without a comparison is an item of a list, or stands in parentheses.
+// comparison parses the rest of a comparison, after the left operand or a part of it. A number without a comparison
+// is an item of a list, or stands in parentheses.
 func (p *parser) comparison(o operand, list *qualifiers) operand {
 	left := p.arithmeticAfter(o.value, 0)
 	if op, ok := p.cursor.acceptAny("=", "==", "!=", "<=", ">=", "<", ">"); ok {
@@ -200,7 +200,7 @@ func (p *parser) direction(q *qualifiers) bool {
 	return true
 }
 
-// expected is what follows a kind.
+// expected describes the words that must follow a kind.
 var expected = map[string]string{"port": "a port", "portrange": "two ports, such as 80-90", "proto": "a protocol",
 	"net": "a network"}
 

@@ -3,9 +3,9 @@
 //
 // A compiled program selects the packets that libpcap 1.10 selects, with these differences:
 //
-//   - Operators have the precedence of C: "len * 3 % 2" is "(len * 3) % 2". libpcap groups %
+//   - Operators bind as in C: "len * 3 % 2" is "(len * 3) % 2". libpcap groups %
 //     and ^ to the right. As in libpcap, & and | bind tighter than a comparison, and the words
-//     "and" and "or" have the same precedence.
+//     "and" and "or" are of equal precedence.
 //   - Each "proto[offset]" in a comparison requires a packet of this protocol. libpcap does not
 //     check the right operands of arithmetic: "4 + ip[0] = 9" reads packets that are not IP.
 //   - There are no look-ups of names of hosts and networks.

@@ -17,7 +17,7 @@ func TestErrors(t *testing.T) {
 		expr  string
 		link  LinkType
 		at    string // the rest of the expression from the error on
-		error string // the begin of its text
+		error string // the begin of the text
 	}{
 		{"hots 10.0.0.1", Ethernet, "hots 10.0.0.1", `unknown word "hots" (at 1): did you mean host`},
 		{"tcp and prot 80", Ethernet, "prot 80", `unknown word "prot" (at 9): did you mean proto, port`},

@@ -127,7 +127,7 @@ func TestTcpdump(t *testing.T) {
 	}
 }
 
-// dumped returns the packets that tcpdump selects, by their time.
+// dumped returns the packets that tcpdump selects, by time.
 func dumped(t *testing.T, option, file, expr string) map[int]bool {
 	cmd := exec.Command("tcpdump", option, "-r", file, "-w", "-", "--", expr)
 	var stderr bytes.Buffer

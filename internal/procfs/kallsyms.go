@@ -33,8 +33,8 @@ func (s Symbol) Module() string {
 // IsFunction reports whether the symbol is a function.
 func (s Symbol) IsFunction() bool { return strings.IndexByte("tTwW", s.Type) >= 0 }
 
-// Symbols returns the symbols of a kallsyms file in its order, and skips other lines. An error ends them.
-// Labels share the memory of a part of the file: a kernel has 200,000 symbols.
+// Symbols returns the symbols of a kallsyms file in file order, and skips other lines. An error ends the sequence.
+// Labels share the memory of a part of the file: a kernel lists 200,000 symbols.
 func Symbols(r io.Reader) iter.Seq2[Symbol, error] {
 	return parseLines(r, func(chunk []byte) iter.Seq[string] { return strings.Lines(string(chunk)) })
 }
@@ -111,8 +111,8 @@ func chunks(r io.Reader) iter.Seq2[[]byte, error] {
 // chunkSize is longer than any line, in bytes.
 const chunkSize = 1 << 16
 
-// parseSymbol parses a line "address type label". A kernel has 200,000 of them: it reads the address
-// itself, which takes less time than package strconv.
+// parseSymbol parses a line "address type label". It reads the address itself, because package strconv takes more
+// time, and a kernel lists 200,000 symbols.
 func parseSymbol(line string) (s Symbol, ok bool) {
 	n := 0 // digits
 	for ; n < len(line); n++ {

@@ -89,9 +89,9 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\n`, "\n", `\\`, `\`, `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// PathOf returns a path at which the file that a process has mapped at start..end-1 under a name can be
-// opened: the process may see another file under that name than gperf does. It is below the process's
-// root if the name leads to the mapped inode there, else that of the mapping itself, which requires root.
+// PathOf returns a path at which gperf can open the file that a process maps at start..end-1 under a name: the
+// process may see another file under that name than gperf does. It is below the process's root if the name leads to
+// the mapped inode there, else the path of the mapping itself, which requires root.
 func PathOf(pid int, name string, inode, start, end uint64) string {
 	path := fmt.Sprintf("/proc/%d/root%s", pid, name)
 	var st syscall.Stat_t
@@ -106,7 +106,7 @@ type Status struct {
 	Name    string // at most 15 bytes, as in the kernel's records
 	Tgid    int
 	PPid    int
-	NStgid  []int // the process's number in each PID namespace, its own namespace last
+	NStgid  []int // the PID in each PID namespace, the process's own namespace last
 	Threads int   // number of the process's threads
 }
 
@@ -147,7 +147,7 @@ func parseStatus(text string) (st Status) {
 	return st
 }
 
-// Switches returns how often a thread has stopped running, and whether it sleeps now.
+// Switches returns how often a thread stopped running, and whether it sleeps now.
 func Switches(tid int) (n uint64, asleep bool, err error) {
 	text, err := readFile("/proc/" + strconv.Itoa(tid) + "/status")
 	if err != nil {
@@ -171,7 +171,7 @@ func parseSwitches(text string) (n uint64, asleep bool) {
 	return n, asleep
 }
 
-// Module is a kernel module and the addresses of its code.
+// Module is a kernel module and the addresses of the module's code.
 type Module struct {
 	Name  string
 	Start uint64 // ip
@@ -187,9 +187,9 @@ func Modules() ([]Module, error) {
 	return parseModules(string(b)), nil
 }
 
-// parseModules parses lines "name size refs users state address". Since Linux 6.4 a module's parts are
-// spread: the size is the sum of all parts, and the address belongs to its code, which ends at the latest
-// where another module begins.
+// parseModules parses lines "name size refs users state address". Since Linux 6.4 a module's parts are spread: the
+// size is the sum of all parts, and the address belongs to the code, which ends at the latest where another module
+// begins.
 func parseModules(text string) (l []Module) {
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// buffers have memory for a page of text: the kernel returns at most about that at once.
+// buffers hold a page of text, because the kernel returns at most about a page at once.
 var buffers = sync.Pool{New: func() any { return new([1 << 15]byte) }}
 
 // readFile returns the text of a small file of /proc. Package os takes three times as many

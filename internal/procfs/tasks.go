@@ -14,8 +14,8 @@ func Processes() ([]int, error) { return numberedDirs("/proc") }
 // Threads returns the ids of a process's threads, in ascending order.
 func Threads(pid int) ([]int, error) { return numberedDirs(fmt.Sprintf("/proc/%d/task", pid)) }
 
-// Sockets returns the inode numbers of the sockets that a process has open (proc_pid_fd(5)): none if it has exited, or
-// this user may not look into it.
+// Sockets returns the inode numbers of the open sockets of a process (proc_pid_fd(5)): none if the process exited,
+// or this user may not inspect it.
 func Sockets(pid int) (l []uint64) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	files, _ := numberedDirs(dir)

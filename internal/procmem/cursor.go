@@ -19,7 +19,7 @@ func NewCursor(mem io.ReaderAt, max int) *Cursor { return &Cursor{pages: NewPage
 // Again returns a cursor that reads the memory as it is now.
 func (c *Cursor) Again() *Cursor { return NewCursor(c.pages.mem, c.pages.max) }
 
-// rest returns the bytes from an address to the end of its page, nil after an error.
+// rest returns the bytes from an address to the end of the page, nil after an error.
 func (c *Cursor) rest(addr uint64) (b []byte) {
 	if c.Err == nil {
 		b, c.Err = c.pages.rest(addr)

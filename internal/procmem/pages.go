@@ -19,8 +19,8 @@ type page [pageSize]byte
 
 var pagePool = sync.Pool{New: func() any { return new(page) }}
 
-// Pages reads memory in pages, each once: objects that refer to each other are often near each other, and a system call
-// for each word takes most of the time. What it returns is as old as its first use.
+// Pages reads memory in pages, each once: objects that refer to each other are often near each other, and a system
+// call for each word takes most of the time. A result is as old as the first read of the page.
 type Pages struct {
 	mem   io.ReaderAt
 	max   int
@@ -38,8 +38,8 @@ func (p *Pages) Release() {
 	clear(p.known)
 }
 
-// ReadAt implements io.ReaderAt. More than a page is read directly, and so is what is in pages that cannot be read as a
-// whole or are too many to keep.
+// ReadAt implements io.ReaderAt. It reads more than a page directly, and also pages that cannot be read completely
+// or are too many to keep.
 func (p *Pages) ReadAt(b []byte, addr int64) (int, error) {
 	if len(b) >= pageSize && p.known[uint64(addr)&^(pageSize-1)] == nil {
 		return p.mem.ReadAt(b, addr)
@@ -58,7 +58,7 @@ func (p *Pages) ReadAt(b []byte, addr int64) (int, error) {
 
 var errTooMuch = errors.New("too much memory to read")
 
-// rest returns the bytes from an address to the end of its page.
+// rest returns the bytes from an address to the end of the page.
 func (p *Pages) rest(addr uint64) ([]byte, error) {
 	at := addr &^ (pageSize - 1)
 	if b := p.known[at]; b != nil {

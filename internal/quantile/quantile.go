@@ -6,14 +6,16 @@ import (
 	"slices"
 )
 
-// Durations counts durations in ns by length. Its memory does not grow with their number. The zero value is empty.
+// Durations counts durations in ns by length. The memory that it uses does not grow with the number of durations.
+// The zero value is empty.
 type Durations struct {
 	n       uint64
 	longest uint64
 	buckets map[uint16]uint64
 }
 
-// A bucket has the durations with the same first subBits+1 bits: its width is below 1 % of them.
+// A bucket counts the durations with the same first subBits+1 bits: the width of a bucket is below 1 % of a
+// duration in it.
 const subBits = 7
 
 func bucketOf(ns uint64) uint16 {

@@ -75,7 +75,7 @@ func debugOffsets(b []byte, version [2]int) (w pythonWalk, o pythonObjects, err 
 		bytesSize: d.limited(at.bytes+1, maxObject), bytesData: d.limited(at.bytes+2, maxObject),
 		length: d.limited(at.str+2, maxObject), state: d.limited(at.str+1, maxObject), stateShift: 2,
 		ascii: d.limited(at.str+3, maxObject), lines: locationTable}
-	o.compact = o.ascii + 16 // the length and the address of its UTF-8 encoding
+	o.compact = o.ascii + 16 // the length and the address of the UTF-8 encoding
 	w.StringHash, w.StringData = uint16(o.length)+8, uint16(o.ascii)
 	if free {
 		o.stateShift = 8 // the first byte is accessed as a whole

@@ -10,7 +10,7 @@ import (
 type Function struct {
 	Name string
 	File string // as the program names it: it need not be a path
-	Size uint32 // of its code, in bytes
+	Size uint32 // of the code, in bytes
 	// Lines are the lines of the code, by Off; none may be at 0.
 	Lines []Line
 }
@@ -26,8 +26,8 @@ type Interpreted struct {
 	Code  uint64 // address of the code object
 	Check uint32 // a hash of it
 	Off   uint32 // of the instruction, in bytes
-	// First means that the interpreter's native function has run this frame first, and since then the previous ones
-	// that are no first ones.
+	// First means that the interpreter's native function ran this frame first, and since then the previous frames
+	// that are not First.
 	First bool
 	// Native is the number of the native frame that this one belongs to, where a runtime's frames are native ones.
 	Native uint16
@@ -40,7 +40,7 @@ func NewInterpreted(code, at uint64) Interpreted {
 		First: at&1 != 0, Native: uint16(code >> nativeShift)}
 }
 
-// ErrChanged means that memory has other content than it had when BPF read it.
+// ErrChanged means that the memory changed since BPF read it.
 var ErrChanged = errors.New("the code object has changed")
 
 const (

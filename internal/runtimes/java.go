@@ -17,22 +17,22 @@ import (
 	"gperf/internal/runtimes/hotspot"
 )
 
-// java is HotSpot in a libjvm.so for x86-64. What it has to know of methods is in the memory of each process.
+// java is HotSpot in a libjvm.so for x86-64. The descriptions of methods are in the memory of each process.
 type java struct {
 	version string
 	symbols map[string]uint64 // vaddrs
 	walk    javaWalk
 }
 
-// javaWalk is where an interpreted frame has the address of its bytecode, in bytes below its frame pointer, at most 64.
-// BPF's struct java has the same layout.
+// javaWalk locates the address of the bytecode in an interpreted frame, in bytes below the frame pointer, at most
+// 64. The layout must match BPF's struct java.
 type javaWalk struct{ Bytecode uint32 }
 
-// mayHaveJava reports whether a file may have HotSpot, by its name.
+// mayHaveJava reports whether a file may contain HotSpot, by the file's name.
 func mayHaveJava(name string) bool { return path.Base(name) == "libjvm.so" }
 
-// findJava returns HotSpot in a file, or nil if the file has none, or one for another machine, whose stacks are walked
-// by frame pointers.
+// findJava returns HotSpot in a file, or nil if the file contains none, or one for another machine, whose stacks
+// are walked by frame pointers.
 func findJava(im *dso.Image) (Runtime, error) {
 	if im.Machine != elf.EM_X86_64 {
 		return nil, nil
@@ -60,7 +60,7 @@ func findJava(im *dso.Image) (Runtime, error) {
 // String implements Runtime.
 func (j *java) String() string { return "Java " + j.version }
 
-// javaVersion returns the version that a libjvm.so has in its text about itself: JRE (17.0.15+6-Debian-1).
+// javaVersion returns the version in a libjvm.so's constants: JRE (17.0.15+6-Debian-1).
 func javaVersion(im *dso.Image) string {
 	if m := javaText.FindSubmatch(readOnly(im)); m != nil {
 		return string(m[1])
@@ -88,17 +88,17 @@ type javaProcess struct {
 	methods *hotspot.Methods
 	read    time.Time        // when methods was set
 	broken  error            // why methods cannot be read
-	places  []*hotspot.Place // that Bind has found, by their addresses
-	// known are the checks of methods, and of the names of other code, by their addresses. The process may have exited
-	// when its last samples are read.
+	places  []*hotspot.Place // found by Bind, in the order of addresses
+	// known are the checks of methods, and of the names of other code, by address. They are kept because the
+	// process may exit before the last samples are read.
 	known      map[uint64]uint32
 	generation uint32 // that places and known are of
 }
 
-// startTime is how long a virtual machine may need to create all of its code heaps.
+// startTime is how long a virtual machine may need to create all code heaps.
 const startTime = 100 * time.Millisecond
 
-// attach reads how methods are described, once the virtual machine has begun.
+// attach reads how methods are described, once the virtual machine is started.
 func (j *javaProcess) attach(mem io.ReaderAt) error {
 	if j.methods != nil || j.broken != nil {
 		return j.broken
@@ -116,8 +116,8 @@ func (j *javaProcess) attach(mem io.ReaderAt) error {
 	return err
 }
 
-// Bind implements Native. Compiled code, and the interpreter's, is replaced by its methods; other code by a function
-// with its name, such as StubRoutines.
+// Bind implements Native. Methods replace compiled code and the interpreter's code. A function with the code's
+// name, such as StubRoutines, replaces other code.
 func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	if err := j.attach(mem); err != nil {
 		return Bound{}, err
@@ -150,7 +150,7 @@ func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	return b, nil
 }
 
-// check returns the check of what is at an address, which read reads once.
+// check returns the check of the object at an address, which read reads once.
 func (j *javaProcess) check(mem io.ReaderAt, addr uint64,
 	read func(io.ReaderAt, uint64) (uint32, error)) (uint32, error) {
 	if c, ok := j.known[addr]; ok {
@@ -163,7 +163,7 @@ func (j *javaProcess) check(mem io.ReaderAt, addr uint64,
 	return c, err
 }
 
-// methodCheck returns the check of a method, unless the process has unloaded classes since the sample.
+// methodCheck returns the check of a method, unless the process unloaded classes since the sample.
 func (j *javaProcess) methodCheck(mem io.ReaderAt, method uint64) (uint32, error) {
 	check, err := javaCheck(mem, method, j.generation)
 	if err != nil {
@@ -178,7 +178,7 @@ func (j *javaProcess) methodCheck(mem io.ReaderAt, method uint64) (uint32, error
 
 // javaCheck returns the hash that BPF makes of a method: java_frame in bpf/java.h.
 func javaCheck(mem io.ReaderAt, method uint64, generation uint32) (uint32, error) {
-	const constMethod = 8 // in a Method: after its table of functions
+	const constMethod = 8 // in a Method, after the pointer to the table of functions
 	c, err := readWord(mem, method+constMethod)
 	if err != nil {
 		return 0, err
@@ -194,13 +194,13 @@ func javaCheck(mem io.ReaderAt, method uint64, generation uint32) (uint32, error
 	return uint32(mix(h, uint64(generation))) | 1, nil
 }
 
-// nameCheck returns the check of the name of code that is no method: that of a method is odd.
+// nameCheck returns the check of the name of code that is no method. It is even, because the check of a method is odd.
 func (j *javaProcess) nameCheck(mem io.ReaderAt, addr uint64) (uint32, error) {
 	name, err := j.methods.Name(mem, addr)
 	return hashOf(name), err
 }
 
-// place returns the code that contains an address. It is read once, with what describes all of its instructions.
+// place returns the code that contains an address. The code is read once, with the descriptions of all instructions.
 func (j *javaProcess) place(mem io.ReaderAt, ip uint64) (*hotspot.Place, error) {
 	i, _ := slices.BinarySearchFunc(j.places, ip, func(p *hotspot.Place, ip uint64) int {
 		return cmp.Compare(p.Code+p.Size-1, ip)
@@ -224,7 +224,8 @@ func (j *javaProcess) place(mem io.ReaderAt, ip uint64) (*hotspot.Place, error) 
 // maxPlaces limits the code that is remembered of a process.
 const maxPlaces = 1 << 14
 
-// Stale implements Renewed: another method may have been compiled to the memory of one. It may take 0.2 % of the time.
+// Stale implements Renewed: the memory of a method may now hold another compiled method. Stale may take 0.2 % of
+// the time.
 func (j *javaProcess) Stale(mem io.ReaderAt) (stale bool, pause time.Duration) {
 	const often, part = 20 * time.Millisecond, 500
 	start, before := time.Now(), len(j.places)
@@ -244,8 +245,8 @@ func (j *javaProcess) forget() {
 	clear(j.known)
 }
 
-// javaOff returns the offset of a frame for that of a bytecode from the start of the description that has it: offsets
-// of frames are even.
+// javaOff returns a frame's offset for the offset of a bytecode from the start of the ConstMethod that contains the
+// bytecode: frames' offsets are even.
 func javaOff(off uint32) uint32 { return 2 * off }
 
 func hashOf(name string) uint32 {

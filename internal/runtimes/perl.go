@@ -22,7 +22,7 @@ type perl struct {
 // perlWalk is BPF's struct perl.
 type perlWalk struct{ Context threadVariable }
 
-// Versions whose objects have the offsets below, and those in bpf/perl.h.
+// Versions that the offsets below and in bpf/perl.h are valid for.
 const (
 	perlFirst = 36
 	perlLast  = 40
@@ -32,23 +32,23 @@ const (
 const (
 	perlBody       = 0 // in all values: pointer to the rest
 	perlFlags      = 12
-	perlStash      = 32 // in the body of a function: its package, if it has a name of its own
-	perlNameAt     = 56 // its name, or the glob that has it
+	perlStash      = 32 // in the body of a function: the package, if perlNamed is set
+	perlNameAt     = 56 // the function's name, or the glob with the name
 	perlFile       = 64
 	perlSequence   = 88 // the number of the statement around it
 	perlCodeFlags  = 92
 	perlCodeSize   = 96
 	perlGlobName   = 32 // in the body of a glob
 	perlGlobStash  = 40
-	perlStashNames = 32 // in the body of a package: its name, or a list of names
+	perlStashNames = 32 // in the body of a package: the name, or a list of names
 	perlNameCount  = 60 // 0 if it is a name
 	perlLength     = 4  // in a name
 	perlNameText   = 8
 )
 
 const (
-	perlNamed    = 0x8000    // perlCodeFlags: the function has a name of its own
-	perlHasName  = 0x2000000 // perlFlags: the package has a name
+	perlNamed    = 0x8000    // perlCodeFlags: the function's body contains the name
+	perlHasName  = 0x2000000 // perlFlags: the package is named
 	perlUTF8     = 1         // flag after the text of a name: it is UTF-8, otherwise Latin-1
 	perlLines    = 256       // see bpf/perl.h
 	perlTextSize = 16        // PERL_TEXT_BYTES there
@@ -56,13 +56,13 @@ const (
 	perlIsText   = 2
 )
 
-// mayHavePerl reports whether a file, by its name, may have an interpreter: perl, perl5.36.0, libperl.so.5.36.
+// mayHavePerl reports whether a file may contain an interpreter, by the file's name: perl, perl5.36.0, libperl.so.5.36.
 func mayHavePerl(name string) bool {
 	base := path.Base(name)
 	return strings.HasPrefix(base, "perl") || strings.HasPrefix(base, "libperl")
 }
 
-// findPerl returns the interpreter in a file, or nil if the file has none.
+// findPerl returns the interpreter in a file, or nil if the file contains none.
 func findPerl(im *dso.Image) (Runtime, error) {
 	symbols, err := im.Symbols(".dynsym") // extensions need them
 	if err != nil {
@@ -111,8 +111,8 @@ func (p *perl) In(bias uint64) Process { return located{p, bias} }
 
 func (p *perl) runs(vaddr uint64) bool { return p.run.contain(vaddr) }
 
-// Function implements Runtime: a function is perlLines lines of one, whose number is frame.Native. Perl has no table of
-// lines; the offset of an instruction is that of its line.
+// Function implements Runtime: a function is perlLines lines of one, whose number is frame.Native. Perl keeps no
+// table of lines; the offset of an instruction is the offset of the line.
 func (p *perl) Function(mem io.ReaderAt, frame Interpreted) (f *Function, err error) {
 	at := frame.Code &^ 7
 	switch frame.Code & 7 {
@@ -143,7 +143,7 @@ func perlCheck(h uint64, frame Interpreted) error {
 	return nil
 }
 
-// perlText reads the code of a file or of a string, which has that name.
+// perlText reads the code with this name of a file or of a string.
 func perlText(mem io.ReaderAt, file uint64, frame Interpreted, name string) (*Function, error) {
 	b, err := readAt(mem, file, perlTextSize)
 	if err != nil {
@@ -174,7 +174,7 @@ func perlFunction(mem io.ReaderAt, at uint64, frame Interpreted) (*Function, err
 		return nil, err
 	}
 	f := &Function{}
-	if le.Uint32(b[perlCodeFlags:])&perlNamed == 0 { // a glob has the name
+	if le.Uint32(b[perlCodeFlags:])&perlNamed == 0 { // the name is in a glob
 		if name, stash, err = perlGlob(mem, name); err != nil {
 			return nil, fmt.Errorf("name: %w", err)
 		}
@@ -189,7 +189,7 @@ func perlFunction(mem io.ReaderAt, at uint64, frame Interpreted) (*Function, err
 	return f, err
 }
 
-// perlGlob returns where the name of a glob and its package are.
+// perlGlob returns the addresses of a glob's name and package.
 func perlGlob(mem io.ReaderAt, glob uint64) (name, stash uint64, err error) {
 	body, err := readWord(mem, glob+perlBody)
 	if err != nil {
@@ -202,7 +202,7 @@ func perlGlob(mem io.ReaderAt, glob uint64) (name, stash uint64, err error) {
 	return binary.LittleEndian.Uint64(b[perlGlobName:]), binary.LittleEndian.Uint64(b[perlGlobStash:]), nil
 }
 
-// perlPackage reads the name of a package: "" if it has none.
+// perlPackage reads the name of a package, "" if it is unnamed.
 func perlPackage(mem io.ReaderAt, stash uint64) string {
 	head, err := readAt(mem, stash, 16)
 	if err != nil || binary.LittleEndian.Uint32(head[perlFlags:])&perlHasName == 0 {
@@ -243,7 +243,7 @@ func perlName(mem io.ReaderAt, addr uint64) (string, error) {
 	return shown(string(text)), nil
 }
 
-// perlString reads a text that ends with a zero byte. What follows it need not be memory.
+// perlString reads a text that ends with a zero byte. The memory after the text need not be mapped.
 func perlString(mem io.ReaderAt, addr uint64) (string, error) {
 	const part = 64
 	var text []byte

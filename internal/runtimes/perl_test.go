@@ -17,8 +17,8 @@ func (m memory) perlHEK(addr uint64, text string, flags byte) {
 	m[addr] = append(append(b, text...), 0, flags)
 }
 
-// perlCode puts a function at 0x1000 into the memory, with a name of its own or one of a glob, in a package with one
-// name or several, and returns its frame.
+// perlCode puts a function at 0x1000 into the memory, with the name in the function or in a glob, in a package with
+// one name or several, and returns the function's frame.
 func (m memory) perlCode(own, several bool, name, file string, flags byte) Interpreted {
 	le := binary.LittleEndian
 	object := func(at, body uint64, flags uint32) {
@@ -120,7 +120,7 @@ func TestFindPerl(t *testing.T) {
 	}
 }
 
-// FuzzPerlFunction reads functions from any memory: one part has all objects.
+// FuzzPerlFunction reads functions from any memory: one part contains all objects.
 func FuzzPerlFunction(f *testing.F) {
 	for i := range 4 {
 		m := memory{}

@@ -20,15 +20,15 @@ type php struct {
 	eval    Range // of the native function that runs PHP functions
 }
 
-// phpWalk is where the interpreter keeps frames and functions: offsets in a function, in bytes. BPF's struct php has
-// the same layout, and describes the fields.
+// phpWalk is where the interpreter keeps frames and functions: offsets in a function, in bytes. The layout must
+// match BPF's struct php, which describes the fields.
 type phpWalk struct {
 	Head                                   uint64
 	FunctionSize, Count, Code, File, Lines uint16 // Lines: the first and the last one
 	_                                      [3]uint16
 }
 
-// phpVersion is a version by the number of its module interface, with offsets in struct _zend_op_array
+// phpVersion is a version by the number of the module interface, with offsets in struct _zend_op_array
 // (Zend/zend_compile.h).
 type phpVersion struct {
 	version string
@@ -59,13 +59,13 @@ const (
 	phpInternal = 1 // phpType: a function of C
 )
 
-// mayHavePHP reports whether a file, by its name, may have an interpreter: php8.2, php-fpm8.2, libphp.so.
+// mayHavePHP reports whether a file may contain an interpreter, by the file's name: php8.2, php-fpm8.2, libphp.so.
 func mayHavePHP(name string) bool {
 	base := path.Base(name)
 	return strings.HasPrefix(base, "php") || strings.HasPrefix(base, "libphp")
 }
 
-// findPHP returns the interpreter in a file, or nil if the file has none.
+// findPHP returns the interpreter in a file, or nil if the file contains none.
 func findPHP(im *dso.Image) (Runtime, error) {
 	symbols, err := im.Symbols(".dynsym") // extensions need them
 	if err != nil {
@@ -100,7 +100,7 @@ func findPHP(im *dso.Image) (Runtime, error) {
 	return p, nil
 }
 
-// phpInterface returns the number of the module interface: read-only data have it as API20220829,NTS.
+// phpInterface returns the number of the module interface: the read-only data contain it as API20220829,NTS.
 func phpInterface(im *dso.Image) (number string, threads bool) {
 	const digits = 8
 	for b := readOnly(im); ; {
@@ -223,7 +223,7 @@ func phpLines(instrs []byte) []Line {
 	return l.list
 }
 
-// phpFunctionName returns the name of a function as PHP's own traces have it.
+// phpFunctionName returns the name of a function in the form of PHP's own traces.
 func phpFunctionName(mem io.ReaderAt, name, class uint64) (string, error) {
 	if name == 0 {
 		return "{main}", nil // the code of a file

@@ -14,8 +14,8 @@ func (m memory) phpString(addr uint64, text string) {
 	m[addr] = append(append(b, text...), make([]byte, 8)...)
 }
 
-// phpFunction puts a function at 0x1000 into the memory, whose instructions are at lines, and returns its frame.
-// Without lines, it is one of C.
+// phpFunction puts a function at 0x1000 into the memory, whose instructions are at lines, and returns the
+// function's frame. Without lines, it is a C function.
 func (m memory) phpFunction(w *phpWalk, class, name string, lines ...uint32) Interpreted {
 	le := binary.LittleEndian
 	b := make([]byte, w.FunctionSize)
@@ -88,7 +88,7 @@ func TestPHPFunction(t *testing.T) {
 	}
 }
 
-// FuzzPHPFunction reads functions from any memory: one part has all objects.
+// FuzzPHPFunction reads functions from any memory: one part contains all objects.
 func FuzzPHPFunction(f *testing.F) {
 	for number, v := range phpVersions {
 		w := v.walk

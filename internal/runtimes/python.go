@@ -17,7 +17,7 @@ type python struct {
 	version [2]int // 3, 12
 	// walk is where it keeps frames. Head is a vaddr.
 	walk pythonWalk
-	// eval are the vaddrs of the native function that runs Python functions, and of its rarely executed part.
+	// eval are the vaddrs of the native function that runs Python functions, including the rarely executed part.
 	eval ranges
 	// enter are the vaddrs of the function's begin, which adds the frame of the Python function to the list.
 	enter Range
@@ -25,8 +25,8 @@ type python struct {
 	objects pythonObjects
 }
 
-// pythonWalk is where an interpreter keeps the frames of Python functions: offsets in its objects, in bytes. BPF's
-// struct python has the same layout, and describes the fields.
+// pythonWalk is where an interpreter keeps the frames of Python functions: offsets in the interpreter's objects, in
+// bytes. The layout must match BPF's struct python, which describes the fields.
 type pythonWalk struct {
 	Head                                                    uint64
 	Threads, NextInterpreter                                uint32
@@ -39,7 +39,7 @@ type pythonWalk struct {
 	_                                                       uint8
 }
 
-// noField is the offset of a field that a version does not have.
+// noField is the offset of a field that a version lacks.
 const noField = math.MaxUint16
 
 // Values of pythonWalk.Entry: which frames a native call of the interpreter's function begins with.
@@ -53,14 +53,14 @@ const (
 type pythonObjects struct {
 	qualname   uint64 // in a code object; 0: none
 	bytecode   uint64 // in a code object: pointer to the code's bytes before 3.11; 0: they follow
-	codeUnits  uint64 // in a code object: number of its instructions
+	codeUnits  uint64 // in a code object: number of instructions
 	bytesSize  uint64 // in a bytes object
 	bytesData  uint64
 	length     uint64 // in a string
 	state      uint64
 	stateShift uint   // to the kind, in state
 	ascii      uint64 // to the characters of an ASCII string
-	compact    uint64 // to those of another one
+	compact    uint64 // to the characters of a string that is not ASCII
 	lines      lineFormat
 }
 
@@ -80,7 +80,7 @@ func (p *python) Walk(bias uint64) Walk {
 // In implements Runtime.
 func (p *python) In(bias uint64) Process { return pythonProcess{located{p, bias}, p.enter} }
 
-// pythonProcess is the interpreter in a process. Each greenlet and each interpreter has its own list.
+// pythonProcess is the interpreter in a process. Each greenlet and each interpreter keeps a separate list.
 type pythonProcess struct {
 	located
 	enter Range
@@ -91,7 +91,7 @@ func (p pythonProcess) Entering(ip uint64) bool { return p.enter.Contains(ip - p
 
 func (p *python) runs(vaddr uint64) bool { return p.eval.contain(vaddr) }
 
-// findPython returns the interpreter in a file, or nil if the file has none.
+// findPython returns the interpreter in a file, or nil if the file contains none.
 func findPython(im *dso.Image) (Runtime, error) {
 	s, err := pythonSymbols(im)
 	if err != nil || len(s.eval) == 0 {
@@ -107,7 +107,7 @@ func findPython(im *dso.Image) (Runtime, error) {
 	return p, nil
 }
 
-// mayHavePython reports whether a file, by its name, may have an interpreter: libpython3.11.so.1.0, python3.
+// mayHavePython reports whether a file may contain an interpreter, by the file's name: libpython3.11.so.1.0, python3.
 func mayHavePython(name string) bool { return strings.Contains(path.Base(name), "python") }
 
 // pythonAddrs are the addresses of symbols.
@@ -124,8 +124,8 @@ const evalName = "_PyEval_EvalFrameDefault"
 // enterSize is the size of the function's begin, in bytes: the largest of 3.8 to 3.14.
 const enterSize = 256
 
-// pythonSymbols finds the symbols of an interpreter. Extension modules need them, so that stripped programs have them,
-// too: except the one of the part of the function that is rarely executed.
+// pythonSymbols finds the symbols of an interpreter. Stripped programs contain these symbols, too, because
+// extension modules need them. Only the symbol of the rarely executed part of the function may be missing.
 func pythonSymbols(im *dso.Image) (p pythonAddrs, err error) {
 	for _, section := range []string{".dynsym", ".symtab"} {
 		symbols, e := im.Symbols(section)
@@ -171,7 +171,8 @@ func (p *pythonAddrs) addEval(r Range) {
 	p.eval = append(p.eval, r)
 }
 
-// version returns the version: of 3.11 and later, the file has it; before, it has new functions with each version.
+// version returns the version: files of 3.11 and later contain it; earlier ones are recognized by the functions
+// that each version added.
 func (p *pythonAddrs) version(im *dso.Image) ([2]int, error) {
 	old := fmt.Errorf("%w before 3.8", ErrVersion)
 	if p.runtime == 0 { // before 3.7

@@ -60,7 +60,7 @@ func (p *python) check(mem io.ReaderAt, code []byte) (uint32, error) {
 	return checkOf(mix(h, name), texts), nil
 }
 
-// name returns the qualified name of a code object, or its name before 3.11.
+// name returns the qualified name of a code object, or the plain name before 3.11.
 func (o *pythonObjects) name(mem io.ReaderAt, code, name uint64) (string, error) {
 	if o.qualname != 0 {
 		var err error

@@ -38,7 +38,7 @@ func (l *lines) numbers(table []byte) {
 // noLine is the step of the line of code without a line, in 3.10.
 const noLine = -128
 
-// ranges decodes pairs of the size of a range and the step of its line to that of the previous range.
+// ranges decodes pairs: the size of a range, and the difference of the range's line from the previous range's line.
 func (l *lines) ranges(table []byte) {
 	for ; len(table) >= 2; table = table[2:] {
 		step := int8(table[1])
@@ -66,7 +66,7 @@ func (l *lines) locations(table []byte) {
 		head := table[i]
 		i++
 		if head&0x80 == 0 {
-			continue // a number of an entry that is wrong, or that has numbers which gperf does not know
+			continue // a number of a corrupt entry, or of an entry with numbers unknown to gperf
 		}
 		kind, units := head>>3&15, uint32(head&7)+1
 		none := false
@@ -89,8 +89,8 @@ func (l *lines) locations(table []byte) {
 	}
 }
 
-// signed decodes a signed number at a position, and returns the position after it: six bits in each byte, the lowest
-// first; bit 6 means that another byte follows. The number's lowest bit is its sign.
+// signed decodes a signed number at a position, and returns the position after it: six bits in each byte, the
+// lowest first; bit 6 means that another byte follows. The number's lowest bit is the sign.
 func signed(b []byte, i int) (int64, int) {
 	var v uint64
 	for shift := 0; i < len(b) && b[i]&0x80 == 0; shift += 6 {

@@ -14,9 +14,9 @@ import (
 type ruby struct {
 	version [3]int
 	layout  rubyLayout
-	// context is the variable with the thread's execution context, which has the list of frames.
+	// context is the variable with the thread's execution context, which contains the list of frames.
 	context threadVariable
-	// exec are the vaddrs of the native function that begins to run Ruby functions, and of its rarely executed part.
+	// exec are the vaddrs of the native function that begins to run Ruby functions, including the rarely executed part.
 	exec ranges
 }
 
@@ -26,14 +26,14 @@ type rubyLayout struct {
 	frameSize uint64 // of rb_control_frame_t
 	lines     int    // iseq_insn_info, in rb_iseq_constant_body
 	lineSize  uint64 // of iseq_insn_info_entry
-	shortLen  bool   // strings in their object have their length in the object's flags
+	shortLen  bool   // the flags of an embedded string contain the length
 }
 
-// rubyWalk is what BPF's struct ruby has.
+// rubyWalk holds the fields of BPF's struct ruby.
 type rubyWalk struct {
 	Context      threadVariable
 	FrameSize    uint64
-	ShortStrings uint64 // 1: the flags of a short string have its length
+	ShortStrings uint64 // 1: the flags of a short string contain the length
 }
 
 // rubyLayouts are the layouts of 3.0 to 3.4, by the minor version (vm_core.h, iseq.h).
@@ -67,10 +67,10 @@ func (r *ruby) In(bias uint64) Process { return located{r, bias} }
 
 func (r *ruby) runs(vaddr uint64) bool { return r.exec.contain(vaddr) }
 
-// mayHaveRuby reports whether a file, by its name, may have an interpreter: libruby-3.1.so.3.1.2, ruby.
+// mayHaveRuby reports whether a file may contain an interpreter, by the file's name: libruby-3.1.so.3.1.2, ruby.
 func mayHaveRuby(name string) bool { return strings.Contains(path.Base(name), "ruby") }
 
-// findRuby returns the interpreter in a file, or nil if the file has none.
+// findRuby returns the interpreter in a file, or nil if the file contains none.
 func findRuby(im *dso.Image) (Runtime, error) {
 	r := &ruby{}
 	s := r.symbols(im)
@@ -92,10 +92,10 @@ func findRuby(im *dso.Image) (Runtime, error) {
 	return r, nil
 }
 
-// rubyAddrs are the vaddrs of symbols that all files have.
+// rubyAddrs are the vaddrs of symbols that all files contain.
 type rubyAddrs struct{ version, threadCurrent uint64 }
 
-// symbols finds the functions that run Ruby functions, which stripped files do not have from 3.2 on.
+// symbols finds the functions that run Ruby functions, whose symbols are missing in stripped files from 3.2 on.
 func (r *ruby) symbols(im *dso.Image) (p rubyAddrs) {
 	for _, section := range []string{".dynsym", ".symtab"} {
 		symbols, err := im.Symbols(section)

@@ -35,7 +35,7 @@ type rubyFunction struct {
 	encoded           bool   // the positions are in a succinct table
 }
 
-// memory returns the memory of a process, from rubyISeq on, that has a function, and its frame.
+// memory returns the memory of a process, from rubyISeq on, with the function, and the function's frame.
 func (f *rubyFunction) memory(l rubyLayout) (memory, Interpreted) {
 	le := binary.LittleEndian
 	b := make([]byte, rubyEnd-rubyISeq)
@@ -169,7 +169,7 @@ func TestRubyBytes(t *testing.T) {
 	}
 }
 
-// TestRubyStripped finds the interpreter of the libraries here by their code: the function's symbol says the same.
+// TestRubyStripped finds the interpreter of this machine's libraries by code, and compares the function's symbol.
 func TestRubyStripped(t *testing.T) {
 	libraries, _ := filepath.Glob("/usr/lib/x86_64-linux-gnu/libruby-3.*.so.3.*.*")
 	if len(libraries) == 0 {

@@ -19,7 +19,7 @@ const (
 	bodyPath       = 64
 	bodyLabel      = 80
 	bodyFirst      = 88
-	bodyBytes      = 160 // bytes that have all fields
+	bodyBytes      = 160 // bytes that contain all fields
 	infoBody       = 0   // in iseq_insn_info
 	infoPositions  = 8
 	infoCount      = 16
@@ -27,8 +27,8 @@ const (
 	objectFlags    = 0
 	stringLen      = 16
 	stringData     = 24 // or the address of it
-	shortString    = 16 // data in a string whose flags have its length
-	arrayFirst     = 16 // in an array that has its elements itself
+	shortString    = 16 // data in a string whose flags contain the length
+	arrayFirst     = 16 // in an array with embedded elements
 	objectSize     = 40
 	typeMask       = 0x1f
 	typeString     = 5
@@ -76,8 +76,8 @@ func (r *ruby) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 	return f, nil
 }
 
-// check returns the hash that BPF makes of the start of a function's body, and of its label and its file's name:
-// ruby_code in bpf/ruby.h.
+// check returns the hash that BPF makes of the start of a function's body, and of the function's label and file
+// name: ruby_code in bpf/ruby.h.
 func (r *ruby) check(mem io.ReaderAt, body []byte) (uint32, error) {
 	le := binary.LittleEndian
 	h := mix(le.Uint64(body), le.Uint64(body[bodyCode:]))
@@ -113,7 +113,7 @@ func (r *ruby) object(mem io.ReaderAt, addr uint64, typ uint64) (b []byte, flags
 	return b, flags, nil
 }
 
-// text returns the address of a string's text, and its number of bytes.
+// text returns the address of a string's text, and the number of bytes.
 func (r *ruby) text(mem io.ReaderAt, addr uint64) (at, n uint64, err error) {
 	b, flags, err := r.object(mem, addr, typeString)
 	if err != nil {
@@ -148,8 +148,8 @@ func (r *ruby) str(mem io.ReaderAt, addr uint64) (string, error) {
 	return shown(strings.ToValidUTF8(string(text), "?")), nil
 }
 
-// path reads the name of a file: of an array with the name that the program uses and the absolute one, which code that
-// a program made itself does not have, or only the first.
+// path reads the name of a file. addr is a string, the name that the program uses, or an array of this name and the
+// absolute name, which is missing for code that a program made itself.
 func (r *ruby) path(mem io.ReaderAt, addr uint64) (string, error) {
 	b, flags, err := r.object(mem, addr, typeArray)
 	if err != nil {
@@ -169,7 +169,7 @@ func (r *ruby) path(mem io.ReaderAt, addr uint64) (string, error) {
 	return name, nil
 }
 
-// lines reads the lines of a function whose code has n words. info is its iseq_insn_info.
+// lines reads the lines of a function with n words of code. info is its iseq_insn_info.
 func (r *ruby) lines(mem io.ReaderAt, info []byte, n uint32) ([]Line, error) {
 	le := binary.LittleEndian
 	count := le.Uint32(info[infoCount:])
@@ -221,8 +221,9 @@ func (r *ruby) positions(mem io.ReaderAt, info []byte, count, n uint32) ([]uint3
 	return list, nil
 }
 
-// A succinct table (succ_index_table in iseq.c) has a bit for each word at which an entry begins. Of the first words it
-// has the number of bits up to each, seven bits each; of the others, blocks with a count, counts and bits.
+// A succinct table (succ_index_table in iseq.c) marks each word at which an entry begins with a bit. For the first
+// words the table contains the number of bits up to each, seven bits each; for later words, blocks with a count,
+// counts and bits.
 const (
 	directWords  = 54
 	directInWord = 9

@@ -11,13 +11,13 @@ import (
 	"gperf/internal/dso"
 )
 
-// Stripped libraries of Ruby 3.2 and later, such as Debian's, have no symbols of the interpreter's function and of the
-// variable with the execution context. Their code and tables say where they are, on x86-64: functions of Ruby's API
-// read the variable, and the interpreter's function has a table of the addresses that run its instructions.
+// Stripped libraries of Ruby 3.2 and later, such as Debian's, lack the symbols of the interpreter's function and of
+// the variable with the execution context. On x86-64, both are found by code and tables: functions of Ruby's API
+// read the variable, and the interpreter's function uses a table of the addresses that run Ruby's instructions.
 
 const (
 	maxAccess       = 64       // bytes of a function in which it reads the variable
-	minInstructions = 100      // Ruby has some 200
+	minInstructions = 100      // Ruby uses some 200
 	maxText         = 64 << 20 // bytes of code that is searched for calls
 )
 
@@ -47,7 +47,7 @@ func contextFromCode(im *dso.Image, vaddr uint64) (v threadVariable, err error) 
 	if !hasModuleSlot(im, v.Slot) {
 		return v, errStripped
 	}
-	if code[i-1] == 0x66 { // a prefix: of the sequence that has a slot for the variable
+	if code[i-1] == 0x66 { // a prefix, in the sequence with a slot for the variable
 		if off, ok = im.OffOfVaddr(v.Slot + 8); !ok {
 			return v, errStripped
 		}
@@ -87,7 +87,7 @@ func relocations(im *dso.Image, f func(at uint64, typ uint32, addend uint64)) {
 }
 
 // execFromTables returns the ranges of the functions that call the interpreter's function: the parts of vm_exec, or
-// that of the interpreter's function itself if it has no callers.
+// the range of the interpreter's function itself if nothing calls it.
 func execFromTables(im *dso.Image) ([]Range, error) {
 	starts := functionStarts(im)
 	text := im.Section(".text")
@@ -157,7 +157,7 @@ func startBefore(starts []uint64, vaddr uint64) int {
 	return sort.Search(len(starts), func(i int) bool { return starts[i] > vaddr }) - 1
 }
 
-// functionStarts returns the vaddrs of the functions that have unwind information, in ascending order.
+// functionStarts returns the vaddrs of the functions with unwind information, in ascending order.
 func functionStarts(im *dso.Image) (starts []uint64) {
 	const head, count4, table = 12, 0x03, 0x3b // encodings: 4 bytes; 4 bytes signed, from the section's start on
 	s := im.Section(".eh_frame_hdr")

@@ -10,7 +10,7 @@ import (
 	"gperf/internal/dso"
 )
 
-// Kind is a kind of runtime. BPF's enum has the same numbers.
+// Kind is a kind of runtime. The numbers must match BPF's enum.
 type Kind uint32
 
 // The runtimes whose functions are named.
@@ -23,15 +23,15 @@ const (
 	KindJava
 )
 
-// Known lists the versions whose functions have names.
+// Known lists the versions whose functions gperf can name.
 const Known = "CPython 3.8 to 3.14, Ruby 3.0 to 3.4, PHP 8.0 to 8.4, Perl 5.36 to 5.40, " +
 	"Node.js 18 to 24, Java 8 to 25"
 
 // Runtime is a runtime in a program or library.
 type Runtime interface {
-	// String returns its name and version: CPython 3.11.
+	// String returns name and version: CPython 3.11.
 	String() string
-	// DSO returns the name of the mapping that its functions get, one of package dso's.
+	// DSO returns the name of the mapping for the runtime's functions, one of the constants in package dso.
 	DSO() string
 	// Walk returns what BPF needs to know, where the file is loaded with a bias.
 	Walk(bias uint64) Walk
@@ -45,29 +45,29 @@ type Process interface {
 	Function(mem io.ReaderAt, f Interpreted) (*Function, error)
 }
 
-// List is a runtime that has a list of the frames of its functions.
+// List is a runtime that keeps the frames of functions in a list.
 type List interface {
 	Process
 	// Runs reports whether a native frame at an address runs functions of the list.
 	Runs(ip uint64) bool
 }
 
-// Switched is a List of one stack of functions of a thread, which has others: a native stack may have callers that run
-// functions of another one, such as of the greenlet or interpreter that has switched to this one.
+// Switched is a List of one of several stacks of functions of a thread: callers on the native stack may run
+// functions of another stack, such as the stack of the greenlet or interpreter that switched to this one.
 type Switched interface {
 	List
 	// Entering reports whether the innermost native frame, at an address, runs a function that is not in the list yet.
 	Entering(ip uint64) bool
 }
 
-// Resumed is a List that goes on, in a fiber, with the functions that have resumed it: they run on other stacks.
+// Resumed is a List that continues, in a fiber, with the functions that resumed the fiber: they run on other stacks.
 type Resumed interface {
 	List
 	// Resumes reports that the list is such a one.
 	Resumes() bool
 }
 
-// located is a runtime that has a list, and of which only the place differs between processes.
+// located is a runtime with a list, where only the address of the runtime differs between processes.
 type located struct {
 	file interface {
 		// runs reports whether a native frame at a vaddr runs functions of the list.
@@ -80,8 +80,9 @@ type located struct {
 // Runs implements List.
 func (l located) Runs(ip uint64) bool { return l.file.runs(ip - l.bias) }
 
-// Function implements Process. It reads a function twice: the program may free it, and use the memory of its name for
-// other texts, while it is read. If its hash is still the same at the second time, what was read first is right.
+// Function implements Process. It reads a function twice, because the program may free the function meanwhile, and
+// use the memory of the name for other texts. If the hash is still the same at the second time, the first result is
+// right.
 func (l located) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	fn, err := l.file.Function(mem, f)
 	if err == nil {
@@ -93,14 +94,14 @@ func (l located) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	return fn, nil
 }
 
-// Walk is what BPF knows about a runtime, as its struct runtime: the body is a struct of the runtime's kind.
+// Walk describes a runtime to BPF, as struct runtime: the body is a struct of the runtime's kind.
 type Walk struct {
 	Kind Kind
 	_    uint32
 	Body [16]uint64
 }
 
-// newWalk encodes a struct that has BPF's layout.
+// newWalk encodes a struct with the layout of BPF's struct.
 func newWalk(k Kind, body any) Walk {
 	w := Walk{Kind: k}
 	var b [8 * len(w.Body)]byte
@@ -113,8 +114,8 @@ func newWalk(k Kind, body any) Walk {
 	return w
 }
 
-// finders find the runtimes in files whose names say that they may have them. The files are of 64-bit machines with the
-// least significant byte first, and errors need not name them.
+// finders find the runtimes in files that may contain them, by the files' names. The files are for 64-bit machines
+// with the least significant byte first, and errors need not name the files.
 var finders = []struct {
 	name string
 	may  func(name string) bool
@@ -128,7 +129,7 @@ var finders = []struct {
 	{"V8", mayHaveV8, findV8},
 }
 
-// MayHave reports whether a file may have a runtime, by its name: libpython3.11.so.1.0, python3.
+// MayHave reports whether a file may contain a runtime, by the file's name: libpython3.11.so.1.0, python3.
 func MayHave(name string) bool {
 	for _, f := range finders {
 		if f.may(name) {
@@ -138,7 +139,8 @@ func MayHave(name string) bool {
 	return false
 }
 
-// Find returns the runtime in a file, or nil if the file has none. The error is about a runtime that is not understood.
+// Find returns the runtime in a file, or nil if the file contains none. It returns an error for a runtime that
+// gperf does not understand.
 func Find(im *dso.Image, name string) (Runtime, error) {
 	if !im.Is64 || im.ByteOrder() != binary.LittleEndian {
 		return nil, nil
@@ -158,7 +160,7 @@ func Find(im *dso.Image, name string) (Runtime, error) {
 	return nil, nil
 }
 
-// readOnly returns the constants of a file, such as texts: nothing if it has none or too many.
+// readOnly returns the constants of a file, such as texts: nothing if there are none or too many.
 func readOnly(im *dso.Image) []byte {
 	const limit = 64 << 20
 	s := im.Section(".rodata")

@@ -101,7 +101,7 @@ func TestDebugOffsets(t *testing.T) {
 			stateShift: 2, ascii: 40, compact: 56, lines: locationTable}); o != want {
 			t.Errorf("3.%d: %+v, want %+v", c.version, o, want)
 		}
-		for off := 0; off < len(b); off += 8 { // no content makes BPF read past its memory
+		for off := 0; off < len(b); off += 8 { // no content makes BPF read past the end of memory
 			bad := bytes.Clone(b)
 			copy(bad[off:], "\xff\xff\xff\xff\xff\xff\xff\x7f")
 			w, _, err := debugOffsets(bad, [2]int{3, c.version})
@@ -115,7 +115,7 @@ func TestDebugOffsets(t *testing.T) {
 	}
 }
 
-// checkWalk fails if BPF would read more of an object than it has memory for, or fields that it has not read.
+// checkWalk fails if BPF would read more of an object than fits its buffer, or would use fields that it did not read.
 func checkWalk(t *testing.T, w *pythonWalk) {
 	t.Helper()
 	for _, size := range []uint16{w.ThreadSize, w.FrameSize, w.CodeSize} {
@@ -153,7 +153,8 @@ func (m memory) str(o *pythonObjects, addr uint64, text string, width int) {
 	m[addr] = b
 }
 
-// code puts a code object at 0x1000 into the memory, with these strings and a table of lines, and returns its frame.
+// code puts a code object at 0x1000 into the memory, with these strings and a table of lines, and returns the
+// object's frame.
 func (m memory) code(l *pythonLayout, name, file string, width int, table []byte) Interpreted {
 	w, o, le := &l.walk, &l.objects, binary.LittleEndian
 	b := make([]byte, 256)
@@ -195,7 +196,7 @@ func withTexts(h uint64, texts ...string) uint64 {
 	return h
 }
 
-// TestPythonVersion finds the version of a Python that has no Py_Version.
+// TestPythonVersion finds the version of a Python without Py_Version.
 func TestPythonVersion(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -287,7 +288,7 @@ func FuzzDebugOffsets(f *testing.F) {
 	})
 }
 
-// FuzzFunction reads functions from any memory: one part has all objects.
+// FuzzFunction reads functions from any memory: one part contains all objects.
 func FuzzFunction(f *testing.F) {
 	for version, l := range pythonLayouts {
 		m := memory{}

@@ -9,9 +9,9 @@ import (
 	"gperf/internal/dso"
 )
 
-// threadVariable is where each thread has a variable of its own. BPF's struct thread_variable has the same layout.
+// threadVariable locates a thread-local variable. The layout must match BPF's struct thread_variable.
 type threadVariable struct {
-	Slot   uint64 // address of what the dynamic linker has stored, a vaddr until it is passed to BPF
+	Slot   uint64 // address of the dynamic linker's value, a vaddr until it is passed to BPF
 	Offset uint64 // in the thread's own data, or in the module's part of it
 	Kind   uint32 // one of the following
 	_      uint32
@@ -20,9 +20,9 @@ type threadVariable struct {
 // How a thread's address of a variable is found.
 const (
 	threadFixed      = iota + 1 // Offset, from the thread's pointer
-	threadOffset                // the slot has the offset
-	threadModule                // the slot has the number of the module
-	threadDescriptor            // the slot has a function, and the offset or where the module's number and offset are
+	threadOffset                // the slot holds the offset
+	threadModule                // the slot holds the number of the module
+	threadDescriptor            // the slot holds a function, and the offset or where module number and offset are
 )
 
 // at returns the variable of a file that is loaded with a bias.
@@ -41,7 +41,7 @@ var threadKinds = map[elf.Machine]map[uint32]uint32{
 		uint32(elf.R_AARCH64_TLSDESC): threadDescriptor},
 }
 
-// findThreadVariable returns where the threads of a program or library have a variable.
+// findThreadVariable locates a thread-local variable of a program or library.
 func findThreadVariable(im *dso.Image, name string) (v threadVariable, err error) {
 	for _, section := range []string{".dynsym", ".symtab"} {
 		symbols, err := im.Symbols(section)
@@ -58,8 +58,8 @@ func findThreadVariable(im *dso.Image, name string) (v threadVariable, err error
 	return v, fmt.Errorf("no variable %s", name)
 }
 
-// findSlot returns where the threads have the variable of a symbol: number index of the dynamic symbols, if dynamic.
-// Relocations of other symbols have the variable's offset as their addend.
+// findSlot locates the thread-local variable of a symbol: number index of the dynamic symbols, if dynamic.
+// Relocations of other symbols contain the variable's offset as addend.
 func findSlot(im *dso.Image, s elf.Sym64, index uint32, dynamic bool) (v threadVariable, err error) {
 	le := binary.LittleEndian
 	for _, section := range im.Sections() {
@@ -86,8 +86,8 @@ func findSlot(im *dso.Image, s elf.Sym64, index uint32, dynamic bool) (v threadV
 	return v, nil
 }
 
-// fixedVariable returns a variable of a program, whose place the linker has known: the data of programs are next to the
-// thread's pointer, before it on x86-64 and 16 bytes after it on arm64.
+// fixedVariable returns a variable of a program, whose place is fixed at link time: the data of programs are next
+// to the thread's pointer, before it on x86-64 and 16 bytes after it on arm64.
 func fixedVariable(im *dso.Image, s elf.Sym64) (v threadVariable, err error) {
 	start, end, align := uint64(math.MaxUint64), uint64(0), uint64(1)
 	for _, section := range im.Sections() {

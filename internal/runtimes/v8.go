@@ -16,16 +16,16 @@ import (
 // v8 is V8, the JavaScript engine of Node.js, in a program or library.
 type v8 struct {
 	version [2]int // 11, 3
-	// walk is where frames have their functions. Builtins are vaddrs.
+	// walk locates the functions of frames. Builtins are vaddrs.
 	walk    v8Walk
 	objects v8Objects
-	// layout and bytecodes are empty if they are not known: then generated code has no lines.
+	// layout and bytecodes are empty if they are not known. Then no lines are found for generated code.
 	layout    v8Layout
 	bytecodes v8Bytecodes
 }
 
-// v8Walk is where a frame has its function, and what identifies a function: offsets in bytes from the frame pointer and
-// in objects. BPF's struct v8 has the same layout, and describes the fields.
+// v8Walk locates the function of a frame, and the fields that identify a function: offsets in bytes from the frame
+// pointer and in objects. The layout must match BPF's struct v8, which describes the fields.
 type v8Walk struct {
 	BuiltinsStart, BuiltinsEnd          uint64
 	Context, Function, Bytecode, Offset int16
@@ -48,7 +48,7 @@ type v8Objects struct {
 	codeType, oneByteMask, representationMask, notStringMask uint16
 }
 
-// Kinds of strings: those of V8 have had these numbers in all versions.
+// Kinds of strings, with the same numbers in all versions of V8.
 const (
 	v8Seq = iota
 	v8Cons
@@ -57,7 +57,7 @@ const (
 	v8Thin = 5
 )
 
-// v8First and v8Last are the versions whose objects are known: those of Node.js 18 and 24.
+// v8First and v8Last limit the versions whose objects are known: the versions in Node.js 18 and 24.
 const (
 	v8First = 10
 	v8Last  = 13
@@ -69,7 +69,7 @@ func (v *v8) String() string { return fmt.Sprintf("V8 %d.%d", v.version[0], v.ve
 // DSO implements Runtime.
 func (v *v8) DSO() string { return dso.JavaScriptName }
 
-// Walk implements Runtime. V8 may have mapped the builtins twice: BPF knows their vaddrs.
+// Walk implements Runtime. BPF gets vaddrs of the builtins, because V8 may map the builtins twice.
 func (v *v8) Walk(uint64) Walk {
 	return newWalk(KindV8, &v.walk)
 }
@@ -93,16 +93,16 @@ func (v *v8Process) heap(mem io.ReaderAt) *v8Heap {
 	return &v8Heap{mem, &v.vm.objects, v.types}
 }
 
-// mayHaveV8 reports whether a file, by its name, may have V8: node, libnode.so.108.
+// mayHaveV8 reports whether a file may contain V8, by the file's name: node, libnode.so.108.
 func mayHaveV8(name string) bool {
 	name = path.Base(name)
 	return strings.HasPrefix(name, "node") || strings.HasPrefix(name, "libnode")
 }
 
-// v8Prefix begins the names of the numbers that V8 has for debuggers.
+// v8Prefix begins the names of the numbers that V8 exports for debuggers.
 const v8Prefix = "v8dbg_"
 
-// v8Constants are the vaddrs of V8's numbers, by their names without v8Prefix, and the range of builtins.
+// v8Constants are the vaddrs of V8's numbers, by name without v8Prefix, and the range of builtins.
 type v8Constants struct {
 	im           *dso.Image
 	at           map[string]uint64
@@ -116,11 +116,11 @@ const (
 	v8Major = "_ZN2v88internal7Version6major_E"
 	v8Minor = "_ZN2v88internal7Version6minor_E"
 	v8Sizes = "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE"
-	// v8Builtin begins the names of builtins, which stripped files do not have.
+	// v8Builtin begins the names of builtins, which stripped files lack.
 	v8Builtin = "Builtins_"
 )
 
-// findV8 returns V8 in a file, or nil if the file has none.
+// findV8 returns V8 in a file, or nil if the file does not contain V8.
 func findV8(im *dso.Image) (Runtime, error) {
 	c := &v8Constants{im: im, at: map[string]uint64{}}
 	if !c.read() {
@@ -133,7 +133,7 @@ func findV8(im *dso.Image) (Runtime, error) {
 	return v, nil
 }
 
-// read finds the symbols, and reports whether the file has V8's.
+// read finds the symbols, and reports whether V8's numbers are among them.
 func (c *v8Constants) read() bool {
 	for _, section := range []string{".dynsym", ".symtab"} {
 		symbols, err := c.im.Symbols(section)
@@ -185,8 +185,8 @@ func (c *v8Constants) value(vaddr uint64) (int, error) {
 	return 0, errors.New("a constant is not in the file")
 }
 
-// has returns the number with the first one of these names that the file has. A name that ends in __ may continue with
-// a type, which differs between versions.
+// has returns the number with the first of these names that the file contains. A name that ends in __ may continue
+// with a type, which differs between versions.
 func (c *v8Constants) has(names ...string) (n int, ok bool) {
 	for _, name := range names {
 		for full, vaddr := range c.at {
@@ -263,7 +263,7 @@ func (c *v8Constants) v8() (*v8, error) {
 		Script: c.field("SharedFunctionInfo__script", "SharedFunctionInfo__script_or_debug_info"),
 		// The number of the function's literal in the script follows the flags.
 		Literal: c.field("SharedFunctionInfo__flags") + 4,
-		// A Script's number follows the ends of its lines.
+		// A Script's number follows the ends of the lines.
 		ScriptID: c.field("Script__line_ends") + 8, BytecodeHeader: c.field("BytecodeArray__data"),
 	}
 	v.objects = v8Objects{
@@ -284,7 +284,7 @@ func (c *v8Constants) v8() (*v8, error) {
 	if o.firstLocal == 6 {
 		o.positions = 4
 	}
-	// Since 12, these objects are in the trusted space, and have their fields in another order.
+	// Since 12, these objects are in the trusted space, with the fields in another order.
 	o.sourcePositions, o.bytecode = 32, 16
 	if v.walk.BytecodeHeader == 64 {
 		o.sourcePositions, o.bytecode = 24, 8
@@ -294,7 +294,8 @@ func (c *v8Constants) v8() (*v8, error) {
 	return v, c.err
 }
 
-// layout returns where generated code has what describes it: nothing if the file does not say so.
+// layout locates the descriptions of generated code. It returns an empty layout if the file does not contain these
+// numbers.
 func (c *v8Constants) layout(major int) (l v8Layout) {
 	start, hasStart := c.has("class_Code__instruction_start__")
 	size, hasSize := c.has("class_Code__instruction_size__")

@@ -39,7 +39,7 @@ func v8Test11() *v8Process {
 	return v
 }
 
-// v8Test10 is V8 as in Node.js 18, which has instructions in the Code object.
+// v8Test10 is V8 as in Node.js 18, with instructions in the Code object.
 func v8Test10() *v8Process {
 	v := v8Test11()
 	v.vm.version = [2]int{10, 2}
@@ -61,7 +61,7 @@ func (m *v8Memory) ReadAt(b []byte, addr int64) (int, error) {
 	return copy(b, m.b[off:]), nil
 }
 
-// object adds an object with a type and words after its map, and returns its tagged pointer.
+// object adds an object with a type and words after the map, and returns the tagged pointer.
 func (m *v8Memory) object(typ uint16, words ...uint64) uint64 {
 	kind := m.raw(binary.LittleEndian.AppendUint64(make([]byte, 8), uint64(typ)<<32))
 	b := binary.LittleEndian.AppendUint64(nil, kind+1)
@@ -71,7 +71,7 @@ func (m *v8Memory) object(typ uint16, words ...uint64) uint64 {
 	return m.raw(b) + 1
 }
 
-// raw adds bytes, and returns their address.
+// raw adds bytes, and returns the address.
 func (m *v8Memory) raw(b []byte) uint64 {
 	at := v8Base + uint64(len(m.b))
 	m.b = append(m.b, b...)
@@ -97,7 +97,7 @@ func characters(s string, width uint16) (b []byte) {
 	return b
 }
 
-// seq adds a string that has its characters itself.
+// seq adds a string that contains the characters itself.
 func (m *v8Memory) seq(s string, width uint16) uint64 {
 	b := characters(s, width)
 	words := make([]uint64, (len(b)+7)/8)
@@ -107,7 +107,7 @@ func (m *v8Memory) seq(s string, width uint16) uint64 {
 	return m.object(width, append([]uint64{length(s)}, words...)...)
 }
 
-// length returns the word of a string that has its length.
+// length returns the word of a string that contains the length.
 func length(s string) uint64 { return uint64(len(utf16.Encode([]rune(s)))) << 32 }
 
 // array adds an array of bytes.
@@ -189,7 +189,7 @@ func signedBytes(values ...int) (b []byte) {
 	return b
 }
 
-// TestV8Positions decodes the table of a function whose entry, at offset -1, has a position of its own.
+// TestV8Positions decodes the table of a function with a separate position for the entry, at offset -1.
 func TestV8Positions(t *testing.T) {
 	v, m := v8Test13(), &v8Memory{}
 	words := make([]uint64, 8)
@@ -202,14 +202,14 @@ func TestV8Positions(t *testing.T) {
 
 const v8Source = "'use strict';\nfunction f(n) {\r\n  g(n);\n  return n;\u2028}\n"
 
-// TestV8Function reads functions with their names and lines.
+// TestV8Function reads functions with names and lines.
 func TestV8Function(t *testing.T) {
 	for _, v := range []*v8Process{v8Test11(), v8Test13()} {
 		m := &v8Memory{}
 		source, file := m.seq(v8Source, twoByte), m.seq("/a/f.js", oneByte)
 		f, g, empty := m.seq("f", oneByte), m.seq("größe数", twoByte), m.seq("", oneByte)
-		// The function starts at its parameters; offset 3 is at g, an expression, and 9 at return.
-		// A table's first step is from offset -1.
+		// The function starts at the parameters; offset 3 is at g, an expression, and 9 at return. A table's first
+		// step is from offset -1.
 		at := func(s string) int { return len(utf16.Encode([]rune(v8Source[:strings.Index(v8Source, s)]))) }
 		table := signedBytes(-4-1, 2*(at("g(n)")+1), 6, 2*(at("return")-at("g(n)")))
 		lines := []Line{{0, 2}, {6, 3}, {18, 4}}
@@ -269,7 +269,8 @@ func (m *moving) ReadAt(b []byte, addr int64) (int, error) {
 	return m.v8Memory.ReadAt(b, addr)
 }
 
-// TestV8Moving moves the name of a function at each step of reading it: it must not get the name of what is there then.
+// TestV8Moving moves the name of a function at each step of reading it: the function must not get the name of the
+// object that is there afterwards.
 func TestV8Moving(t *testing.T) {
 	for reads := 1; reads < 80; reads++ {
 		v, m := v8Test13(), &v8Memory{}

@@ -2,7 +2,7 @@ package runtimes
 
 import "encoding/binary"
 
-// v8Prefixes are the bytecodes that say that the next one has wider operands: by number, the index of the sizes.
+// v8Prefixes are the bytecodes that widen the operands of the next bytecode: by number, the index of the sizes.
 var v8Prefixes = [...]int{1, 2, 1, 2}
 
 // v8Bytecodes are the sizes of bytecodes: three times as many as there are, for operands of 1, 2 and 4 bytes.
@@ -31,7 +31,7 @@ func (v *v8Process) baseline(h *v8Heap, c *v8Head) *v8Baseline {
 	return &v8Baseline{text, h.byteArray(c.table)}
 }
 
-// offset returns the offset of the bytecode whose code has the byte at pc. The first part is the function's entry.
+// offset returns the offset of the bytecode whose code contains the byte at pc. The first part is the function's entry.
 func (s v8Bytecodes) offset(b *v8Baseline, pc uint64) uint32 {
 	bytecode, table := b.bytecode, b.table
 	end, n := binary.Uvarint(table)
@@ -51,7 +51,7 @@ func (s v8Bytecodes) offset(b *v8Baseline, pc uint64) uint32 {
 	return uint32(off)
 }
 
-// sizeOf returns the size of the first bytecode, with its prefix.
+// sizeOf returns the size of the first bytecode, including the prefix.
 func (s v8Bytecodes) sizeOf(bytecode []byte) int {
 	all := len(s) / 3
 	op, prefix, wide := int(bytecode[0]), 0, 0

@@ -14,8 +14,8 @@ import (
 	"gperf/internal/procmem"
 )
 
-// Bind implements Native. BPF passes the SharedFunctionInfo of a frame's function. Code itself says which functions it
-// has inlined, also where its frame is not made yet.
+// Bind implements Native. BPF passes the SharedFunctionInfo of a frame's function. Generated code describes the
+// functions inlined into it, also for an ip before the frame is complete.
 func (v *v8Process) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
 	if f.Generated {
 		if b := v.generated(v.heap(mem), f); len(b.Functions) > 0 {
@@ -49,7 +49,7 @@ func (v *v8Process) Function(mem io.ReaderAt, f Interpreted) (*Function, error) 
 	return nil, err
 }
 
-// v8Shared is what a SharedFunctionInfo refers to.
+// v8Shared holds the references of a SharedFunctionInfo.
 type v8Shared struct {
 	script, id  uint64 // the Script and its number
 	literal     uint32 // the number of the function in it
@@ -122,20 +122,20 @@ func v8Check(script uint64, literal uint32) uint32 {
 	return uint32(mix(mix(0, script), uint64(literal))) | 1
 }
 
-// Flags of a ScopeInfo, which versions 10 to 13 have in the same places.
+// Flags of a ScopeInfo, the same bits in versions 10 to 13.
 const (
 	v8SavedVariable  = 1 << 10
 	v8FunctionName   = 3 << 12
 	v8InferredName   = 1 << 14
-	v8MaxInlineNames = 75 // a scope with as many variables has their names in a table
+	v8MaxInlineNames = 75 // a scope with as many variables keeps the names in a table
 	v8MaxVariables   = 1 << 16
 )
 
 // v8NoName is the name of a function without one.
 const v8NoName = "(anonymous)"
 
-// scope returns the name of a function and the position of its start in the script's source, -1 if it is not known,
-// from its ScopeInfo, or its name alone.
+// scope returns the name of a function and the position of its start in the script's source, -1 if it is not known.
+// object is the ScopeInfo, or only the name.
 func (h *v8Heap) scope(object uint64) (name string, start int32, err error) {
 	if !isObject(object) {
 		return v8NoName, -1, nil
@@ -216,8 +216,8 @@ func (h *v8Heap) str(object uint64) (string, error) {
 	return shown(string(utf16.Decode(t.chars))), nil
 }
 
-// scriptFile returns the name of a script: a path, without file://, a name that Node.js gives, or that of code without
-// a file.
+// scriptFile returns the name of a script: a path, without file://, a name that Node.js gives, or the name for code
+// without a file.
 func (h *v8Heap) scriptFile(script uint64) string {
 	name := ""
 	if at, err := h.word(script, h.objects.scriptName); err == nil {
@@ -234,8 +234,9 @@ func (h *v8Heap) scriptFile(script uint64) string {
 	return name
 }
 
-// bytecodeOf returns the BytecodeArray of a function, 0 if it has none: data is it, or compiled code that has it. The
-// error is that of an object that cannot be read now, which the garbage collector may be moving.
+// bytecodeOf returns the BytecodeArray of a function, 0 if there is none. data is the BytecodeArray, or compiled
+// code that refers to it. The error means that an object cannot be read now, because the garbage collector may be
+// moving it.
 func (h *v8Heap) bytecodeOf(data uint64) (uint64, error) {
 	if !isObject(data) {
 		return 0, nil
@@ -261,7 +262,7 @@ type v8Position struct {
 // maxV8Table is the maximum size in bytes of a table of positions.
 const maxV8Table = 1 << 20
 
-// positionsOf returns the positions of bytecode, nil if V8 has not kept them.
+// positionsOf returns the positions of bytecode, nil if V8 did not keep them.
 func (h *v8Heap) positionsOf(code uint64) (list []v8Position) {
 	table, err := h.word(code, h.objects.sourcePositions)
 	if err != nil {
@@ -293,7 +294,7 @@ type v8Entry struct{ off, pos int64 }
 
 // v8Table decodes a table of positions: for each, the steps of the offset and of the position.
 func v8Table(table []byte) (list []v8Entry) {
-	const entry = -1 // the offset before the first step, which is also that of the function's entry
+	const entry = -1 // the offset before the first step, and of the function's entry
 	e := v8Entry{off: entry}
 	for len(table) > 0 {
 		var step int64
@@ -312,7 +313,7 @@ func v8Table(table []byte) (list []v8Entry) {
 	return list
 }
 
-// v8Signed decodes a number of 7 bits in each byte, the lowest first. The number's lowest bit is its sign.
+// v8Signed decodes a number of 7 bits in each byte, the lowest first. The number's lowest bit is the sign.
 func v8Signed(b []byte) (int64, []byte) {
 	var u uint64
 	for shift := 0; len(b) > 0; shift += 7 {

@@ -16,7 +16,7 @@ type v8TestCode struct {
 	table, deopt uint64 // objects
 }
 
-// code adds generated code, and returns the address of its instructions.
+// code adds generated code, and returns the address of the instructions.
 func (m *v8Memory) code(v *v8Process, c v8TestCode) (start uint64) {
 	kind := func(of uint64, typ uint16) uint64 { // a map
 		b := binary.LittleEndian.AppendUint64(nil, of)
@@ -48,7 +48,7 @@ func (m *v8Memory) put(at, w uint64) { binary.LittleEndian.PutUint64(m.b[at-v8Ba
 // TestV8Baseline finds the bytecode that code of a function is from.
 func TestV8Baseline(t *testing.T) {
 	v, m := v8Test13(), &v8Memory{}
-	// The bytecodes are 0 to 5. Bytecode 4 has no operand, bytecode 5 one of 1, 2 or 4 bytes.
+	// The bytecodes are 0 to 5. Bytecode 4 is without operand, bytecode 5 with an operand of 1, 2 or 4 bytes.
 	v.vm.bytecodes = v8Bytecodes{1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 5}
 	bytecodes := []byte{4, 5, 9, 0, 5, 9, 9, 4} // at 0, 1, 3 and 7
 	words := make([]uint64, 7)
@@ -71,7 +71,7 @@ func TestV8Baseline(t *testing.T) {
 	}
 }
 
-// v8TestInlined is the code of a function that has one inlined, which has another one inlined.
+// v8TestInlined is the code of a function with an inlined function, into which a third function is inlined.
 func v8TestInlined(m *v8Memory, v *v8Process) (start uint64) {
 	add := func(name string, positions ...int) uint64 { // of the bytecode: steps of offset and position
 		for i := 1; i < len(positions); i += 2 {
@@ -106,7 +106,7 @@ func v8TestInlined(m *v8Memory, v *v8Process) (start uint64) {
 	return m.code(v, v8TestCode{kind: l.baseline + 2, size: 80, deopt: deopt, table: m.array(signedBytes(table...))})
 }
 
-// v8Gone is the memory of a process that has exited.
+// v8Gone is the memory of an exited process.
 type v8Gone struct{}
 
 func (v8Gone) ReadAt([]byte, int64) (int, error) { return 0, io.ErrClosedPipe }
@@ -149,7 +149,7 @@ func TestV8Optimized(t *testing.T) {
 				}
 			}
 		}
-		// BPF has passed the frame's function, or another one.
+		// BPF passes the frame's function, or another one.
 		b, _ := v.Bind(m, NativeFrame{IP: start + 20, Generated: true})
 		passed := b.Functions[1]
 		passed.Off = 0

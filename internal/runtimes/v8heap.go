@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// v8Heap reads objects of V8's heap: tagged pointers are an address plus 1, and small integers (Smi) have their value
-// in the upper half of a word.
+// v8Heap reads objects of V8's heap: tagged pointers are an address plus 1, and the value of a small integer (Smi)
+// is in the upper half of the word.
 type v8Heap struct {
 	mem     io.ReaderAt
 	objects *v8Objects
@@ -74,10 +74,10 @@ func (h *v8Heap) typeOf(object uint64) (uint16, error) {
 	return t, err
 }
 
-// typeIn returns the type of the objects that have a map.
+// typeIn returns the type of the objects with the map m.
 func (h *v8Heap) typeIn(m uint64) (uint16, error) {
 	if !isObject(m) {
-		return 0, errObject // the object has moved
+		return 0, errObject // the object moved
 	}
 	b, err := readAt(h.mem, m-v8Tag+h.objects.instanceType, 2)
 	if err != nil {
@@ -93,7 +93,7 @@ func (h *v8Heap) lasts(t uint16) bool {
 		h.objects.codeType}, t)
 }
 
-// is returns an error if an object does not have a type.
+// is returns an error if the type of an object is not want.
 func (h *v8Heap) is(object uint64, want uint16) error {
 	t, err := h.typeOf(object)
 	if err == nil && t != want {
@@ -174,7 +174,8 @@ func (h *v8Heap) stringHead(object uint64) (typ uint16, n int, err error) {
 	return typ, n, nil
 }
 
-// flat adds n characters of a string that has them in one place, its own, another string's or outside the heap.
+// flat adds n characters of a string that keeps them in one place: in the string, in another string or outside the
+// heap.
 func (t *v8Text) flat(object uint64, typ uint16, n int) error {
 	h, from := t.h, 0
 	if typ&h.objects.representationMask == v8Sliced {

@@ -7,15 +7,15 @@ import (
 	"sort"
 )
 
-// v8Optimized is what V8 keeps of the code of its optimizing compilers (Maglev, TurboFan), for stack traces: the places
-// in the source that instructions are from, and which functions are inlined where.
+// v8Optimized is the description, which V8 keeps for stack traces, of code from the optimizing compilers (Maglev,
+// TurboFan): the source positions of instructions, and which functions are inlined where.
 type v8Optimized struct {
 	places    []v8Place // by off
 	inlined   []v8Inlined
 	functions map[int32]*v8Bytecode // by number of the literal, v8Outer for the function itself
 	all       []Interpreted         // the functions
 	partial   bool                  // v8Code's
-	exits     uint32                // offset of the code that leaves for the interpreter: its places are others
+	exits     uint32                // offset of the exits to the interpreter, for which the places are not valid
 }
 
 // v8Place is where instructions from an offset on are from.
@@ -31,10 +31,10 @@ type v8Inlined struct {
 	function int32
 }
 
-// v8Bytecode is a function and the positions that its bytecode is from.
+// v8Bytecode is a function and the source positions of the bytecode.
 type v8Bytecode struct {
 	Interpreted
-	read      bool         // its bytecode was
+	read      bool         // the bytecode was read
 	positions []v8Position // by source
 }
 
@@ -82,7 +82,7 @@ func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
 	}
 	outer := data[l.outer]
 	if h.is(outer, h.objects.sharedType) != nil {
-		outer, _ = h.word(outer, 8) // in an object of its own since 13
+		outer, _ = h.word(outer, 8) // in a separate object since 13
 	}
 	b := v.bytecode(h, outer)
 	if b == nil {
@@ -151,7 +151,7 @@ func (v *v8Process) bytecode(h *v8Heap, shared uint64) *v8Bytecode {
 	return b
 }
 
-// at returns the function at a position in its source: the frame has the offset of the first bytecode from there.
+// at returns the function at a position in its source: the frame gets the offset of the first bytecode from there.
 func (b *v8Bytecode) at(source int32) Interpreted {
 	f := b.Interpreted
 	i := sort.Search(len(b.positions), func(i int) bool { return b.positions[i].source >= source })
@@ -164,8 +164,8 @@ func (b *v8Bytecode) at(source int32) Interpreted {
 	return f
 }
 
-// at returns the functions that optimized code runs at an offset, the innermost first: none if that is not known. As in
-// V8's own profiles, they are those of the byte before: the instruction there has taken the time.
+// at returns the functions that optimized code runs at an offset, the innermost first: none if they are not known.
+// As in V8's own profiles, these are the functions of the byte before, because the instruction there took the time.
 func (o *v8Optimized) at(pc uint32) (list []Interpreted) {
 	if len(o.places) == 0 || pc >= o.exits {
 		return nil

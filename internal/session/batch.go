@@ -27,7 +27,7 @@ type Record struct {
 	Raw    format.Raw
 	ID     format.RecordID // see File.RecordID
 	Event  int             // index in File.Attrs
-	Thread *Thread         // its subject, nil for none
+	Thread *Thread         // the record's subject, nil for none
 	Comm   string          // of Thread, at the record's time
 	Before int             // number of the batch's samples before it
 }
@@ -51,8 +51,7 @@ func (b *Batch) Keep(keep func(*Sample) bool) {
 	b.Samples = kept
 }
 
-// Release returns the batch's memory. The caller must not use the batch, its
-// samples and its records any more.
+// Release returns the batch's memory. The caller must not use the batch, the samples and the records any more.
 func (b *Batch) Release() {
 	if b.pre.decoded != nil {
 		b.Samples = b.pre.decoded
@@ -72,7 +71,7 @@ func (b *Batch) Release() {
 
 var batches = sync.Pool{New: func() any { return &Batch{raws: make([]format.Raw, 0, batchSize)} }}
 
-// samples is memory for the samples of batches. A batch that waits has none.
+// samples is memory for the samples of batches. A waiting batch holds none.
 var samples = sync.Pool{New: func() any { return new([batchSize]Sample) }}
 
 func newBatch() *Batch { return batches.Get().(*Batch) }

@@ -11,8 +11,8 @@ import (
 // process's. Samples share both parts, so the caller must not change them.
 type Chain struct {
 	Kernel, User []*Frame
-	// KernelPart and UserPart are the numbers of the parts among those of the walk that occurred more than once, dense
-	// from 1. A part without a number, 0, can be equal to others.
+	// KernelPart and UserPart number the parts that occurred more than once in the walk, dense from 1. A part
+	// without a number, 0, can be equal to other parts.
 	KernelPart, UserPart int32
 }
 
@@ -51,8 +51,8 @@ func (c Chain) Cut(n int) Chain {
 	return c
 }
 
-// ChainKey identifies a chain of one event by the addresses of its parts in memory,
-// which are valid with WalkOptions.KeepChains. Equal chains may have several keys.
+// ChainKey identifies a chain of one event by the addresses of the parts in memory, which are valid with
+// WalkOptions.KeepChains. Equal chains may get several keys.
 type ChainKey struct {
 	kernel, user   **Frame // the first ones, nil for none
 	nkernel, nuser int
@@ -69,7 +69,7 @@ func (c *Chain) Key() (k ChainKey) {
 	return k
 }
 
-// StackKey identifies the stack of a sample: its callchain as ChainKey does, or without one the sampled
+// StackKey identifies the stack of a sample: the callchain as ChainKey does, or without callchain the sampled
 // frame.
 type StackKey struct {
 	chain ChainKey
@@ -102,10 +102,9 @@ func (s *Sample) Stack(max int) iter.Seq[*Frame] {
 	}
 }
 
-// isCalled reports whether the first address of an event in the kernel is a return
-// address, in the function with the tracepoint: that of tracepoints, except probes,
-// which the kernel treats as tracepoints. The address of other events is the
-// interrupted or probed instruction, as the first one of a process always is.
+// isCalled reports whether the first address of an event in the kernel is a return address, in the function with
+// the tracepoint. This is so for tracepoints, but not for probes, which the kernel treats as tracepoints. The first
+// address of other events, and of every user callchain, is the interrupted or probed instruction.
 func isCalled(f *format.File, event int) bool {
 	tp := f.Tracepoint(event)
 	return f.Attrs[event].Type == format.TypeTracepoint && (tp == nil || tp.Field("__probe_ip") == nil)

@@ -2,7 +2,7 @@ package session
 
 import "testing"
 
-// TestCut: the innermost frames are those of the kernel.
+// TestCut: the innermost frames are the kernel's.
 func TestCut(t *testing.T) {
 	parts := make([]*Frame, 5)
 	for i := range parts {

@@ -6,13 +6,12 @@ import (
 	"gperf/format"
 )
 
-// A sample taken with attr.defer_callchain has no user frames yet: its chain ends
-// in a mark and a cookie. The frames follow, before the thread returns to user
-// space, in a PERF_RECORD_CALLCHAIN_DEFERRED with that cookie. The walk holds the
-// sample back until then, and so passes it on as late as perf prints it
+// A sample taken with attr.defer_callchain is still without user frames: the chain ends in a mark and a cookie. The
+// frames follow, before the thread returns to user space, in a PERF_RECORD_CALLCHAIN_DEFERRED with that cookie. The
+// walk holds the sample back until then, and so passes it on as late as perf prints it
 // (evlist__deliver_deferred_callchain of tools/perf/util/session.c).
 
-// held is a sample that waits for its user frames.
+// held is a sample that waits for user frames.
 type held struct {
 	raw    format.Raw
 	tid    int32
@@ -32,14 +31,14 @@ func cookieOf(a *format.Attr, chain format.Words) (uint64, bool) {
 	return chain.At(n - 1), true
 }
 
-// hold keeps a copy of the sample, whose bytes are valid only during its batch.
+// hold keeps a copy of the sample, because the bytes are valid only during the batch.
 func (w *walk) hold(raw format.Raw, tid int32, cookie uint64) {
 	raw.Data = bytes.Clone(raw.Data)
 	w.held = append(w.held, held{raw, tid, cookie})
 }
 
-// deferred delivers the thread's held samples: those with the record's cookie with
-// its frames, the others without user frames.
+// deferred delivers the thread's held samples. Samples with the record's cookie get the record's frames, other
+// samples get no user frames.
 func (w *walk) deferred(r *format.CallchainDeferred) {
 	waiting := w.held[:0]
 	for _, h := range w.held {
@@ -56,7 +55,7 @@ func (w *walk) deferred(r *format.CallchainDeferred) {
 	w.held = waiting
 }
 
-// release delivers a held sample. User frames, if there are any, replace its cookie.
+// release delivers a held sample. User frames, if there are any, replace the cookie.
 func (w *walk) release(h held, user format.Words) {
 	s := w.batch.add()
 	w.file.Sample(h.raw, &s.Sample) // without an error, as before hold
@@ -67,8 +66,8 @@ func (w *walk) release(h held, user format.Words) {
 	w.deliver()
 }
 
-// flush delivers held samples, the oldest first, until at most n wait. As in perf,
-// a cookie takes the place of their user frames.
+// flush delivers held samples, the oldest first, until at most n wait. As in perf, the cookies stay in place of the
+// user frames.
 func (w *walk) flush(n int) {
 	for len(w.held) > n {
 		h, first := w.held[0], len(w.batch.Samples)
@@ -77,7 +76,7 @@ func (w *walk) flush(n int) {
 		for i := range w.batch.Samples[first:] {
 			s := &w.batch.Samples[first+i]
 			if len(s.User) == 0 {
-				continue // a damaged chain has no frames
+				continue // a damaged chain contains no frames
 			}
 			cookie := w.frames.add(nil, h.cookie, false, false)
 			cookie.label = "(cookie)"

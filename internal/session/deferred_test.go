@@ -107,7 +107,7 @@ func TestDeferredCallchains(t *testing.T) {
 	}
 }
 
-// Samples of a group are those of each of its events that went on.
+// The sample of a group becomes one sample for each event that advanced.
 func TestGroupReads(t *testing.T) {
 	const rf = format.ReadGroup | format.ReadID
 	const st = format.SampleTID | format.SampleTime | format.SampleID | format.SampleRead

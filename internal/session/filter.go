@@ -6,7 +6,7 @@ import (
 	"gperf/format"
 )
 
-// Filter selects samples by their fields. A nil list selects all.
+// Filter selects samples by fields. A nil list selects all.
 type Filter struct {
 	CPUs       []int
 	PIDs, TIDs []int32
@@ -18,8 +18,7 @@ type Filter struct {
 	missed  rejected // while no sample matched
 }
 
-// Match reports whether the filter selects the sample. Its frames need not be
-// resolved: use it as Options.Keep.
+// Match reports whether the filter selects the sample. The frames need not be resolved: use it as Options.Keep.
 func (f *Filter) Match(s *Sample) bool {
 	is := f.selects(s)
 	if !is && !f.matched && !(f.NoGuests && s.Guest()) {
@@ -38,7 +37,7 @@ func (f *Filter) selects(s *Sample) bool {
 		(f.Times == nil || f.Times.Contain(s.Time))
 }
 
-// WithoutCPU returns the name of an event whose samples have no CPU, or "".
+// WithoutCPU returns the name of an event whose samples lack the CPU, or "".
 func WithoutCPU(f *format.File) string {
 	for i := range f.Attrs {
 		name := f.EventName(i)

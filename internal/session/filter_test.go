@@ -6,7 +6,7 @@ import (
 	"gperf/format"
 )
 
-// A filter selects the samples that pass all its parts.
+// A filter selects the samples that pass all parts of it.
 func TestFilter(t *testing.T) {
 	s := &Sample{Comm: "cat"}
 	s.CPU, s.PID, s.TID, s.Time, s.Misc = 2, 10, 11, 1500, format.MiscUser

@@ -15,7 +15,7 @@ func (w *walk) forget() {
 	w.session.frames = w.frames
 }
 
-// forget empties the caches of all mappings, and drops the mappings that no thread has.
+// forget empties the caches of all mappings, and drops the mappings that no thread uses.
 func (m *machine) forget() {
 	clear(m.known)
 	m.kernel.maps.forget()
@@ -28,8 +28,8 @@ func (m *machine) forget() {
 	}
 }
 
-// forget empties the caches of the mappings. It reports whether there was anything to empty,
-// because threads share their mappings.
+// forget empties the caches of the mappings. It reports whether there was anything to empty, because threads share
+// mappings.
 func (ms *maps) forget() bool {
 	ms.chains, ms.called, ms.foreign = chains{}, chains{}, chains{}
 	list := ms.list()

@@ -7,8 +7,8 @@ import (
 	"gperf/format"
 )
 
-// TestForget: a live recording forgets the addresses, callchains and mappings of exited processes. Those
-// of running ones resolve as before, and frames that callers keep stay valid.
+// TestForget: a live recording forgets the addresses, callchains and mappings of exited processes. Addresses of
+// running processes resolve as before, and frames that callers keep stay valid.
 func TestForget(t *testing.T) {
 	s := newSession()
 	w := s.newWalk(WalkOptions{KeepChains: true}, nil)

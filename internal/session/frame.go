@@ -9,9 +9,9 @@ import (
 	"gperf/symbolize/srcline"
 )
 
-// Frame is one address of a callchain. All samples share the Frame of an address in
-// a mapping, and that of the same return address, so callers can cache results by its ID. Its symbol is looked up on
-// first use; all methods may be called by any goroutine, also after the walk.
+// Frame is one address of a callchain. All samples share one Frame for an address in a mapping, and another Frame
+// for the same return address, so callers can cache results by Frame.ID. The symbol is looked up on first use; all
+// methods may be called by any goroutine, also after the walk.
 type Frame struct {
 	ID     int // dense, from 0; -1 for a frame that is not shared
 	IP     uint64
@@ -21,7 +21,7 @@ type Frame struct {
 
 	label   string // replaces the name of a missing symbol
 	symbols *symbolize.Symbolizer
-	pooled  *pooled // of frames of a Pool, which have no symbols
+	pooled  *pooled // of frames of a Pool, which are without symbols
 	asPerf  bool    // see WalkOptions.AsPerf
 	samples int     // see frames.count
 	once    sync.Once
@@ -59,13 +59,13 @@ func (f *Frame) Sym() *symbolize.Symbol {
 	return f.sym
 }
 
-// Off returns the distance of the frame's address from the start of its symbol, in bytes.
+// Off returns the distance of the frame's address from the start of the symbol, in bytes.
 func (f *Frame) Off() uint64 {
 	f.once.Do(f.lookUp)
 	return f.off
 }
 
-// Reason returns why the frame has no symbol.
+// Reason returns why no symbol was found for the frame.
 func (f *Frame) Reason() symbolize.Reason {
 	f.once.Do(f.lookUp)
 	return f.why
@@ -89,7 +89,7 @@ func (f *Frame) lookUp() {
 	f.off += f.IP - ip
 }
 
-// site returns the ip that names the frame: of a return address, that of the call's last byte.
+// site returns the ip that names the frame: for a return address, the address of the call's last byte.
 func (f *Frame) site() uint64 {
 	switch m := f.Map; {
 	case m == nil || !f.Return || f.symbols == nil:
@@ -128,8 +128,8 @@ func (f *Frame) Origin() dso.Origin {
 	}
 }
 
-// MapOff returns the frame's address in its DSO: the offset in the file, or the ip
-// itself in the kernel and outside of mappings.
+// MapOff returns the frame's address in the DSO: the offset in the file, or the ip itself in the kernel and outside
+// of mappings.
 func (f *Frame) MapOff() uint64 {
 	if f.Map == nil || f.Kernel {
 		return f.IP
@@ -156,10 +156,9 @@ func (f *Frame) Symbol() string {
 	return unknown
 }
 
-// Calls returns the functions of the frame with file and line, innermost first:
-// inlined functions before the function that contains them. It returns none
-// without line information. For a return address it looks up the call before it,
-// or the address itself if the call has no line.
+// Calls returns the functions of the frame with file and line, innermost first: inlined functions before the
+// function that contains them. It returns none without line information. For a return address it looks up the call
+// before it, or the address itself if no line is known for the call.
 func (f *Frame) Calls() []srcline.InlineFrame {
 	calls := f.calls.Load()
 	if calls == nil {

@@ -80,7 +80,7 @@ func (fs *frames) before(isReturn bool) uint64 {
 	return 0
 }
 
-// foreign returns the frame of an address of a hypervisor or guest, which has no map.
+// foreign returns the frame, without Map, of an address of a hypervisor or guest.
 func (fs *frames) foreign(ip uint64, isReturn bool) *Frame { return fs.frame(nil, ip, isReturn, false) }
 
 // mode returns the frame of an address in the address space of the sample's
@@ -95,8 +95,7 @@ func (fs *frames) mode(s *Sample, ip uint64, called bool) *Frame {
 	return fs.foreign(ip, false)
 }
 
-// either returns the frame of an address that may be the kernel's or the process's,
-// such as that of a branch.
+// either returns the frame of an address that may be the kernel's or the process's, such as a branch address.
 func (fs *frames) either(s *Sample, ip uint64) *Frame {
 	if fs.inKernel(s, ip) {
 		return fs.kernel(ip, false)
@@ -104,9 +103,8 @@ func (fs *frames) either(s *Sample, ip uint64) *Frame {
 	return fs.user(s.maps, ip, false)
 }
 
-// inKernel reports whether ip is the kernel's: both ip and the sample are, or ip
-// lies in the upper half and the process has not mapped it (thread__find_map_fb of
-// tools/perf/util/event.c).
+// inKernel reports whether ip is the kernel's: both ip and the sample are, or ip lies in the upper half and is not
+// mapped in the process (thread__find_map_fb of tools/perf/util/event.c).
 func (fs *frames) inKernel(s *Sample, ip uint64) bool {
 	if s.inKernel() {
 		return ip >= 1<<63 || fs.machine.kernel.maps.find(ip) != nil
@@ -157,7 +155,7 @@ func (fs *frames) add(m *Map, ip uint64, isReturn, kernel bool) *Frame {
 	fs.kernelSeen = fs.kernelSeen || kernel
 	if m != nil && !kernel && fs.names && !fs.loading[m.DSO] {
 		fs.loading[m.DSO] = true
-		go fs.symbols.Problem(m.DSO.Name, m.DSO.BuildID) // reads its symbols
+		go fs.symbols.Problem(m.DSO.Name, m.DSO.BuildID) // reads the symbols
 	}
 	return f
 }
@@ -261,7 +259,7 @@ func (fs *frames) unresolved() map[DSOFile]float64 {
 	return shares
 }
 
-// frameTable holds the frames of one mapping by their address.
+// frameTable holds the frames of one mapping by address.
 type frameTable struct {
 	slots []frameSlot // 0, or a power of two
 	n     int
@@ -292,7 +290,7 @@ func (t *frameTable) grow() {
 	}
 }
 
-// chains caches resolved parts of callchains by their bytes.
+// chains caches resolved parts of callchains by their encoded bytes.
 type chains struct {
 	slots []chainSlot // 0, or a power of two
 	used  int
@@ -300,7 +298,7 @@ type chains struct {
 
 type chainSlot struct {
 	hash  uint64
-	chain *chain // nil: the slot is free, or its chain occurred only once
+	chain *chain // nil: the slot is free, or the chain occurred only once
 	used  bool
 }
 
@@ -351,7 +349,7 @@ func (a *arena) take(n int) []*Frame {
 	return a.block[a.used-n : a.used : a.used]
 }
 
-// take returns n values of a block, or of a new one if it has too few.
+// take returns n values of a block, or of a new block if the block holds fewer.
 func take[T any](block *[]T, n int) []T {
 	if n > len(*block) {
 		*block = make([]T, max(n, 4096))

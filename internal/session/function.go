@@ -19,8 +19,8 @@ type Function struct {
 	Inlined bool
 }
 
-// Functions returns the functions of a frame, innermost first, or none if it has
-// no name. The outermost has its name from the symbol table. Without inline it is the only one.
+// Functions returns the functions of a frame, innermost first, or none for an unnamed frame. The name of the
+// outermost function is from the symbol table. Without inline this function is the only one.
 func (f *Frame) Functions(inline bool) (list []Function) {
 	sym := f.Sym()
 	for _, call := range f.Calls() {
@@ -42,8 +42,8 @@ func (f *Frame) Functions(inline bool) (list []Function) {
 	return slices.DeleteFunc(list, func(f Function) bool { return f.Name == "" })
 }
 
-// Label returns a name for every frame, where output is to distinguish functions without names: its symbol, or else
-// its StartName, or else its DSO in brackets, or [unknown].
+// Label returns a name for every frame, where output is to distinguish functions without names: the symbol, or else
+// StartName, or else the DSO in brackets, or [unknown].
 func (f *Frame) Label() string {
 	name := f.Symbol()
 	if name != unknown || f.Map == nil {
@@ -60,7 +60,7 @@ func (f *Frame) Label() string {
 }
 
 // StartName returns the DSO and the vaddr of the start of a function without a symbol, as in openssl+0x1a2b0. It
-// returns "" for functions with a symbol, and if the DSO's file has no FDE for the address.
+// returns "" for functions with a symbol, and if the DSO's file contains no FDE for the address.
 func (f *Frame) StartName() string {
 	if p := f.pooled; p != nil {
 		return p.start

@@ -2,7 +2,7 @@ package session
 
 import "testing"
 
-// Frames without a symbol have the names of their DSOs in brackets, once.
+// Frames without a symbol get the DSO's name in brackets, once.
 func TestLabelOfDSO(t *testing.T) {
 	for name, want := range map[string]string{"/usr/lib/libz.so.1": "[libz.so.1]", "[vdso]": "[vdso]",
 		"/tmp/perf-1.map": "[JIT] tid 1"} {

@@ -32,9 +32,9 @@ func SamplesCPU(a *format.Attr) bool {
 	return true
 }
 
-// Idle reports whether a resolved sample shows that its CPU had no work: an event that samples what
-// CPUs do hit the idle task in the idle loop. What interrupts do on an idle CPU is work, and events
-// that happen there, such as dropped packets, are no idle time. It looks the function up.
+// Idle reports whether a resolved sample shows an idle CPU: the sampled event measures the activity of CPUs, and
+// the idle task was in the idle loop. Interrupts on an idle CPU count as work, and events that happen there, such
+// as dropped packets, are no idle time. Idle looks the function up.
 func (s *Session) Idle(sample *Sample) bool {
 	if sample.PID != 0 || sample.TID != 0 || !sample.inKernel() || !SamplesCPU(&s.File.Attrs[sample.Event]) {
 		return false

@@ -11,9 +11,8 @@ import (
 	"gperf/symbolize/jit"
 )
 
-// jitDumps are files in which processes log the code that they generate, with the
-// time. perf inject --jit turns their records into mappings; machine adds these
-// mappings as the recording's time advances.
+// jitDumps are files in which processes log the code that they generate, with the time. perf inject --jit turns
+// these files' records into mappings; machine adds these mappings as the recording's time advances.
 type jitDumps struct {
 	open map[jitKey]bool
 	list []*jitDump
@@ -73,7 +72,7 @@ func (m *machine) jitDump(r *format.Mmap, p *process, d *DSO) {
 // clockMonotonic is CLOCK_MONOTONIC of linux/time.h.
 const clockMonotonic = 1
 
-// monotonic reports whether samples and jitdumps have times of the same clock.
+// monotonic reports whether the times of samples and jitdumps are of the same clock.
 func (m *machine) monotonic() bool {
 	if len(m.file.Attrs) == 0 {
 		return false

@@ -13,8 +13,8 @@ import (
 	"gperf/symbolize"
 )
 
-// writeJITDump writes a dump in which the function "first" lies at 0x1000 from
-// time 10 on, and "second" over its end from 20 on.
+// writeJITDump writes a dump in which the function "first" lies at 0x1000 from time 10 on, and "second" over the
+// end of "first" from 20 on.
 func writeJITDump(t *testing.T, path string) {
 	t.Helper()
 	le := binary.LittleEndian
@@ -37,8 +37,8 @@ func writeJITDump(t *testing.T, path string) {
 	}
 }
 
-// Code that a process generates has its dump's name from the time of the dump's
-// record on if the clocks agree, otherwise all the time.
+// Code that a process generates is named by the dump from the time of the dump's record on if the clocks agree,
+// otherwise all the time.
 func TestJITDump(t *testing.T) {
 	root := t.TempDir()
 	writeJITDump(t, filepath.Join(root, "dumps/jit-7.dump"))
@@ -74,8 +74,7 @@ func TestJITDump(t *testing.T) {
 	}
 }
 
-// Memory that has a name of its own is a DSO to perf; its code is named as that of
-// memory without a name.
+// perf treats named memory as a DSO; code in it is named like code in unnamed memory.
 func TestNamedMemory(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(root+"/tmp", 0o755); err != nil {
@@ -111,7 +110,7 @@ func TestNamedMemory(t *testing.T) {
 	}
 }
 
-// BPF programs' frames have the lines of the recording.
+// The lines of BPF programs' frames are from the recording.
 func TestBPFLines(t *testing.T) {
 	const at = 0xffffffffc0001000
 	s := newSession()

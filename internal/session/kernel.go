@@ -8,16 +8,15 @@ import (
 	"gperf/symbolize"
 )
 
-// kernelShort is perf's name of the kernel if the list of build IDs contains its file.
+// kernelShort is perf's name of the kernel if the list of build IDs contains the kernel's file.
 const kernelShort = "[kernel.vmlinux]"
 
-// kernel holds the kernel's mappings: its own text, modules, BPF programs and
-// trampolines.
+// kernel holds the kernel's mappings: core text, modules, BPF programs and trampolines.
 type kernel struct {
 	maps *maps
-	text *Map // of the kernel itself, nil before its MMAP record
-	// listed holds the kernel and its modules of the list of build IDs, by perf's
-	// names for them: perf prints the list's paths.
+	text *Map // of the kernel itself, nil before the MMAP record
+	// listed holds the kernel and modules of the list of build IDs, by perf's names for them, because perf prints
+	// the list's paths.
 	listed map[string]DSO
 }
 
@@ -56,7 +55,7 @@ func trimCompression(name string) string {
 	return name
 }
 
-// mmap adds a mapping of the kernel or of a module, unless its addresses are unknown.
+// mmap adds a mapping of the kernel or of a module, unless the addresses are unknown.
 func (k *kernel) mmap(r *format.Mmap, id dso.BuildID) *Map {
 	name := kernelDSOName(r.Filename)
 	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: name, BuildID: id}}
@@ -115,9 +114,8 @@ func (k *kernel) remove(m *Map) {
 	k.maps = k.maps.without(m)
 }
 
-// RecordedKernel returns the recorded kernel's build ID, and the name and address of
-// its reference symbol, as symbolize.Options need them. They are in an MMAP record
-// before the first sample.
+// RecordedKernel returns the recorded kernel's build ID, and the name and address of the reference symbol, as
+// symbolize.Options need them. They are in an MMAP record before the first sample.
 func RecordedKernel(f *format.File) (id dso.BuildID, ref string, addr uint64) {
 	for raw := range f.Head() {
 		if raw.Type != format.TypeMmap && raw.Type != format.TypeMmap2 {
@@ -147,8 +145,7 @@ func listedKernel(f *format.File) kernel {
 	return k
 }
 
-// kernelBuildID returns the kernel's build ID from its mapping, or from the
-// BUILD_ID section.
+// kernelBuildID returns the kernel's build ID from the kernel's mapping, or from the BUILD_ID section.
 func kernelBuildID(f *format.File, m *format.Mmap) dso.BuildID {
 	if k := listedKernel(f); len(m.BuildID) == 0 {
 		return k.listed[dso.KernelName].BuildID
@@ -156,6 +153,6 @@ func kernelBuildID(f *format.File, m *format.Mmap) dso.BuildID {
 	return dso.NewBuildID(m.BuildID)
 }
 
-// IsKernel reports whether the DSO is the kernel itself, not a module. Its symbols
-// have addresses, those of modules have offsets.
+// IsKernel reports whether the DSO is the kernel itself, not a module. Symbols of the kernel are at addresses,
+// symbols of modules at offsets.
 func (d *DSO) IsKernel() bool { return d.Name == dso.KernelName || d.Short == kernelShort }

@@ -6,7 +6,7 @@ import (
 	"gperf/internal/dso"
 )
 
-// Kind is what kind of code a frame is in.
+// Kind is the kind of code that a frame is in.
 type Kind uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 	KindKernel
 	KindNative
 	KindJIT     // machine code that a runtime made, whose names it wrote itself
-	KindRuntime // a function of a runtime such as Python, which the recorder has read from the process
+	KindRuntime // a function of a runtime such as Python, which the recorder read from the process
 )
 
 // perfMap matches the names of DSOs with code of JITs.

@@ -17,7 +17,7 @@ type machine struct {
 	file        *format.File
 	symbols     *symbolize.Symbolizer
 	keepExited  bool  // see Options.KeepExited
-	keepRecords bool  // each Map keeps its record, for Tasks
+	keepRecords bool  // each Map keeps the MMAP record, for Tasks
 	until       int64 // see endOf
 
 	threads map[int32]*Thread // by TID
@@ -30,8 +30,8 @@ type machine struct {
 	// bpfLines returns the source lines of BPF programs. The first call reads them.
 	bpfLines func() []format.BPFLine
 
-	// known holds all user mappings, dsos their DSOs. Processes of one program have
-	// equal mappings, and so share resolved frames.
+	// known holds all user mappings, dsos the DSOs. Processes of one program use equal mappings, and so share
+	// resolved frames.
 	known    map[mapKey]*Map
 	dsos     map[DSO]*DSO
 	ranks    map[string]int32       // of DSOs by name, see Session.Rank
@@ -39,7 +39,7 @@ type machine struct {
 	byInode  map[inodeFile]dso.BuildID
 }
 
-// cgroup is what samples of one cgroup have.
+// cgroup holds the values that samples of one cgroup share.
 type cgroup struct {
 	path      string
 	container *container.Container // nil if the path names none
@@ -53,8 +53,8 @@ func newCgroup(path string) cgroup {
 	return cgroup{path, &c}
 }
 
-// hasSums reports whether samples of exited threads are at the end of the recording: the sums of
-// their short waits.
+// hasSums reports whether samples of exited threads are at the end of the recording: the sums of these threads'
+// short waits.
 func hasSums(f *format.File) bool {
 	return slices.ContainsFunc(f.Attrs, func(a format.Attr) bool { return IsWait(&a) })
 }
@@ -100,7 +100,7 @@ func (m *machine) apply(rec format.Record) {
 	case *format.Fork:
 		m.fork(r)
 	case *format.Exit:
-		m.running-- // an exiting thread has no record of its last switch
+		m.running-- // no record describes an exiting thread's last switch
 		if !m.keepExited {
 			m.remove(r.TID)
 		}
@@ -132,8 +132,8 @@ func (m *machine) parallelism() int {
 	return max(n, 1)
 }
 
-// thread returns the thread. It creates an unknown thread, which shares its
-// process's mappings, and whose number is its name.
+// thread returns the thread. It creates an unknown thread, which shares the process's mappings and is named by
+// number.
 func (m *machine) thread(pid, tid int32) *Thread {
 	if m.last != nil && m.last.TID == tid && m.last.PID >= 0 {
 		return m.last
@@ -185,7 +185,7 @@ func (m *machine) fork(r *format.Fork) {
 	}
 	switch {
 	case r.PID == parent.PID:
-	case r.Ran: // MMAP records of its own follow
+	case r.Ran: // the program's MMAP records follow
 		th.space = &process{&maps{}}
 	default:
 		th.space = &process{parent.space.maps.clone()}
@@ -212,7 +212,7 @@ func (m *machine) mmap(r *format.Mmap) {
 	}
 }
 
-// buildID returns the build ID of a mapping's file. A file without one is known by its inode.
+// buildID returns the build ID of a mapping's file. A file without build ID is identified by inode.
 func (m *machine) buildID(r *format.Mmap) dso.BuildID {
 	if len(r.BuildID) > 0 {
 		return dso.NewBuildID(r.BuildID)
@@ -275,7 +275,7 @@ func (m *machine) kernelMap(ip uint64) *Map {
 	return mp
 }
 
-// locate returns the thread of a sample and the mapping of its instruction, or nil.
+// locate returns the thread of a sample and the mapping of the sampled instruction, or nil.
 func (m *machine) locate(s *format.Sample) (*Thread, *Map) {
 	m.jitUntil(s.Time)
 	th := m.thread(s.PID, s.TID)

@@ -87,7 +87,7 @@ func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	case dso.KindVDSO:
 		m.DSO.Name, m.Pgoff = dso.VDSO, 0
 	case dso.KindAnonymous, dso.KindProcess:
-		m.Pgoff = m.Start // DSOs with these names have addresses, not offsets
+		m.Pgoff = m.Start // DSOs with these names use addresses, not offsets
 		if r.Executable() {
 			m.DSO.Name = dso.PerfMap(r.PID)
 		}
@@ -99,9 +99,8 @@ func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	return m
 }
 
-// PerfMap returns the path of the perf map that may name the mapping's addresses, in
-// addition to or instead of its DSO, if the code was generated at run time. Otherwise
-// it returns "".
+// PerfMap returns the path of the perf map that may name the mapping's addresses, in addition to or instead of the
+// DSO, if the code was generated at run time. Otherwise it returns "".
 func (m *Map) PerfMap() string {
 	if m.DSO.isJIT() {
 		return m.DSO.Name
@@ -164,6 +163,6 @@ func (m *Map) part(start, end uint64) *Map {
 		symbol: m.symbol, code: m.code, perfMap: m.perfMap, record: m.record}
 }
 
-// clone returns the mappings of a forked process. Its caches are empty, since the
-// mappings of the two processes diverge.
+// clone returns the mappings of a forked process. The caches of the clone are empty, because the mappings of the
+// two processes diverge.
 func (ms *maps) clone() *maps { return &maps{space: ms.space, pointers: ms.pointers} }

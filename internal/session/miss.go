@@ -10,13 +10,13 @@ import (
 // Miss is a condition of a filter that no sample meets.
 type Miss struct {
 	Flag string   // the command line's, such as "--comms a,b"; "" if only all conditions together exclude each sample
-	Have []string // what the samples have in place of it, the most frequent first
+	Have []string // the samples' values instead, the most frequent first
 }
 
 // maxRejected limits the distinct values that a filter remembers.
 const maxRejected = 1000
 
-// tried is what samples had in place of the words of a filter.
+// tried holds the values that samples contain in place of the words of a filter.
 type tried[T cmp.Ordered] struct {
 	met  bool
 	seen map[T]int

@@ -7,7 +7,7 @@ import (
 	"gperf/format"
 )
 
-// A filter that selects no sample says which of its conditions no sample meets, and what the samples have.
+// A filter that selects no sample reports the conditions that no sample meets, and the samples' values.
 func TestFilterMisses(t *testing.T) {
 	for _, c := range []struct {
 		name   string

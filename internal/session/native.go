@@ -1,8 +1,8 @@
 package session
 
-// hideNative leaves out the frames of machine code from the user part of a sample's callchain, if the part has
-// functions of a runtime. If the sampled instruction is one of these frames, the innermost function takes
-// its place.
+// hideNative leaves out the frames of machine code from the user part of a sample's callchain, if the part contains
+// functions of a runtime. If the sampled instruction is one of these frames, the innermost function takes its
+// place.
 func (w *walk) hideNative(s *Sample) {
 	if len(s.User) == 0 {
 		return

@@ -43,7 +43,7 @@ type boot struct {
 	text   uint64 // recorded address of the kernel's reference symbol, 0 if unknown
 }
 
-// Of describes a recording. Recordings of one boot have the same text, that of the one that was described first.
+// Of describes a recording. Recordings of one boot share the text of the recording that was described first.
 func (o *Origins) Of(f *format.File, path string) Origin {
 	_, _, text := RecordedKernel(f)
 	return o.of(f, path, text)
@@ -90,8 +90,8 @@ const (
 	clockBoottime     = 7
 )
 
-// bootOf returns when the clock of the recording began, by CLOCK_DATA: it has the time of day and that of the clock
-// at one moment.
+// bootOf returns when the clock of the recording began, by CLOCK_DATA, which contains the time of day and the
+// clock's time at one moment.
 func bootOf(f *format.File, text uint64) (b boot, ok bool) {
 	d, ok := f.ClockData()
 	if !ok || d.TimeOfDay < d.ClockTime {

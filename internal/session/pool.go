@@ -10,11 +10,12 @@ import (
 	"gperf/symbolize"
 )
 
-// Pool answers which frames of several recordings are the same. A frame of the pool has the names of the recording's
-// frame and nothing else of its session, so that the session's memory can be freed.
+// Pool answers which frames of several recordings are the same. A frame of the pool keeps the names of the
+// recording's frame and nothing else of the session, so that the session's memory can be freed.
 //
-// Functions are the same if their DSOs and their names are: a DSO has the same build ID, or the same path. The address
-// of a frame is its offset in the DSO, so that it is the same wherever the DSO was mapped. A Pool is for one goroutine.
+// Two functions are the same if their names and DSOs are the same. Two DSOs are the same if they share a build ID
+// or a path. The address of a frame is its offset in the DSO, so that it is the same wherever the DSO was mapped. A
+// Pool is for one goroutine.
 type Pool struct {
 	PoolOptions
 
@@ -25,7 +26,7 @@ type Pool struct {
 	frames  map[poolFrame]*Frame
 	chains  map[string]Chain
 	threads map[poolThread]*Thread
-	code    map[uint64]*Frame // of kernel addresses, by their number in tracepoints
+	code    map[uint64]*Frame // of kernel addresses, by the number that Code returns
 	made    int
 	buf     []byte
 	known   []*Frame      // of the present recording, by Frame.ID
@@ -47,13 +48,13 @@ type poolSymbol struct {
 	name string
 }
 
-// poolFrame identifies a frame. With a symbol, at is the distance from its start.
+// poolFrame identifies a frame. With a symbol, at is the distance from the symbol's start.
 type poolFrame struct {
 	m      *Map
 	sym    *symbolize.Symbol
 	at     uint64
 	kernel bool
-	// isReturn distinguishes a return address, which has the line of the call before it.
+	// isReturn distinguishes a return address, whose source line is the line of the call before it.
 	isReturn bool
 }
 
@@ -64,17 +65,17 @@ type poolThread struct {
 	named               bool
 }
 
-// pooled is what a frame of a Pool knows instead of looking it up.
+// pooled holds the values that a frame of a Pool stores instead of looking them up.
 type pooled struct {
 	start  string // see Frame.StartName
 	origin dso.Origin
 }
 
-// PoolOptions select what frames of a Pool know besides their symbols.
+// PoolOptions select the values that frames of a Pool store besides the symbols.
 type PoolOptions struct {
 	Lines  bool // source lines and inlined functions
 	Starts bool // names of functions without a symbol, see Frame.StartName
-	// Functions makes all frames of a function one, where nothing asks for their addresses.
+	// Functions merges all frames of a function, for callers that need no addresses.
 	Functions bool
 }
 
@@ -108,7 +109,7 @@ func (p *Pool) Begin(frames iter.Seq[*Frame]) {
 	}
 }
 
-// grown returns a list that has the index.
+// grown returns the list, extended if it does not contain the index.
 func grown(list []*Frame, index int) []*Frame {
 	if index >= len(list) {
 		list = append(list, make([]*Frame, 1+index-len(list))...)
@@ -131,7 +132,7 @@ func (p *Pool) Frame(f *Frame) *Frame {
 	return own
 }
 
-// find returns the frame of the pool for one of the recording, without its source lines.
+// find returns the frame of the pool for a frame of the recording, without source lines.
 func (p *Pool) find(f *Frame) *Frame {
 	k := poolFrame{m: p.mapOf(f), kernel: f.Kernel, at: f.MapOff(), isReturn: f.Return}
 	sym := f.Sym()
@@ -167,14 +168,14 @@ func (f *Frame) keepCalls(from *Frame) {
 	}
 }
 
-// needsCalls reports whether the source lines of a recording's frame may add to what is known. Files of this machine
-// always have the same lines, those of archives may differ.
+// needsCalls reports whether the source lines of a recording's frame may add to what is known. Files of this
+// machine always give the same lines, files of archives may give others.
 func (f *Frame) needsCalls(from *Frame) bool {
 	kept := f.calls.Load()
 	return kept == nil || len(*kept) == 0 && from.symbols != nil && from.symbols.Locator().Packed()
 }
 
-// mapOf returns the mapping of a frame's DSO, from its first byte on.
+// mapOf returns the mapping of a frame's DSO, from the first byte on.
 func (p *Pool) mapOf(f *Frame) *Map {
 	if f.Map == nil {
 		return nil
@@ -201,7 +202,7 @@ func (p *Pool) mapOf(f *Frame) *Map {
 	return m
 }
 
-// name returns the name of a DSO: the first one that its build ID had, or else its own. All kernels have one name.
+// name returns the first name recorded for the DSO's build ID, or else the DSO's own name. All kernels share one name.
 func (p *Pool) name(d *DSO) *dsoName {
 	if n := p.names[d.BuildID]; n != nil && !d.BuildID.IsZero() {
 		return n
@@ -221,7 +222,7 @@ func (p *Pool) name(d *DSO) *dsoName {
 	return n
 }
 
-// symbol returns the pool's symbol for a function. Its addresses overlap with those of no other function.
+// symbol returns the pool's symbol for a function. The symbol's addresses do not overlap with other functions.
 func (p *Pool) symbol(m *Map, sym *symbolize.Symbol) *symbolize.Symbol {
 	k := poolSymbol{p.name(m.DSO), sym.Name}
 	own := p.symbols[k]
@@ -233,7 +234,7 @@ func (p *Pool) symbol(m *Map, sym *symbolize.Symbol) *symbolize.Symbol {
 	return own
 }
 
-// Chain returns the chain of the pool for one of a recording. Equal chains have equal keys.
+// Chain returns the chain of the pool for a chain of a recording. The keys of equal chains are equal.
 func (p *Pool) Chain(c Chain) Chain {
 	if c.Len() == 0 {
 		return Chain{}
@@ -254,7 +255,7 @@ func (p *Pool) Chain(c Chain) Chain {
 	return own
 }
 
-// Thread returns a thread of the pool, without its mappings.
+// Thread returns a thread of the pool, without mappings.
 func (p *Pool) Thread(th *Thread) *Thread {
 	leader := th.Leader()
 	k := poolThread{th.PID, th.TID, th.Comm, th.FirstComm, leader.Comm, th.Named}
@@ -277,7 +278,7 @@ func (p *Pool) Waker(w *Waker) *Waker {
 }
 
 // Code returns a number for the kernel code at an ip of a recording, which is the same for the same code in all of
-// them, and not the number of other code. It returns ip if the code has no symbol.
+// them, and not the number of other code. It returns ip for code without a symbol.
 func (p *Pool) Code(s *Session, ip uint64) uint64 {
 	sym, off, module, why := s.Symbols.Kernel(ip)
 	if why != symbolize.Found {
@@ -311,8 +312,8 @@ func (p *Pool) Symbol(number uint64) (name string, offset uint64, module string,
 	return f.sym.Name, f.off, f.label, true
 }
 
-// Detached returns a frame with the same address and names, which keeps nothing of the session in memory. Its mapping
-// has the size that size returns.
+// Detached returns a frame with the same address and names, which keeps nothing of the session in memory. size
+// returns the size of the mapping.
 func (f *Frame) Detached(size func(*Frame) uint64) *Frame {
 	own := &Frame{ID: f.ID, IP: f.IP, Return: f.Return, Kernel: f.Kernel, label: f.label,
 		pooled: &pooled{origin: f.Origin()}}
@@ -326,7 +327,7 @@ func (f *Frame) Detached(size func(*Frame) uint64) *Frame {
 	return own
 }
 
-// Detached returns a thread with the same names, without its mappings.
+// Detached returns a thread with the same names, without mappings.
 func (th *Thread) Detached() *Thread {
 	own := &Thread{PID: th.PID, TID: th.TID, Comm: th.Comm, Named: th.Named, FirstComm: th.FirstComm, parent: th.parent}
 	if leader := th.Leader(); leader != th {

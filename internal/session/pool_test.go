@@ -62,7 +62,7 @@ func TestPoolFrames(t *testing.T) {
 	}
 }
 
-// TestPoolChains: equal chains have equal keys.
+// TestPoolChains: the keys of equal chains are equal.
 func TestPoolChains(t *testing.T) {
 	p := NewPool(PoolOptions{})
 	chain := func(offs ...uint64) Chain {

@@ -9,12 +9,12 @@ import (
 	"gperf/format"
 )
 
-// predecoded is what may be done for a batch before the walk, which handles the records one after the other: its
-// samples are decoded, and their callchains cut and hashed. Batches are decoded in any order, and walked in that of
-// time.
+// predecoded is the part of a batch's work that can precede the walk, which handles the records one after the
+// other: decoding the samples, and cutting and hashing the callchains. Batches are decoded in any order, and walked
+// in the order of time.
 //
-// Who decodes a batch is whoever has time: the reader if maxWaiting batches wait for the walk, another goroutine if
-// there are CPUs for it, or the walk itself. Nobody waits while there is a batch to decode.
+// Any idle goroutine decodes a batch: the reader if maxWaiting batches wait for the walk, a decoder goroutine if
+// there are enough CPUs, or the walk itself. Nobody waits while there is a batch to decode.
 type predecoded struct {
 	unclaimed atomic.Uint64 // the batch's ticket until somebody decodes it, then 0
 	done      sync.WaitGroup
@@ -31,7 +31,7 @@ type ticket struct {
 
 var tickets atomic.Uint64
 
-// failed is a sample record that could not be decoded, by its index in decoded.
+// failed is a sample record that could not be decoded, by index in decoded.
 type failed struct {
 	index int
 	err   error
@@ -68,7 +68,7 @@ func newDecoders(f *format.File) *decoders {
 	return d
 }
 
-// stop waits until the goroutines have ended: the memory of records is the file's.
+// stop waits until the goroutines end, because the records that they read are in the file's memory.
 func (d *decoders) stop() {
 	close(d.work)
 	d.running.Wait()
@@ -87,7 +87,7 @@ func (d *decoders) offer(b *Batch) {
 		case d.work <- t:
 			return
 		default:
-			d.help() // the walk has decoded most of them itself
+			d.help() // the walk decodes most batches itself
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (d *decoders) decoded(b *Batch) {
 	b.pre.done.Wait()
 }
 
-// decodeOnce decodes the batch if it still has the ticket's number.
+// decodeOnce decodes the batch if the batch's number is still the ticket's.
 func (b *Batch) decodeOnce(f *format.File, number uint64) {
 	if b.pre.unclaimed.CompareAndSwap(number, 0) {
 		b.decode(f)
@@ -156,11 +156,11 @@ func (p *predecoded) release() {
 	p.decoded, p.failed, p.next = nil, nil, 0
 }
 
-// parts are the first parts of a callchain between its context marks.
+// parts are the first parts of a callchain between context marks.
 type parts struct {
 	list  [2]part
 	n     int
-	whole bool // the callchain has no other parts, nor other marks
+	whole bool // the callchain contains no other parts or marks
 }
 
 // part is a part of a callchain, with the frames from start to end.
@@ -181,8 +181,8 @@ func (p *parts) cut(chain format.Words) {
 	})
 }
 
-// cut yields the parts of a callchain until yield returns false. It returns false then, and if the chain has another
-// mark than those of parts.
+// cut yields the parts of a callchain until yield returns false. It returns false then, and if the chain contains a
+// mark that parts cannot hold.
 func cut(chain format.Words, yield func(part) bool) bool {
 	mode, n := format.ContextUser, chain.Len()
 	for i := 0; i < n; {

@@ -6,9 +6,9 @@ import (
 	"gperf/internal/dso"
 )
 
-// Renamed returns the short names of the DSOs of older recordings by those that newer ones have for
-// the same build ID, such as "server-1.0" by "server-1.1" if both are copies of one file. A DSO is
-// renamed if the older recordings do not have the new name, and the newer ones not the old name.
+// Renamed maps the short names of DSOs in newer recordings to the names with the same build ID in older recordings,
+// such as "server-1.1" to "server-1.0" if both are copies of one file. A DSO is renamed if the older recordings do
+// not contain the new name, and the newer ones do not contain the old name.
 func Renamed(older, newer []*DSO) map[string]string {
 	names, ids := dsoNames(older)
 	newNames, _ := dsoNames(newer)
@@ -35,8 +35,8 @@ func dsoNames(list []*DSO) (names map[string]bool, ids map[dso.BuildID]string) {
 	return names, ids
 }
 
-// SharedPaths returns a path for each path of the DSOs: the same one for those with the same short name
-// under the renaming. It is their path if they have only one, or else the short name.
+// SharedPaths returns a path for each path of the DSOs: the same one for all DSOs with the same short name under
+// the renaming. It is the DSOs' path if they share one, or else the short name.
 func SharedPaths(list []*DSO, renamed map[string]string) map[string]string {
 	byName := map[string][]string{}
 	for _, d := range list {

@@ -4,8 +4,8 @@ import (
 	"gperf/format"
 )
 
-// resolve sets the frames of the sample: of its IP and callchain and, if the walk
-// wants them, of its branches and data address.
+// resolve sets the frames of the sample: of the IP and callchain and, if the walk wants them, of the branches and
+// data address.
 func (w *walk) resolve(s *Sample) {
 	s.maps = s.Thread.space.maps
 	if s.Guest() {
@@ -35,9 +35,8 @@ func (w *walk) resolve(s *Sample) {
 	}
 }
 
-// chain cuts the callchain at its context marks and resolves the parts, except
-// addresses of a hypervisor. It drops a chain with any other mark, also of a guest,
-// completely, as perf does (add_callchain_ip), and returns false.
+// chain cuts the callchain at the context marks and resolves the parts, except addresses of a hypervisor. It drops
+// a chain with any other mark, also of a guest, completely, as perf does (add_callchain_ip), and returns false.
 func (w *walk) chain(s *Sample, chain format.Words) bool {
 	ok := cut(chain, func(p part) bool {
 		w.part(s, chain, p)
@@ -70,12 +69,13 @@ func isContext(mark uint64) bool {
 	return false
 }
 
-// joinKernel appends a part, with its number, to the kernel's. Nearly all chains have one, so that nothing is copied.
+// joinKernel appends a part, with its number, to the kernel part. Nearly all chains contain only one, which is not
+// copied.
 func (c *Chain) joinKernel(part []*Frame, number int32) {
 	c.Kernel, c.KernelPart = join(c.Kernel, part, number)
 }
 
-// joinUser appends a part, with its number, to the process's.
+// joinUser appends a part, with its number, to the user part.
 func (c *Chain) joinUser(part []*Frame, number int32) {
 	c.User, c.UserPart = join(c.User, part, number)
 }
@@ -87,10 +87,9 @@ func join(a, b []*Frame, number int32) ([]*Frame, int32) {
 	return append(a[:len(a):len(a)], b...), 0
 }
 
-// lbrChain resolves the callchain of an event recorded with --call-graph lbr:
-// the kernel's part from the callchain, then the sampled address and the sources of
-// the branches (resolve_lbr_callchain_sample of tools/perf/util/machine.c). It
-// returns false if the sample has no user part: the callchain alone counts then.
+// lbrChain resolves the callchain of an event recorded with --call-graph lbr: the kernel's part from the callchain,
+// then the sampled address and the sources of the branches (resolve_lbr_callchain_sample of
+// tools/perf/util/machine.c). It returns false for a sample without user part: only the callchain counts then.
 func (w *walk) lbrChain(s *Sample) bool {
 	a := &w.file.Attrs[s.Event]
 	user := s.lbrStart(a)
@@ -108,7 +107,7 @@ func (w *walk) lbrChain(s *Sample) bool {
 	return true
 }
 
-// HasLBRChain reports whether the user part of the sample's callchain is its branch stack. a is the event's attr.
+// HasLBRChain reports whether the branch stack is the user part of the sample's callchain. a is the event's attr.
 func (s *Sample) HasLBRChain(a *format.Attr) bool { return s.lbrStart(a) >= 0 }
 
 // lbrStart returns the word of the callchain from which on the branch stack replaces it, -1 if it does not.
@@ -124,8 +123,8 @@ func (s *Sample) lbrStart(a *format.Attr) int {
 	return -1
 }
 
-// BranchCallStack is PERF_SAMPLE_BRANCH_CALL_STACK: the branch stack holds the
-// calls that have not returned, which is the user part of the callchain.
+// BranchCallStack is PERF_SAMPLE_BRANCH_CALL_STACK: the branch stack holds the calls in progress, which are the
+// user part of the callchain.
 const BranchCallStack = 1 << 11
 
 // branches resolves both ends of each branch.

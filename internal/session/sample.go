@@ -6,12 +6,11 @@ import (
 	"gperf/unwind"
 )
 
-// Sample is a sample with its thread and frames. It belongs to its Batch:
-// Batch.Release invalidates it, with the bytes that it borrows from the file's
-// records (Raw, Callchain, UserStack, …). Frames and Thread stay valid.
+// Sample is a sample with its thread and frames. It belongs to a Batch: Batch.Release invalidates it, with the
+// bytes that it borrows from the file's records (Raw, Callchain, UserStack, …). Frames and Thread stay valid.
 type Sample struct {
 	format.Sample
-	Thread *Thread // at the sample's time; its Comm may change later
+	Thread *Thread // at the sample's time; Thread.Comm may change later
 	Comm   string
 	Named  bool   // Comm is a name, not the thread's number
 	Leaf   *Frame // of the sample's IP
@@ -24,7 +23,7 @@ type Sample struct {
 	End     unwind.Reason
 
 	Cgroup string // path, "" if not recorded
-	// Container is what the path says about containers and pods, nil without one.
+	// Container is the container or pod that the cgroup's path names, or nil.
 	Container *container.Container
 	// Parallelism is the number of the recording's threads that ran at the sample's
 	// time, at least 1; context switches change it.
@@ -35,18 +34,18 @@ type Sample struct {
 	// (WalkOptions.Branches).
 	Branches []*Frame
 	Data     *Frame // of Addr (WalkOptions.Data)
-	// Waker is what ended the wait that the sample is of, nil for other samples, and if it is unknown.
+	// Waker is the thread or interrupt that ended the sample's wait. It is nil for other samples, and if unknown.
 	Waker *Waker
 
-	maps  *maps // of its process at the sample's time
-	parts parts // of its callchain, see predecoded
+	maps  *maps // of the process at the sample's time
+	parts parts // of the callchain, see predecoded
 }
 
 // abi32 is PERF_SAMPLE_REGS_ABI_32.
 const abi32 = 1
 
-// Is32Bit reports whether the sample's program has pointers of 32 bits. Without registers, the mappings show it: the
-// latest one of the vDSO, or else the highest mapping.
+// Is32Bit reports whether pointers of the sample's program are 32 bits wide. Without registers, the mappings show
+// it: the latest one of the vDSO, or else the highest mapping.
 func (s *Sample) Is32Bit() bool {
 	if s.UserRegsABI != 0 {
 		return s.UserRegsABI == abi32
@@ -61,8 +60,8 @@ func (s *Sample) Is32Bit() bool {
 	return last != nil && last.End <= 1<<32
 }
 
-// Guest reports whether the sample was taken in a virtual machine. The recording
-// has no mappings of guests: their addresses are not resolved.
+// Guest reports whether the sample was taken in a virtual machine. The recording contains no mappings of guests, so
+// that guest addresses are not resolved.
 func (s *Sample) Guest() bool {
 	mode := s.Misc & format.MiscCPUModeMask
 	return mode == format.MiscGuestKernel || mode == format.MiscGuestUser

@@ -23,15 +23,14 @@ import (
 type Options struct {
 	File    *format.File
 	Symbols *symbolize.Symbolizer
-	// Keep selects samples by their fields, Thread and Comm; nil selects all.
+	// Keep selects samples by fields, Thread and Comm; nil selects all.
 	Keep func(*Sample) bool
 	// NoIdle drops the samples for which Session.Idle is true.
 	NoIdle bool
 	// NoNative leaves out the frames of machine code from samples with functions that an interpreter runs.
 	NoNative bool
-	// KeepExited keeps a thread's name for samples that follow its EXIT, as perf 6.1
-	// and perf report do. In perf 7.3's script, such a sample has only the thread's
-	// number. Recordings with AUX data keep all threads.
+	// KeepExited keeps a thread's name for samples that follow its EXIT, as perf 6.1 and perf report do. perf 7.3's
+	// script prints only the thread's number for such a sample. Recordings with AUX data keep all threads.
 	KeepExited bool
 	// Progress, if set, is called while Walk reads: how many bytes of the data were used, and of how many, 0 if that
 	// is unknown.
@@ -66,12 +65,12 @@ func (s *Session) Apply(rec format.Record) {
 	s.Summary.add(s.File, rec)
 }
 
-// Locate returns the thread of a sample and the mapping of its instruction, or nil.
-// Callers have applied the records before the sample.
+// Locate returns the thread of a sample and the mapping of the sampled instruction, or nil. The records before the
+// sample must be applied first.
 func (s *Session) Locate(sample *format.Sample) (*Thread, *Map) { return s.machine.locate(sample) }
 
-// UserMaps calls use with the mappings of a sample's process that have its instruction and callers, some of them
-// several times. Callers have applied the records before the sample.
+// UserMaps calls use with the mappings of a sample's process that contain the sampled instruction or a caller; it
+// may pass a mapping several times. The records before the sample must be applied first.
 func (s *Session) UserMaps(sample *format.Sample, use func(*Map)) {
 	th, leaf := s.machine.locate(sample)
 	if leaf != nil && sample.Misc&format.MiscCPUModeMask == format.MiscUser {
@@ -90,9 +89,8 @@ func (s *Session) UserMaps(sample *format.Sample, use func(*Map)) {
 	}
 }
 
-// Resolve returns the frame of an address without cpumode, for example of a
-// branch: in the process if it had mapped the address, else in the kernel, else a
-// frame without a Map. It must be called during Walk's use.
+// Resolve returns the frame of an address without cpumode, for example of a branch: in the process if the address
+// was mapped there, else in the kernel, else a frame without a Map. It must be called during Walk's use.
 func (s *Session) Resolve(sample *Sample, ip uint64) *Frame {
 	if m := sample.maps.find(ip); m != nil {
 		return s.frames.frame(m, ip, false, false)
@@ -109,9 +107,8 @@ func (s *Session) ResolveData(sample *Sample) *Frame {
 	return s.frames.mode(sample, sample.Addr, false)
 }
 
-// UserEnd describes why the sample's user stack ended. It judges a recorded
-// callchain by the last address: whether it lies in an outermost function, or why
-// its caller cannot be found. Any goroutine may call it.
+// UserEnd describes why the sample's user stack ended. It judges a recorded callchain by the last address: whether
+// that address lies in an outermost function, or why the caller cannot be found. Any goroutine may call it.
 func (s *Session) UserEnd(sample *Sample) string {
 	switch {
 	case sample.Unwound:
@@ -122,8 +119,8 @@ func (s *Session) UserEnd(sample *Sample) string {
 	return s.unwinder().objects.end(sample.User[len(sample.User)-1], len(sample.User)).String()
 }
 
-// MapSize returns the size of the frame's mapping, in bytes. As in perf, the
-// kernel's is the span of its symbols, if known.
+// MapSize returns the size of the frame's mapping, in bytes. For the kernel it is the span of the symbols, if
+// known, as in perf.
 func (s *Session) MapSize(f *Frame) uint64 {
 	if f.Map.DSO.IsKernel() {
 		if start, end := s.Symbols.KernelRange(); end > start {
@@ -145,14 +142,14 @@ func (s *Session) DSOs() (l []*DSO) {
 	return l
 }
 
-// JITDumps returns the jitdumps that the session has read.
+// JITDumps returns the jitdumps that the session read.
 func (s *Session) JITDumps() []JITDump { return s.machine.jit.read }
 
-// Walked reports whether Walk has been called.
+// Walked reports whether Walk was called.
 func (s *Session) Walked() bool { return s.frames != nil }
 
-// KernelProblem returns why kernel addresses have no names. It returns nil if they
-// have, and if Walk did not meet such addresses or its names were not wanted.
+// KernelProblem returns why kernel addresses could not be named. It returns nil if they could, if Walk met no
+// kernel addresses, or if nobody asked for kernel names.
 func (s *Session) KernelProblem() error {
 	if s.frames == nil || !s.frames.names || !s.frames.kernelSeen {
 		return nil
@@ -166,10 +163,9 @@ type DSOFile struct {
 	ID   dso.BuildID
 }
 
-// Unresolved returns for each file the fraction of the resolved samples, from 0 to
-// 1, in which its innermost address in the callchain has no name, or the sampled
-// address if there is no callchain. Addresses that nobody looked up do not count.
-// Call it after Walk.
+// Unresolved returns for each file the fraction of the resolved samples, from 0 to 1, in which the file's innermost
+// address in the callchain is unnamed, or the sampled address if there is no callchain. Addresses that nobody
+// looked up do not count. Call it after Walk.
 func (s *Session) Unresolved() map[DSOFile]float64 {
 	if s.frames == nil {
 		return nil

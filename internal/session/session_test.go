@@ -269,8 +269,7 @@ func TestLBRCallchain(t *testing.T) {
 	}
 }
 
-// Branches cross the border of the kernel, so their ends are looked for on both
-// sides.
+// Branches cross the border of the kernel, so both sides are searched for each end.
 func TestBranchesOfBothSides(t *testing.T) {
 	session := newSession()
 	session.Apply(kernelText())
@@ -314,8 +313,7 @@ func TestCounted(t *testing.T) {
 	}
 }
 
-// The list of build IDs says under which names perf shows the kernel and its
-// modules.
+// The list of build IDs contains the names under which perf shows the kernel and its modules.
 func TestListedKernel(t *testing.T) {
 	for _, tc := range []struct{ list, mapped, name, short string }{
 		{"/lib/modules/6.6/build/vmlinux", "[kernel.kallsyms]_text", "/lib/modules/6.6/build/vmlinux", "[kernel.vmlinux]"},
@@ -338,7 +336,7 @@ func TestListedKernel(t *testing.T) {
 	}
 }
 
-// A thread is known by its number, whatever process a sample names.
+// A thread is identified by number, whatever process a sample names.
 func TestThreadOfNoProcess(t *testing.T) {
 	session := newSession()
 	if got := session.machine.thread(1384, 0).Comm; got != "swapper" {

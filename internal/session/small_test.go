@@ -7,7 +7,8 @@ import (
 	"gperf/internal/dso"
 )
 
-// TestIs32Bit: registers say whether a program has pointers of 32 bits, or else the places of its mappings.
+// TestIs32Bit: registers show whether a program's pointers are 32 bits wide, or else the addresses of the program's
+// mappings.
 func TestIs32Bit(t *testing.T) {
 	mapped := func(starts ...uint64) *maps {
 		ms := new(maps)

@@ -2,16 +2,16 @@ package session
 
 import "gperf/format"
 
-// Summary counts what a recording lacks, and the samples that it has.
+// Summary counts the samples of a recording, and its lost and incomplete parts.
 type Summary struct {
 	// Samples counts the decoded samples, including those that Keep rejects.
 	Samples int
-	// Unnamed counts the samples of idle tasks of which Idle does not know whether the CPU had
-	// work, because their functions have no names.
+	// Unnamed counts the samples of idle tasks for which Idle cannot decide whether the CPU was working, because
+	// the functions are unnamed.
 	Unnamed int
 	// OnlyLeaf counts the copied stacks of 32-bit Arm programs: gperf finds the sampled function alone.
 	OnlyLeaf int
-	// Cut counts the stacks that go on above their copies, and CutSize is the size of these copies in bytes.
+	// Cut counts the stacks that continue above the copies, and CutSize is the size of these copies in bytes.
 	Cut     int
 	CutSize uint32
 	// Lost counts the records and samples that the kernel dropped.
@@ -30,8 +30,8 @@ type Summary struct {
 // LOST_SAMPLES records.
 type Lost struct {
 	Records, Samples uint64
-	// SideBand is the part of Samples that were side-band records: the event that
-	// lost them has no samples. perf counts them as samples.
+	// SideBand is the part of Samples that were side-band records: the event that lost them takes no samples. perf
+	// counts them as samples.
 	SideBand uint64
 	Chunks   int // number of LOST records
 }

@@ -12,21 +12,20 @@ import (
 type Task struct {
 	*Thread
 	Parent int32 // TID of the thread that started it, -1 if unknown
-	// Mappings are those of its process, in the order of addresses.
+	// Mappings are the mappings of the task's process, in the order of addresses.
 	Mappings []Mapping
 }
 
-// Mapping is a mapping of a process, as its MMAP record describes it.
+// Mapping is a mapping of a process, as described by the MMAP record.
 type Mapping struct {
 	Start, End, Pgoff uint64
 	Prot, Flags       uint32
-	ID                string // of the file: its inode number or build ID
+	ID                string // inode number or build ID of the file
 	Name              string
 }
 
-// Tasks reads the recording and returns all threads, including exited ones,
-// unordered, with their mappings if mappings is set. The result counts the skipped
-// parts.
+// Tasks reads the recording and returns all threads, including exited ones, unordered, with mappings if mappings is
+// set. The result counts the skipped parts.
 func (s *Session) Tasks(mappings bool) ([]*Task, format.Skipped, error) {
 	m := newMachine(&Options{File: s.File, Symbols: s.Symbols, KeepExited: true}, true)
 	reader := s.File.Records()
@@ -61,7 +60,7 @@ func (s *Session) Tasks(mappings bool) ([]*Task, format.Skipped, error) {
 	return tasks, skipped, nil
 }
 
-// isOfTask reports whether records of the type are about tasks or their mappings.
+// isOfTask reports whether records of the type describe tasks or, if mappings is set, mappings.
 func isOfTask(t format.Type, mappings bool) bool {
 	switch t {
 	case format.TypeComm, format.TypeFork, format.TypeExit:

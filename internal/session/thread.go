@@ -5,20 +5,19 @@ import "gperf/format"
 // Thread is a thread at one moment of the recording.
 type Thread struct {
 	PID, TID int32
-	// Comm is the thread's name, or ":TID" while Named is false: the recording has
-	// not named the thread yet.
+	// Comm is the thread's name, or ":TID" while Named is false: no record named the thread yet.
 	Comm  string
 	Named bool
 	// FirstComm is the thread's first name, or ":TID".
 	FirstComm string
 
 	space      *process
-	leader     *Thread // the first thread of its process; nil: itself
+	leader     *Thread // the first thread of the process; nil: itself
 	parent     int32   // TID of the thread that started it, -1 if unknown
 	namespaces []format.Namespace
 }
 
-// process is the state that threads of a process share: its present mappings.
+// process is the state that threads of a process share: the present mappings.
 type process struct{ maps *maps }
 
 func (th *Thread) setComm(name string) {

@@ -10,8 +10,8 @@ import (
 	"gperf/format"
 )
 
-// endOf returns when a recording ended, in ns since 1970: by its clock, or else when the file was written, zero if
-// unknown.
+// endOf returns when a recording ended, in ns since 1970: by the recording's clock, or else when the file was
+// written, zero if unknown.
 func endOf(f *format.File, written time.Time) int64 {
 	clock, ok := f.ClockData()
 	if bounds := f.Uint64s(format.FeatureSampleTime, 2); ok && len(bounds) == 2 && bounds[1] > 0 {
@@ -42,10 +42,9 @@ func (l Times) Contain(t uint64) bool {
 	return false
 }
 
-// ParseTimes parses START,STOP pairs in seconds, separated by blanks; or parts of the
-// recording, separated by commas: A%-B%, or A%/N, the Nth part of A percent. bounds are
-// the times of the first and last sample, or nil if the file does not have them. A
-// blank arg has no ranges, and selects nothing.
+// ParseTimes parses START,STOP pairs in seconds, separated by blanks; or parts of the recording, separated by
+// commas: A%-B%, or A%/N, the Nth part of A percent. bounds are the times of the first and last sample, or nil if
+// the file does not contain them. A blank arg contains no ranges, and selects nothing.
 func ParseTimes(arg string, bounds []uint64) (Times, error) {
 	if strings.Contains(arg, "%") {
 		return parsePercents(arg, bounds)
@@ -109,7 +108,7 @@ func parsePercents(arg string, bounds []uint64) (Times, error) {
 	return l, nil
 }
 
-// parsePercent parses a part of the recording and returns its bounds as fractions.
+// parsePercent parses a part of the recording and returns the bounds as fractions.
 func parsePercent(word string) (from, to float64, err error) {
 	bad := fmt.Errorf("%q is neither A%%-B%% nor A%%/N", word)
 	if a, n, ok := strings.Cut(word, "/"); ok {

@@ -15,9 +15,8 @@ import (
 	"gperf/unwind"
 )
 
-// unwinder finds the user frames of samples that have registers and a copy of
-// the stack instead, as `perf record --call-graph dwarf` writes them. It unwinds the
-// stacks of a batch on all cores.
+// unwinder finds the user frames of samples that contain registers and a copy of the stack instead, as `perf record
+// --call-graph dwarf` writes them. It unwinds the stacks of a batch on all cores.
 type unwinder struct {
 	machine elf.Machine // of 64-bit programs, EM_NONE if the kernel runs none
 	small   elf.Machine // of 32-bit programs
@@ -41,7 +40,7 @@ const maxUnwound = 127
 func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 	var cache *unwind.Cache // nil without a home directory: each run builds the tables again
 	if !sym.Locator().Packed() {
-		// Files of an archive may lack code: do not cache their tables on disk.
+		// Files of an archive may lack code: do not cache unwind tables of them on disk.
 		cache, _ = unwind.NewCache()
 	}
 	u := &unwinder{objects: &objects{sym: sym, cache: cache, list: map[DSO]*object{}}}
@@ -69,7 +68,7 @@ func newUnwinder(f *format.File, sym *symbolize.Symbolizer) *unwinder {
 type stackSample struct {
 	sample *Sample
 	ips    []byte
-	cut    bool // the stack goes on above its copy
+	cut    bool // the stack continues above the copy
 }
 
 // walkAll unwinds the stacks on all cores.
@@ -93,8 +92,8 @@ func (u *unwinder) walkAll(list []stackSample, attrs []format.Attr) {
 // abi64 is PERF_SAMPLE_REGS_ABI_64.
 const abi64 = 2
 
-// one finds the addresses of the user frames as perf prints them: for a return
-// address, that of the byte before it, which belongs to the call.
+// one finds the addresses of the user frames as perf prints them: for a return address, the address of the byte
+// before it, which belongs to the call.
 func (w *walker) one(t *stackSample, a *format.Attr) {
 	s, m := t.sample, w.unwinder.machine
 	switch {
@@ -133,8 +132,8 @@ func (w *walker) one(t *stackSample, a *format.Attr) {
 	}
 }
 
-// onlyLeaf reports whether the sample is of a 32-bit program of Arm: gperf does not read .ARM.exidx, which describes
-// its callers.
+// onlyLeaf reports whether the sample is of a 32-bit program of Arm: gperf does not read .ARM.exidx, the unwind
+// table of such programs.
 func (u *unwinder) onlyLeaf(s *Sample) bool { return s.UserRegsABI == abi32 && u.small == elf.EM_ARM }
 
 // leaf finds the sampled address alone.
@@ -147,9 +146,9 @@ func (w *walker) leaf(t *stackSample, a *format.Attr) {
 	}
 }
 
-// missing reports whether the file of m is missing. A stack ends before this frame,
-// as in perf (frame_callback of tools/perf/util/unwind-libdw.c): without the file,
-// its callers would be guesses. Code of a JIT is unwound by frame pointers.
+// missing reports whether the file of m is missing. A stack ends before this frame, as in perf (frame_callback of
+// tools/perf/util/unwind-libdw.c), because without the file the callers would be guesses. Code of a JIT is unwound
+// by frame pointers.
 func (w *walker) missing(m *Map) bool {
 	return m != nil && m.symbol == nil && !m.isVDSO32() && !m.DSO.isJIT() &&
 		w.unwinder.objects.object(m.DSO).image == nil
@@ -216,7 +215,7 @@ func (o *objects) object(d *DSO) *object {
 	}
 	o.mu.Unlock()
 	obj.once.Do(func() {
-		// Read its symbols in advance.
+		// Read the symbols in advance.
 		go o.sym.Problem(d.Name, d.BuildID)
 		obj.open(o, d)
 	})
@@ -237,7 +236,7 @@ func (o *objects) mapping(m *Map) *unwind.Mapping {
 	}
 	var ok bool
 	if um.Bias, ok = obj.image.Bias(m.Start, m.End, m.Pgoff); !ok {
-		um.Object = nil // the file has another layout than the mapping
+		um.Object = nil // the file's layout differs from the mapping
 	}
 	return um
 }
@@ -249,13 +248,13 @@ func (o *objects) generated(c *jit.Code) *unwind.Object {
 	})
 }
 
-// end returns why a recorded callchain of n user addresses ends after its last one.
+// end returns why a recorded callchain of n user addresses ends after the last address.
 func (o *objects) end(last *Frame, n int) unwind.Reason {
 	switch {
 	case last.Map == nil:
 		return unwind.NoMapping
 	case last.Sym() != nil && strings.HasPrefix(last.Sym().Raw, "runtime.goexit"):
-		return unwind.EndOfStack // a goroutine's first frame, which has a frame pointer of 0
+		return unwind.EndOfStack // a goroutine's first frame, whose frame pointer is 0
 	}
 	obj := o.object(last.Map.DSO)
 	if obj.image == nil || obj.table == nil {

@@ -2,14 +2,14 @@ package session
 
 import "gperf/format"
 
-// The events of `gperf record --off-cpu --waker`. The sample of a waker is directly before that of the wait that it
-// ended, with the same time, CPU and period.
+// The events of `gperf record --off-cpu --waker`. The sample of a waker directly precedes the sample of the wait
+// that it ended, with the same time, CPU and period.
 const (
 	waitEvent  = "offcpu-time"
 	wakerEvent = "offcpu-waker"
 )
 
-// Waker is what ended a wait: a thread, or an interrupt, whose TID is 0.
+// Waker is the thread that ended a wait, or an interrupt, whose TID is 0.
 type Waker struct {
 	PID, TID int32
 	Comm     string
@@ -28,7 +28,7 @@ func IsWait(a *format.Attr) bool { return isOffCPU(a, waitEvent) }
 // IsWaker reports whether the samples of an event are wakers.
 func IsWaker(a *format.Attr) bool { return isOffCPU(a, wakerEvent) }
 
-// HasWakers reports whether a recording has wakers.
+// HasWakers reports whether a recording contains samples of wakers.
 func HasWakers(f *format.File) bool {
 	for i := range f.Attrs {
 		if IsWaker(&f.Attrs[i]) {
@@ -46,7 +46,7 @@ type waking struct {
 	waker        *Waker
 }
 
-// add adds the waker of a sample. chain says whether to keep its callchain.
+// add adds the waker of a sample. chain says whether to keep the sample's callchain.
 func (l wakers) add(s *Sample, chain bool) {
 	by := &Waker{PID: s.PID, TID: s.TID, Comm: s.Comm, Leaf: s.Leaf}
 	if chain {

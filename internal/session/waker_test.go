@@ -6,7 +6,7 @@ import (
 	"gperf/format"
 )
 
-// A wait has the waker of its own time, CPU and period, once.
+// A wait gets the waker with the same time, CPU and period, once.
 func TestWakers(t *testing.T) {
 	sample := func(cpu uint32, time, period uint64) *Sample {
 		return &Sample{Sample: format.Sample{CPU: cpu, Time: time, Period: period}}

@@ -17,7 +17,7 @@ type WalkOptions struct {
 	// KeepChains makes equal parts of a process's callchains the same slice, so that
 	// ChainKeys can be compared. It keeps each distinct part in memory.
 	KeepChains bool
-	// AsPerf names the callers in recordings that perf made as perf does: by the instruction at their return address,
+	// AsPerf names the callers in recordings that perf made as perf does: by the instruction at the return address,
 	// which belongs to another function if the call never returns.
 	AsPerf bool
 	// Records are the types of records, other than samples, that batches contain.
@@ -53,14 +53,13 @@ type walk struct {
 	decoders *decoders // nil: the walk decodes each sample record when it comes to it
 }
 
-// Walk reads the recording and passes the selected samples, resolved and in the
-// order of time, to use, which owns the batch. Options.Keep selects samples by their
-// Thread and Comm, before their addresses are resolved. The result counts the
-// skipped parts. Walk ends early with use's error.
+// Walk reads the recording and passes the selected samples, resolved and in the order of time, to use, which owns
+// the batch. Options.Keep selects samples by Thread and Comm, before the addresses are resolved. The result counts
+// the skipped parts. Walk ends early with use's error.
 func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped, error) {
 	w := s.newWalk(opts, use)
 	if opts.Names {
-		// The kernel lists its symbols slowly: read the recording meanwhile.
+		// The kernel lists symbols slowly: read the recording meanwhile.
 		go s.Symbols.KernelProblem()
 	}
 	in := make(chan *Batch, maxWaiting)
@@ -82,7 +81,7 @@ func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped
 	}()
 	skipped, err := w.run(in)
 	close(quit)
-	for range in { // until the reader has noticed quit
+	for range in { // until the reader notices quit
 	}
 	if err == nil {
 		err = readErr
@@ -105,7 +104,7 @@ func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
 	return w
 }
 
-// maxWaiting is how many batches wait for the walk. There are many because the reader has to read a complete round of
+// maxWaiting is how many batches wait for the walk. There are many because the reader must read a complete round of
 // records before it can pass any of them on (see format.RoundSorter), which would leave the walk without work.
 const maxWaiting = 64
 
@@ -287,8 +286,8 @@ func (w *walk) place() {
 	}
 }
 
-// show applies rec and finds its subject, as process_comm_event and similar
-// functions of perf's builtin-script.c do: an exiting thread still has its name.
+// show applies rec and finds the subject of rec, as process_comm_event and similar functions of perf's
+// builtin-script.c do: an exiting thread keeps the name.
 func (w *walk) show(raw format.Raw, rec format.Record) Record {
 	r := Record{Record: rec, Raw: raw, Before: len(w.batch.Samples)}
 	r.ID, r.Event = w.file.RecordID(raw)

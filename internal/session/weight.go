@@ -8,8 +8,8 @@ import (
 	"gperf/format/tracepoint"
 )
 
-// Weight replaces the periods of samples by a field of their tracepoints, so that reports and
-// stacks count bytes or nanoseconds instead of events.
+// Weight replaces the periods of samples by a tracepoint field, so that reports and stacks count bytes or
+// nanoseconds instead of events.
 type Weight struct {
 	Field string
 	// Omitted counts the samples that Apply rejects.
@@ -19,7 +19,7 @@ type Weight struct {
 	fields []*tracepoint.Field // by event, nil for those without it
 }
 
-// NoFieldError means that no event has the field as a number.
+// NoFieldError means that no event has a numeric field of this name.
 type NoFieldError struct {
 	Field  string
 	Fields []string // the events' numeric fields
@@ -27,7 +27,7 @@ type NoFieldError struct {
 
 func (e *NoFieldError) Error() string { return fmt.Sprintf("no event has a numeric field %q", e.Field) }
 
-// NewWeight returns the weight by a field of the file's events. Its error is a *NoFieldError.
+// NewWeight returns the weight by a field of the file's events. The error is a *NoFieldError.
 func NewWeight(f *format.File, field string) (*Weight, error) {
 	w := &Weight{Field: field, fields: make([]*tracepoint.Field, len(f.Attrs))}
 	none := &NoFieldError{Field: field}
@@ -58,7 +58,7 @@ func NewWeight(f *format.File, field string) (*Weight, error) {
 	return w, nil
 }
 
-// Apply sets the period of a sample, that of a negative number to 0. It reports whether the
+// Apply sets the period of a sample to the field's value, or to 0 if the value is negative. It reports whether the
 // sample has the field: Options.Keep may call it.
 func (w *Weight) Apply(s *Sample) bool {
 	if fd := w.fields[s.Event]; fd != nil {

@@ -9,7 +9,7 @@ import (
 // Where selects samples by the DSO and the function in which they were taken, as
 // perf's --dsos, --symbols and --addr-range do. An empty list selects all.
 type Where struct {
-	DSOs      []string // paths, or their last parts
+	DSOs      []string // paths, or the last parts of paths
 	Symbols   []string // names of functions, or addresses in hexadecimal
 	AddrRange uint64   // length of the range from each of these addresses, in bytes
 
@@ -79,8 +79,8 @@ func (w *Where) Names() []string {
 	})
 }
 
-// ShortName returns perf report's name of the DSO: mostly the last part of its path
-// (dso__set_basename of tools/perf/util/dso.c).
+// ShortName returns perf report's name of the DSO: mostly the last part of the path (dso__set_basename of
+// tools/perf/util/dso.c).
 func (d *DSO) ShortName() string {
 	if d.Short != "" {
 		return d.Short

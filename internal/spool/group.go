@@ -16,7 +16,7 @@ type Group struct {
 	bytes   int64
 }
 
-// Begin begins a group. Its ID is made of letters and digits. Commit or Discard ends it.
+// Begin begins a group. The ID must consist of letters and digits. Commit or Discard ends it.
 func (s *Spool) Begin(id string) (*Group, error) {
 	g := &Group{spool: s, id: id, dir: filepath.Join(s.dir, newPrefix+id)}
 	if err := os.MkdirAll(g.dir, 0o700); err != nil {
@@ -25,7 +25,7 @@ func (s *Spool) Begin(id string) (*Group, error) {
 	return g, nil
 }
 
-// Create returns the file of a new entry. Entries are sent in the order of their names, which must differ. While the
+// Create returns the file of a new entry. Entries are sent in the order of names, which must differ. While the
 // spool is full, Write waits for room until ctx is done.
 func (g *Group) Create(ctx context.Context, name string) (*File, error) {
 	f, err := os.OpenFile(filepath.Join(g.dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -80,7 +80,7 @@ type File struct {
 	entry Entry
 }
 
-// Write implements io.Writer. The error is a *TooLargeError if the group alone has more bytes than the spool may have.
+// Write implements io.Writer. The error is a *TooLargeError if the group alone is larger than the spool's limit.
 func (f *File) Write(b []byte) (int, error) {
 	if err := f.group.reserve(f.ctx, int64(len(b))); err != nil {
 		return 0, err
@@ -99,7 +99,7 @@ func (f *File) Close() error {
 	return nil
 }
 
-// reserve waits until the spool has room for n more bytes.
+// reserve waits until n more bytes fit into the spool.
 func (g *Group) reserve(ctx context.Context, n int64) error {
 	s := g.spool
 	for {

@@ -14,7 +14,7 @@ type ledger struct {
 	names map[string]bool
 }
 
-// maxNames is how many names a ledger may have when it is opened. Of more it forgets the older half.
+// maxNames is the maximum number of names in a ledger when it is opened. Of more it forgets the older half.
 const maxNames = 100_000
 
 func (l *ledger) open(path string) (err error) {

@@ -1,5 +1,5 @@
 // Package spool keeps entries on disk, in the order in which they were added, until they are sent, and remembers
-// which were. It survives the end of its process at any moment, and of the machine.
+// which were. It survives a crash of the process or the machine at any moment.
 //
 // Entries come in groups, such as the batches of one recording. A group appears as a whole or not at all, so that a
 // caller who was killed adds it again without doubling anything:
@@ -38,7 +38,7 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("needs more than the %d MB of the spool", e.Limit/1_000_000)
 }
 
-// Spool is an open spool. Its methods may be called by several goroutines.
+// Spool is an open spool. Several goroutines may call the methods.
 type Spool struct {
 	dir   string
 	limit int64 // of the bytes on disk
@@ -74,8 +74,8 @@ const (
 	reason      = ".txt"
 )
 
-// Open opens the spool in a directory, which it creates. limit bounds its size in bytes. The error is ErrInUse while
-// another process has it open.
+// Open opens the spool in a directory, which it creates. limit is the maximum size in bytes. The error is ErrInUse
+// while another process uses the spool.
 func Open(dir string, limit int64) (*Spool, error) {
 	s := &Spool{dir: dir, limit: limit, changed: make(chan struct{}), names: map[string]int{}}
 	if err := s.open(); err != nil {
@@ -216,7 +216,7 @@ func (s *Spool) Queued(name string) bool {
 	return s.names[name] > 0
 }
 
-// Len returns how many entries are to be sent, and their bytes.
+// Len returns the number of entries to send, and the bytes in them.
 func (s *Spool) Len() (entries int, bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -265,8 +265,8 @@ func (s *Spool) Wait(ctx context.Context) error {
 	}
 }
 
-// Sent removes the entry that Next returned. With once, Known then reports its name, now and in later runs. After an
-// error, the caller calls Sent again: the entry is still the next one.
+// Sent removes the entry that Next returned. With once, Known then reports the entry's name, now and in later runs.
+// After an error, the caller calls Sent again: the entry is still the next one.
 func (s *Spool) Sent(e Entry, once bool) error {
 	if once {
 		if err := s.done.add(e.Name); err != nil {
@@ -293,7 +293,7 @@ func (s *Spool) Reject(e Entry, why error) error {
 	})
 }
 
-// remove removes the first entry of the first group with a function, and the group if it was its last one.
+// remove removes the first entry of the first group with a function, and the group if the entry was the last one.
 func (s *Spool) remove(e Entry, with func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,7 +328,7 @@ func (s *Spool) forget(name string) {
 	}
 }
 
-// finish remembers a group that was sent, and removes its directory.
+// finish remembers a group that was sent, and removes the group's directory.
 func (s *Spool) finish(g *group) error {
 	if err := s.done.add(g.id); err != nil {
 		return err

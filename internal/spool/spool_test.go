@@ -51,7 +51,7 @@ func addGroup(ctx context.Context, s *Spool, id string, contents ...string) erro
 	return g.Commit()
 }
 
-// next returns the next entry, with its contents.
+// next returns the next entry and the entry's contents.
 func next(t *testing.T, s *Spool) (Entry, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -67,7 +67,7 @@ func next(t *testing.T, s *Spool) (Entry, string) {
 	return e, string(b)
 }
 
-// drain takes all entries and returns their contents.
+// drain takes all entries and returns the contents.
 func drain(t *testing.T, s *Spool) (l []string) {
 	t.Helper()
 	for n, _ := s.Len(); n > 0; n, _ = s.Len() {
@@ -194,7 +194,7 @@ func TestSentAgain(t *testing.T) {
 	add(t, s, "g", "one", "two")
 	for _, text := range []string{"one", "two"} {
 		e, _ := next(t, s)
-		os.Remove(e.Path) // as if the call before had failed after this
+		os.Remove(e.Path) // as if the call before failed after this
 		s.done.fd.Close()
 		if err := s.Sent(e, true); err == nil {
 			t.Error("the ledger was written after its end")

@@ -1,5 +1,5 @@
-// Package text lays text out on a terminal: it has perf's colours of percentages, crops names, lists and columns to the
-// width of a window, and appends numbers and blanks to columns.
+// Package text lays text out on a terminal: it has perf's colours of percentages, crops names, lists and columns to
+// the width of a window, and appends numbers and blanks to columns.
 package text
 
 import (
@@ -52,7 +52,7 @@ func (l Style) Paint(b []byte, start int, color string) []byte {
 	return append(slices.Insert(b, start, []byte(color)...), Reset...)
 }
 
-// Columns returns the number of columns of a text, without its colours. Each character has one.
+// Columns returns the number of columns of a text, without colours. Each character takes one column.
 func (l Style) Columns(b []byte) int {
 	n := utf8.RuneCount(b)
 	if l.Color {
@@ -75,7 +75,7 @@ func (l Style) Crop(b []byte, start int) []byte {
 	return append(b[:start], Function(string(b[start:]), max(l.Width-l.Columns(b[line:start]), minName))...)
 }
 
-// minName is the number of columns that a cropped name has at least.
+// minName is the minimum number of columns of a cropped name.
 const minName = 16
 
 // Middle crops a text to width columns. It keeps the beginning and the end, which distinguish functions of C++.
@@ -108,7 +108,8 @@ func Function(s string, width int) string {
 	return Middle(s, width)
 }
 
-// brackets calls visit for each byte of a name, with the number of brackets around it. Those of operators are none.
+// brackets calls visit for each byte of a name, with the number of brackets around it. Characters of operators do
+// not count as brackets.
 func brackets(s string, visit func(i, depth int)) {
 	depth, operator := 0, 0 // operator is where the name of an operator ends
 	for i := range len(s) {
@@ -158,8 +159,8 @@ func flatten(s string, depth int) string {
 	return string(b)
 }
 
-// Fit reduces the widths of columns until their sum is at most room, the widest first. Each column stays as wide as
-// its minimum; a minimum of -1 keeps the column as it is.
+// Fit reduces the widths of columns until the sum is at most room, the widest first. Each column stays at least as
+// wide as its minimum; a minimum of -1 keeps the column as it is.
 func Fit(widths, minimums []int, room int) {
 	excess := -room
 	for _, w := range widths {

@@ -19,7 +19,7 @@ const (
 	toStart = syscall.AccessFSExecute // a program
 )
 
-// CanConfine reports whether the kernel has Landlock (from 5.13, if it is configured).
+// CanConfine reports whether the kernel supports Landlock (from 5.13, if it is configured).
 func CanConfine() bool {
 	_, err := syscall.LandlockGetABIVersion()
 	return err == nil
@@ -27,8 +27,9 @@ func CanConfine() bool {
 
 // Confine takes rights from this process and those that it starts, for good. They can change files only in the
 // directories, and write to the files, of changes; start only programs; send signals only to each other; and get no
-// rights from what they start. The kernel hides other processes' memory and files below /proc/PID/root from them, too.
-// Paths that do not exist are ignored. Kernels from 6.12 know all of these rights; older ones enforce what they know.
+// rights from what they start. The kernel hides other processes' memory and files below /proc/PID/root from them,
+// too. Paths that do not exist are ignored. Kernels from 6.12 enforce all of these limits; older kernels enforce
+// only some.
 func Confine(changes, programs []string) error {
 	config := landlock.Config{HandledAccessFS: toChange | toStart, Scoped: syscall.ScopeSignal}
 	rules := []landlock.Rule{landlock.PathAccess(toStart, programs...).IgnoreIfMissing()}

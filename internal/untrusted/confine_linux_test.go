@@ -13,8 +13,8 @@ import (
 
 const confinedEnv = "GPERF_CONFINED" // the directory of TestHostileConfined
 
-// TestHostileConfined: a process that gave up its rights has only those that it named. The kernel gives nothing back,
-// so another process tries.
+// TestHostileConfined: a process that gave up rights keeps only the rights that it named. The kernel gives nothing
+// back, so another process tries.
 func TestHostileConfined(t *testing.T) {
 	if !CanConfine() {
 		t.Skip("the kernel has no Landlock")
@@ -37,7 +37,7 @@ func TestHostileConfined(t *testing.T) {
 	}
 }
 
-// TestConfinedProcess gives up its rights, and tries what it may do then.
+// TestConfinedProcess gives up rights, and tries which actions are still allowed.
 func TestConfinedProcess(t *testing.T) {
 	dir := os.Getenv(confinedEnv)
 	if dir == "" {

@@ -5,5 +5,5 @@ package untrusted
 // CanConfine returns false.
 func CanConfine() bool { return false }
 
-// Confine does nothing: recordings are of Linux, and this system has no programs of theirs.
+// Confine does nothing: recordings come from Linux, and this system runs no programs named in them.
 func Confine(_, _ []string) error { return nil }

@@ -18,9 +18,9 @@ var (
 	ErrOwner = errors.New("not owned by the current user or root")
 )
 
-// Open opens a regular file for reading. It follows links; below /proc/PID/root, they stay in the root directory of the
-// process. It never waits for a FIFO's writer, and never opens a device. The error wraps ErrNotRegular, or that of
-// open(2).
+// Open opens a regular file for reading. It follows links; below /proc/PID/root, they stay in the root directory of
+// the process. It never waits for a FIFO's writer, and never opens a device. The error wraps ErrNotRegular, or the
+// error of open(2).
 func Open(path string) (*os.File, error) {
 	file, err := open(path)
 	if err != nil {
@@ -51,9 +51,9 @@ func ReadAll(file *os.File, max int64) ([]byte, error) {
 	return b, nil
 }
 
-// OpenOwned is Open for a file of the current user or root, or of anybody if force is set. What a link leads to must
-// belong to the owner of the link, unless that is the current user or root: otherwise a link could make a privileged
-// reader show a file that its owner may not read. The error may also wrap ErrOwner.
+// OpenOwned is Open for a file of the current user or root, or of anybody if force is set. The target of a link
+// must belong to the owner of the link, unless the link belongs to the current user or root: otherwise a link could
+// make a privileged reader show a file that the link's owner may not read. The error may also wrap ErrOwner.
 func OpenOwned(path string, force bool) (*os.File, error) {
 	file, err := openOwned(path, owners{euid: uint32(os.Geteuid()), all: force}, maxLinks)
 	if err != nil {

@@ -98,7 +98,7 @@ func TestOpenSwapped(t *testing.T) {
 	}
 }
 
-// A link leads to files of its own owner only.
+// A link leads only to files of the link's owner.
 func TestOpenOwned(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to make files of other users")
@@ -129,7 +129,7 @@ func TestOpenOwned(t *testing.T) {
 	}
 }
 
-// Links of a process with a root directory of its own do not lead outside.
+// Links of a process with a separate root directory do not lead outside.
 func TestOpenInRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, for chroot")
@@ -167,7 +167,7 @@ func TestOpenInRoot(t *testing.T) {
 	}
 }
 
-// TestHostileCreate makes files at names that another user has taken before, in a shared directory.
+// TestHostileCreate makes files at names that another user took before, in a shared directory.
 func TestHostileCreate(t *testing.T) {
 	dir, secret := t.TempDir(), t.TempDir()
 	own := os.Geteuid()

@@ -2,8 +2,8 @@ package untrusted
 
 import "os"
 
-// Owner returns the owner of an open file that has no other path than this one: no link leads to it. ok is false
-// for other files, and on systems other than Linux.
+// Owner returns the owner of an open file whose only path is this one: no link leads to it. ok is false for other
+// files, and on systems other than Linux.
 func Owner(file *os.File, path string) (uid uint32, ok bool) {
 	if realPath(file) != path {
 		return 0, false

@@ -17,7 +17,7 @@ func realPath(file *os.File) string {
 	return path
 }
 
-// readableByAll reports whether every user can read an open file by its path.
+// readableByAll reports whether every user can read an open file by path.
 func readableByAll(file *os.File) bool {
 	const read, search = 4, 1
 	var st unix.Stat_t

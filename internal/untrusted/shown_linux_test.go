@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// openable makes a folder that all users can search, unlike that of a test.
+// openable makes a folder that all users can search, unlike a test's temporary folder.
 func openable(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -26,7 +26,7 @@ func openable(t *testing.T) string {
 	return dir
 }
 
-// Root shows a file where another one names it only if all users can read it, or it has the same owner.
+// Root shows a file where another one names it only if all users can read it, or the owner is the same.
 func TestHostileMayShow(t *testing.T) {
 	dir := openable(t)
 	os.Mkdir(dir+"/closed", 0o700)
@@ -62,7 +62,7 @@ func TestHostileMayShow(t *testing.T) {
 	}
 }
 
-// The owner of a program counts only at its own path.
+// The owner of a program counts only at the program's own path.
 func TestHostileOwner(t *testing.T) {
 	dir := openable(t)
 	path := write(t, dir+"/program", 0)

@@ -77,9 +77,9 @@ var ops0F = func() (t [256]uint16) {
 type Encoding struct {
 	Len      int  // in bytes; 0 if unknown or truncated
 	Escaped  bool // it begins with 0F, VEX or EVEX, after other prefixes
-	Vector   bool // it has a VEX or EVEX prefix
+	Vector   bool // it starts with a VEX or EVEX prefix
 	Prefixed bool // other prefixes come first
-	ModRM    byte // 0 if it has none
+	ModRM    byte // 0 if there is none
 }
 
 // Decode returns the encoding of the instruction at the start of code, in 64-bit mode.
@@ -136,7 +136,7 @@ func Decode(code []byte) (e Encoding) {
 // MaxLen is the length of the longest instruction, in bytes.
 const MaxLen = 15
 
-// at returns a byte of code, 0 after its end.
+// at returns a byte of code, 0 after the end.
 func at(code []byte, i int) byte {
 	if i < len(code) {
 		return code[i]

@@ -46,7 +46,8 @@ type Event struct {
 	// Raw is a raw tracepoint, or a tracepoint with arguments, whose samples BPF programs
 	// make; nil for others.
 	Raw *kernel.Raw
-	// Hops means that Raw is not a tracepoint, but functions that packets pass: Function, or those of followed packets.
+	// Hops means that Raw is not a tracepoint, but functions that packets pass: Function, or all functions of followed
+	// packets.
 	Hops     bool
 	Function *kernel.PacketFunction
 	// Span is a span, whose samples BPF programs make; nil for others.

@@ -23,7 +23,7 @@ type Value struct {
 	Number int64
 }
 
-// genericFields are the fields that every event has in addition to those of its format
+// genericFields are the fields that every event has in addition to the fields of its format
 // (trace_define_generic_fields of the kernel).
 var genericFields = []Field{{Name: "CPU"}, {Name: "cpu"}, {Name: "COMM", Text: true}, {Name: "comm", Text: true},
 	{Name: "stacktrace"}, {Name: "STACKTRACE"}}

@@ -86,7 +86,7 @@ func ListKindOf(word string) (k ListKind, ok bool) {
 	return ListKind(word), slices.Contains(Kinds, ListKind(word))
 }
 
-// Lister lists events. The zero value lists those of this machine.
+// Lister lists events. The zero value lists this machine's.
 type Lister struct {
 	Tracefs *tracefs.FS
 	Root    string // directory with proc and sys; "": /
@@ -244,7 +244,7 @@ func (l *Lister) pmus() (all []Listed) {
 	return all
 }
 
-// tracepoints lists the kernel's own tracepoints, or those of probes.
+// tracepoints lists the kernel's own tracepoints, or the tracepoints of probes.
 func (l *Lister) tracepoints(kind ListKind) ([]Listed, error) {
 	names, err := l.Tracefs.Names()
 	if err != nil {

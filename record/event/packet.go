@@ -46,7 +46,7 @@ func WithPackets(events []Event, fs *tracefs.FS) []Event {
 // HasPacket reports whether the event's samples have a packet.
 func (e *Event) HasPacket() bool { return e.Raw != nil && e.Raw.Packet != nil }
 
-// existing returns the events of those of the tracepoints, SYSTEM:NAME, that the kernel has.
+// existing returns the events of the tracepoints, SYSTEM:NAME, that the kernel knows.
 func existing(names []string, fs *tracefs.FS) (events []Event, err error) {
 	for _, name := range names {
 		system, name, _ := strings.Cut(name, ":")
@@ -116,7 +116,7 @@ func (w *words) packetDrops(at *Resolver) (events []Event, err error) {
 }
 
 // packetProbe matches a kprobe with the flow of its packet among the arguments. Without it, names of fields
-// such as dev can be those of the function's parameters.
+// such as dev can name the function's parameters.
 var packetProbe = regexp.MustCompile(`^kprobe:(\S+)\s+((?:.*\s)?flow(?:\s.*)?)$`)
 
 // packetProbes returns the events of kernel functions with the packet of their parameter struct sk_buff *. The

@@ -51,9 +51,9 @@ func (f *file) info() []byte {
 
 // lines returns the line program: a sequence for each function.
 func (f *file) lines() []byte {
-	// The sizes of instructions, how special opcodes are encoded, and the operands of the others.
+	// The sizes of instructions, how special opcodes are encoded, and the operands of the other opcodes.
 	h := []byte{1, 1, 1, 0, 1, 10, 0, 1, 1, 1, 1, 0, 0, 0, 1}
-	h = append(h, 0) // no directories: names of files are as the program has them
+	h = append(h, 0) // no directories: names of files are as in the program
 	files := map[string]uint64{}
 	var program []byte
 	for i := range f.list {

@@ -9,7 +9,7 @@ import (
 	"gperf/symbolize/demangle"
 )
 
-// machine is the one that this program is compiled for: readers choose their disassembler by it.
+// machine is the one that this program is compiled for: readers choose a disassembler by it.
 var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 
 // section is a section of the file.
@@ -130,7 +130,7 @@ func symbolName(name string) string {
 	return name
 }
 
-// symbols returns the symbol table and its names.
+// symbols returns the symbol table and the symbols' names.
 func (f *file) symbols() (table, names []byte) {
 	table, names = make([]byte, symbolSize), []byte{0}
 	at := map[string]uint32{}

@@ -3,8 +3,8 @@
 // functions of programs.
 //
 // The build ID of a file is random: records refer to the file before it is complete. Files are stored in perf's
-// build-ID cache. A recording has one file for each kind of runtime, or, if it is read while it is made, several: a
-// file that a record refers to is complete by then, and the recording contains it, too.
+// build-ID cache. A recording contains one file for each kind of runtime, or, if it is read while it is made,
+// several: a file that a record refers to is complete by then, and the recording contains it, too.
 package names
 
 import (
@@ -46,13 +46,13 @@ type file struct {
 	saved  int    // number of functions in the stored file
 }
 
-// function is a function with its place.
+// function is a function with a place.
 type function struct {
 	of  *runtimes.Function
 	off uint64 // in the file, and vaddr
 }
 
-// key identifies a function, whichever process has it.
+// key identifies a function across processes.
 type key struct {
 	dso, name, file string
 	size            uint32
@@ -76,8 +76,8 @@ func (s *Set) file(name string) *file {
 	return s.current[name]
 }
 
-// Add returns the address of the first instruction of a function, in a file with a name of package dso's. Functions
-// with the same content have the same address. ok is false if the set is full.
+// Add returns the address of the first instruction of a function, in a file with a name of package dso's.
+// Functions with the same content get the same address. ok is false if the set is full.
 func (s *Set) Add(name string, f *runtimes.Function) (ip uint64, ok bool) {
 	k := s.key(name, f)
 	if ip, ok = s.byValue[k]; ok {
@@ -110,7 +110,7 @@ func (s *Set) Len() int { return len(s.byValue) }
 // base returns the address of a file's mapping.
 func base(number int) uint64 { return dso.FunctionsBase + uint64(number)*dso.FunctionsSize }
 
-// FileOf returns the number of the file that has the function at an address.
+// FileOf returns the number of the file with the function at an address.
 func FileOf(ip uint64) int { return int((ip - dso.FunctionsBase) / dso.FunctionsSize) }
 
 // Mapping returns the record of a file's mapping, for a process.
@@ -125,13 +125,14 @@ func (s *Set) Mapping(pid int32, number int) *format.Mmap {
 // second byte of the instruction, because readers look up the byte before a return address.
 func IP(ip uint64, size, off uint32) uint64 {
 	if off >= size {
-		off = 0 // the function has not begun
+		off = 0 // the function did not begin yet
 	}
 	return ip + uint64(off) + 1
 }
 
-// Complete ends the files that get functions, and returns the records that contain them. Their addresses are those of
-// the mappings, as if the files' bytes had just been written there; a file's first bytes are its last record.
+// Complete ends the files that get functions, and returns the records that contain them. The records' addresses
+// are in the mappings, as if the files' bytes had just been written there; a file's first bytes are in the last
+// record of the file.
 func (s *Set) Complete() (records []*format.TextPoke) {
 	const most = 60000
 	for _, name := range slices.Sorted(maps.Keys(s.current)) {

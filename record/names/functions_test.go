@@ -20,7 +20,7 @@ func fn(name string, first int32) *runtimes.Function {
 		Lines: []runtimes.Line{{Off: 0, Line: first}, {Off: 10, Line: first + 300}, {Off: 20, Line: first - 1}}}
 }
 
-// lineOf returns the file and line that DWARF has for a vaddr.
+// lineOf returns the file and line in DWARF for a vaddr.
 func lineOf(t *testing.T, f *elf.File, vaddr uint64) string {
 	t.Helper()
 	d, err := f.DWARF()
@@ -42,7 +42,7 @@ func lineOf(t *testing.T, f *elf.File, vaddr uint64) string {
 	return fmt.Sprintf("%s:%d", e.File.Name, e.Line)
 }
 
-// TestFile checks that the stored file has the symbols and the lines, where its name and its build ID lead to.
+// TestFile checks that the stored file contains the symbols and the lines, and is found by name and build ID.
 func TestFile(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	s := New()
@@ -91,7 +91,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestCarried checks that the records of a recording's files are the files, and that a file has only its functions.
+// TestCarried checks that the records of a recording's files contain the complete files, and that a file contains
+// only the functions added to it.
 func TestCarried(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -57,7 +57,7 @@ type Output struct {
 	file  *os.File       // nil: a pipe
 	w     *format.Writer // nil: no file is open
 	z     *compressing   // nil without
-	// size is the size of the file up to the last Commit, and counts are those of its
+	// size is the size of the file up to the last Commit, and counts are the counts of its
 	// records; without z.
 	size   int64
 	counts Counts

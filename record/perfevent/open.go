@@ -399,7 +399,7 @@ func ioctlPtr[T any](fd int, req uint, p *T) error {
 
 // Lost returns the number of the counter's records, including its inherited counters', that
 // did not fit into the ring (PERF_FORMAT_LOST). group is the number of events in the recording,
-// which limits that of a group.
+// which limits the size of a group.
 func (c *Counter) Lost(a *format.Attr, group int) (uint64, error) {
 	n, err := c.readLost(a, group)
 	return c.lostBefore + n, err

@@ -58,8 +58,8 @@ func needPerfProbe(t *testing.T, path string) {
 	}
 }
 
-// TestArgsOfProgramsLikePerf compares definitions with those of perf, for arguments that both
-// support; perf handles bit-fields and complete arrays wrongly.
+// TestArgsOfProgramsLikePerf compares definitions with perf's, for arguments that both support; perf handles
+// bit-fields and complete arrays wrongly.
 func TestArgsOfProgramsLikePerf(t *testing.T) {
 	words := strings.Fields(
 		`n np s ul c sh on_stack s:string np->label:string np->in.a np->ptr->a np->ptr->name:string np->in.name:string
@@ -230,8 +230,8 @@ func TestVarsOfProgram(t *testing.T) {
 	}
 }
 
-// TestReturnedByGo checks that a Go function's return value has the type of its first result,
-// or, without DWARF, none.
+// TestReturnedByGo checks that a Go function's return value gets the type of the first result, or, without DWARF,
+// no type.
 func TestReturnedByGo(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the registers are those of amd64")

@@ -10,12 +10,12 @@ import (
 	"gperf/record/probe/program"
 )
 
-// Call is a function whose calls are measured: from its entry to its return.
+// Call is a function whose calls are measured, from entry to return.
 type Call struct {
-	*Probe           // its entry
+	*Probe           // the function's entry
 	Address uint64   // of a kernel function
 	Go      bool     // it is in a Go program
-	Returns []uint64 // offsets of its return instructions in the file; nil: a return probe
+	Returns []uint64 // offsets of the return instructions in the file; nil: a return probe
 	Params  []Param  // that are in registers at the entry
 	Result  *Param   // nil: none
 }
@@ -24,7 +24,7 @@ type Call struct {
 type Param struct {
 	Name     string
 	Type     string // in C
-	Register int    // its place among the registers of the first integer arguments
+	Register int    // number among the registers of the first integer arguments
 	Size     int    // in bytes
 	Signed   bool
 }
@@ -55,7 +55,7 @@ func (r *Resolver) FindCalls(text, place string) (l []*Call, err error) {
 	}
 	addrs, err := EntryAddrs(r.Tracefs, probes)
 	if err != nil {
-		addrs = nil // the kernel may still have kprobes there
+		addrs = nil // kprobes may still be there
 	}
 	for _, p := range probes {
 		c := &Call{Probe: p, Address: p.site.Addr}
@@ -95,7 +95,7 @@ func (r *Resolver) userCalls(s *spec, probes []*Probe) (l []*Call, err error) {
 	for _, p := range probes {
 		at := returns[place{p.Path, p.Off}]
 		if len(at) == 0 || slices.ContainsFunc(l, func(c *Call) bool { return c.Path == p.Path && c.Off == p.Off }) {
-			continue // it has no return, or is another name of the same function
+			continue // it does not return, or is another name of the same function
 		}
 		c := &Call{Probe: p, Go: at[0].Go}
 		for _, site := range at {
@@ -131,8 +131,8 @@ func (r *Resolver) describe(c *Call, s *spec) {
 	}
 }
 
-// param describes a value of type t. Types of programs become C's types of the same size, because those of
-// other languages have no names that perf can read.
+// param describes a value of type t. Types of programs become C's types of the same size, because perf cannot read
+// the names of types of other languages.
 func (c *Call) param(name string, t *args.Type, register int) Param {
 	p := Param{Name: args.Word(name), Register: register, Size: int(t.Size), Signed: t.Signed}
 	if p.Name == "" {

@@ -14,7 +14,7 @@ import (
 // default, the kernel.
 type Where struct {
 	Path   string // -x
-	Module string // -m: its name, or its file
+	Module string // -m: name or file of the module
 	Source string // -s: directory of the source files
 }
 

@@ -94,7 +94,7 @@ func (n *Namer) inFile(file, place string) string {
 	return fmt.Sprintf("%#x", off) + rest
 }
 
-// file is a file with its functions.
+// file returns a file, including the functions of the file.
 func (n *Namer) file(path string) *program.File {
 	f, ok := n.files[path]
 	if ok {

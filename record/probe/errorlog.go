@@ -9,8 +9,8 @@ import (
 	"gperf/record/tracefs"
 )
 
-// installError returns the kernel's reason for rejecting a definition, with its message in
-// tracefs' error_log (Linux 5.2).
+// installError returns the kernel's reason for rejecting a definition, with the kernel's message in tracefs'
+// error_log (Linux 5.2).
 func installError(t *tracefs.FS, p *Probe, line string, err error) error {
 	e := &InstallError{Probe: p, Line: line, Err: err, Column: -1}
 	if text, err := t.Read("error_log"); err == nil {

@@ -34,8 +34,8 @@ func (e *SkippedError) Error() string {
 		strings.Join(why, "; "))
 }
 
-// AccessError means that a file of tracefs that defines probes cannot be used. Err is
-// fs.ErrNotExist if the kernel has no such probes.
+// AccessError means that a file of tracefs that defines probes cannot be used. Err is fs.ErrNotExist if the kernel
+// does not support these probes.
 type AccessError struct {
 	File string // kprobe_events, uprobe_events
 	Err  error

@@ -27,7 +27,7 @@ func (p *Probe) Format(id uint16) []byte {
 // lengthField matches a field with the length of a string.
 var lengthField = regexp.MustCompile(`\tfield:\w+ (\w+)` + args.LengthSuffix + `;`)
 
-// arrayField matches an array of numbers without a length in its type.
+// arrayField matches an array of numbers without a length in the type.
 var arrayField = regexp.MustCompile(`\tfield:[us](8|16|32|64) \w+\[\];\toffset:\d+;\tsize:(\d+);`)
 
 // EditFormat adds properties that the kernel's format of a probe lacks: where strings with a

@@ -10,8 +10,8 @@ import (
 	"gperf/record/probe/args"
 )
 
-// probeFormat is tracefs' format of a probe whose arguments are a double, an array of two
-// floats, and a text with its length. Kernels differ in the format of arrays.
+// probeFormat is tracefs' format of a probe whose arguments are a double, an array of two floats, and a text with
+// a length. Kernels differ in the format of arrays.
 func probeFormat(array string) string {
 	return "name: f\nID: 42\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n" +
 		"\tfield:unsigned long __probe_ip;\toffset:8;\tsize:8;\tsigned:0;\n\tfield:u64 " +

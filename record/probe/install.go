@@ -13,9 +13,9 @@ type ExistsError struct{ Event string }
 
 func (e *ExistsError) Error() string { return fmt.Sprintf("event %q already exists", e.Event) }
 
-// AssignNames assigns names that no event of the kernel has, as perf probe does: it numbers the
-// second and further probes of one definition. If the first one exists already, it returns an
-// *ExistsError, or with force, numbers it too.
+// AssignNames assigns names that no event of the kernel uses, as perf probe does: it numbers the second and
+// further probes of one definition. If the first one exists already, it returns an *ExistsError, or with force,
+// numbers it too.
 func AssignNames(t *tracefs.FS, probes []*Probe, force bool) error {
 	if _, err := t.Path(""); err != nil {
 		return err
@@ -37,9 +37,8 @@ func AssignNames(t *tracefs.FS, probes []*Probe, force bool) error {
 	return nil
 }
 
-// Install defines probes in the kernel under their own names until they are deleted, and
-// returns those that the kernel accepted. Rejected probes of globs are passed to notice.
-// After an error none remains.
+// Install defines probes in the kernel under the probes' own names until they are deleted, and returns those that
+// the kernel accepted. Rejected probes of globs are passed to notice. After an error none remains.
 func Install(t *tracefs.FS, probes []*Probe, notice func(error)) ([]*Probe, error) {
 	var taken []*Probe
 	var installed []Installed
@@ -79,9 +78,8 @@ func Install(t *tracefs.FS, probes []*Probe, notice func(error)) ([]*Probe, erro
 	return taken, nil
 }
 
-// ReportSkipped decides which of the probes' errors are fatal: one of a probe with an explicit
-// name, and those of a glob without any remaining probe. It counts the others, and passes
-// them to notice.
+// ReportSkipped decides which of the probes' errors are fatal: an error of a probe with an explicit name, and the
+// errors of a glob without any remaining probe. It counts the others, and passes them to notice.
 func ReportSkipped(probes []*Probe, errs []error, notice func(error)) error {
 	globs := map[string]*SkippedError{}
 	var order []*SkippedError
@@ -115,7 +113,7 @@ func ReportSkipped(probes []*Probe, errs []error, notice func(error)) error {
 	return nil
 }
 
-// Matches reports whether the probe's name matches a glob for its event, or for GROUP:EVENT.
+// Matches reports whether the probe's name matches a glob for the event, or for GROUP:EVENT.
 func (p *Installed) Matches(glob string) bool {
 	full, err := path.Match(glob, p.String())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Installed is a probe that the kernel has, including probes of other programs.
+// Installed is a probe in the kernel, including probes of other programs.
 type Installed struct {
 	Kind         Kind
 	Group, Event string
@@ -26,13 +26,13 @@ type Installed struct {
 
 func (p *Installed) String() string { return p.Group + ":" + p.Event }
 
-// Definition returns the line that defines the probe, at the first of its places.
+// Definition returns the line that defines the probe, at the probe's first place.
 func (p *Installed) Definition() string {
 	return strings.Join(append([]string{p.Kind.define(p.Group, p.Event), p.Place}, p.Args...), " ")
 }
 
-// List returns the kernel's probes: first of kprobe_events, then of uprobe_events. It ignores
-// missing files: the kernel then has no probes of this kind.
+// List returns the kernel's probes: first of kprobe_events, then of uprobe_events. It ignores missing files: then
+// there are no probes of this kind.
 func List(t *tracefs.FS) ([]Installed, error) {
 	var l []Installed
 	for _, file := range []string{kprobeEvents, uprobeEvents} {
@@ -164,8 +164,8 @@ type process struct {
 	start   uint64 // in clock ticks since boot
 }
 
-// pfExiting is PF_EXITING of the kernel's sched.h: a killed process may take a while to close
-// its files, but it will exit.
+// pfExiting is PF_EXITING of the kernel's sched.h: a killed process may take a while to close files, but it will
+// exit.
 const pfExiting = 0x4
 
 func processOf(pid string) (process, error) {
@@ -195,8 +195,8 @@ func pidNamespace(pid string) uint64 {
 // PROC_PID_INIT_INO of include/linux/proc_ns.h.
 const initialNamespace = 0xeffffffc
 
-// exited reports whether the process has certainly exited. A process in a namespace that is
-// invisible here may still be running.
+// exited reports whether the process certainly exited. A process in a namespace that is invisible here may still
+// be running.
 func (o owner) exited() bool {
 	here := pidNamespace("self")
 	if o.namespace == here {
@@ -206,7 +206,7 @@ func (o owner) exited() bool {
 	if here != initialNamespace {
 		return false
 	}
-	// In this namespace, the process has another pid.
+	// In this namespace, the pid of the process differs.
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		return false
@@ -220,8 +220,8 @@ func (o owner) exited() bool {
 	return true
 }
 
-// InUse reports whether a killed recording of these probes is still closing its counters:
-// until then its probes are in use.
+// InUse reports whether a killed recording of these probes is still closing counters: until then the probes are in
+// use.
 func InUse(l []Installed) bool {
 	seen := map[string]bool{}
 	for _, p := range l {

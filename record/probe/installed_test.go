@@ -79,7 +79,7 @@ func TestExited(t *testing.T) {
 	}
 }
 
-// fakeTracefs has files of tracefs, by name.
+// fakeTracefs returns a tracefs with files by name.
 func fakeTracefs(t *testing.T, files map[string]string) *tracefs.FS {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,7 +98,7 @@ func fakeTracefs(t *testing.T, files map[string]string) *tracefs.FS {
 func TestLeftovers(t *testing.T) {
 	mine := groupOfProcess()
 	o, _ := ownerOf(mine)
-	o.start-- // who had this process's number before
+	o.start-- // the previous process with this process's number
 	left := groupName(o)
 	fs := fakeTracefs(t, map[string]string{
 		kprobeEvents: "p:probe/kept ip_rcv\np:" + mine + "/used ip_rcv\np:" + left + "/a ip_rcv\n",

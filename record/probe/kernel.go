@@ -34,8 +34,7 @@ func (r *Resolver) kernelProbes(s *spec) ([]*Probe, error) {
 // kernelGroup is perf's group of kernel probes.
 const kernelGroup = "probe"
 
-// HaveKprobes returns nil if the kernel has a file to define kprobes in, otherwise an
-// *AccessError.
+// HaveKprobes returns nil if there is a file to define kprobes in, otherwise an *AccessError.
 func (r *Resolver) HaveKprobes() error {
 	path, err := r.Tracefs.Path(kprobeEvents)
 	if err != nil {
@@ -87,8 +86,8 @@ func (s *spec) atFunctions(sites []kernel.Site) (l []*Probe) {
 	return l
 }
 
-// KernelFunctions returns the functions of the kernel, or of one of its modules, that match the
-// glob and that kprobes can probe: see kernel.Symbols.Functions.
+// KernelFunctions returns the functions of the kernel, or of a module, that match the glob and that kprobes can
+// probe: see kernel.Symbols.Functions.
 func (r *Resolver) KernelFunctions(module, glob string) ([]kernel.Function, error) {
 	return r.symbols().Functions(module, glob)
 }

@@ -37,7 +37,7 @@ ffffffffc0003000 t ip_tramp	[__builtin__ftrace]
 nonsense
 `
 
-// testResolver finds functions of testKallsyms; notices receives its warnings.
+// testResolver finds functions of testKallsyms; notices receives the resolver's warnings.
 func testResolver(t *testing.T, notices *[]error) *Resolver {
 	t.Helper()
 	fs := fakeTracefs(t, map[string]string{

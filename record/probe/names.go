@@ -36,7 +36,7 @@ func withSuffix(name string, k Kind) string {
 // event names cannot contain become one "_"; the package's path is dropped.
 func sourceEventName(function string) string {
 	name := program.WithoutParameters(function)
-	path := name // types, in brackets, have their own paths
+	path := name // types, in brackets, contain paths, too
 	if i := strings.IndexAny(path, "[<("); i >= 0 {
 		path = path[:i]
 	}

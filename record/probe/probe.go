@@ -3,8 +3,8 @@
 // kernel, through tracefs' kprobe_events and uprobe_events. Each becomes a tracepoint;
 // package record records it.
 //
-// Package program finds places in files of code, package kernel in the kernel, and package args
-// what a probe reads there.
+// Package program finds places in files of code, package kernel in the kernel, and package args resolves the
+// arguments that a probe reads there.
 //
 // Glossary: a probe is one place and the values to read there. A kprobe is in the kernel, a
 // uprobe in a file of code, for all processes that run it; kretprobes and uretprobes run when
@@ -51,7 +51,7 @@ func (k Kind) define(group, event string) string {
 // Install until Delete.
 type Probe struct {
 	Kind         Kind
-	Group, Event string // its name in files and in perf: "probe", "ip_rcv"
+	Group, Event string // the probe's name in files and in perf: "probe", "ip_rcv"
 
 	Module string // kernel module; "" for the kernel itself
 	Symbol string // name of the kernel function
@@ -63,13 +63,13 @@ type Probe struct {
 	Address  uint64      // of a module's function with an ambiguous name; else 0
 	Glob     string      // the glob that matched this probe; "" for a probe by name
 	site     kernel.Site // of kernel functions
-	// Semaphore is the offset in the file of the counter by which a program knows that its
-	// USDT probe is in use; 0: none.
+	// Semaphore is the offset in the file of the counter by which a program knows that the USDT probe is in use;
+	// 0: none.
 	Semaphore uint64
 	notes     []args.NoteArg // arguments of the USDT probe
-	// AtReturn marks a uprobe on an instruction that returns from the function: the return
-	// value is in the registers. Go programs, which move their stacks, are probed this way; a
-	// uretprobe, which puts its own address on the stack, would crash them.
+	// AtReturn marks a uprobe on an instruction that returns from the function: the return value is in the
+	// registers. Go programs, which move stacks, are probed this way; a uretprobe, which replaces the return
+	// address on the stack, would crash them.
 	AtReturn bool
 
 	Args []args.Arg

@@ -9,8 +9,8 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Set is the set of probes that a recording has in the kernel. They have their own group,
-// whose name identifies this process (Leftovers).
+// Set is the set of a recording's probes in the kernel. They form a separate group, whose name identifies this
+// process (Leftovers).
 type Set struct {
 	tracefs *tracefs.FS
 	group   string
@@ -36,16 +36,16 @@ func NewSet(t *tracefs.FS) *Set {
 	return &Set{tracefs: t, group: groupOfProcess(), used: map[string]bool{}}
 }
 
-// Tracepoint is a probe's tracepoint: "group/event" in tracefs, and its number.
+// Tracepoint is a probe's tracepoint: "group/event" in tracefs, and the number.
 type Tracepoint struct {
 	Dir string
 	ID  uint64
 }
 
-// Add defines probes, of one file of tracefs, in the kernel, and returns their tracepoints in
-// the same order. For each probe that the kernel rejects, errs has an *InstallError at the
-// same index. err concerns all of them. progress, if not nil, receives the number of tried
-// probes; its error ends Add. In any case, Remove removes the defined probes.
+// Add defines probes, of one file of tracefs, in the kernel, and returns the probes' tracepoints in the same
+// order. For each probe that the kernel rejects, errs contains an *InstallError at the same index. err concerns
+// all of them. progress, if not nil, receives the number of tried probes; an error of progress ends Add. In any
+// case, Remove removes the defined probes.
 func (s *Set) Add(probes []*Probe, progress func(n int) error) (l []Tracepoint, errs []error, err error) {
 	l, errs = make([]Tracepoint, len(probes)), make([]error, len(probes))
 	lines := make([]string, len(probes))
@@ -78,11 +78,11 @@ func (s *Set) Add(probes []*Probe, progress func(n int) error) (l []Tracepoint, 
 	return l, errs, nil
 }
 
-// maxEventName is the maximum length of an event's name, MAX_EVENT_NAME_LEN of the kernel's
-// trace_probe.h without its NUL.
+// maxEventName is the maximum length of an event's name, MAX_EVENT_NAME_LEN of the kernel's trace_probe.h without
+// the NUL.
 const maxEventName = 63
 
-// name returns a name that no other probe of the group has.
+// name returns a name that no other probe of the group uses.
 func (s *Set) name(event string) string {
 	return numbered(event, func(name string) bool {
 		taken := s.used[name]
@@ -104,8 +104,8 @@ func numbered(event string, taken func(string) bool) string {
 	}
 }
 
-// Remove removes the probes from the kernel. All their counters must be closed. progress, if
-// not nil, receives the number of removed probes.
+// Remove removes the probes from the kernel. All counters of the probes must be closed. progress, if not nil,
+// receives the number of removed probes.
 func (s *Set) Remove(progress func(n, of int)) error {
 	_, err := Delete(s.tracefs, s.l, progress)
 	s.l = nil
@@ -118,9 +118,9 @@ type writer struct {
 	tracefs  *tracefs.FS
 	file     string
 	lines    []string
-	taken    func(i int) bool       // reports whether the kernel has executed line i
+	taken    func(i int) bool       // reports whether the kernel executed line i
 	done     func(i int, err error) // called for each line
-	progress func(n int) error      // nil, or called with the number of processed lines; its error ends the writing
+	progress func(n int) error      // nil, or called with the number of processed lines; an error ends the writing
 }
 
 // batch is the number of lines per write: the kernel cannot be interrupted during a write,

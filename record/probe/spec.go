@@ -127,7 +127,7 @@ func (s *spec) function(place string) error {
 	return nil
 }
 
-// sourceLine matches a source file and a line; a C++ name has two colons.
+// sourceLine matches a source file and a line; a C++ name contains two colons.
 var sourceLine = regexp.MustCompile(`^(.*[^:]):([0-9]+)$`)
 
 func unquote(s string) string {

@@ -59,7 +59,7 @@ func FuzzParse(f *testing.F) {
 func TestEventNames(t *testing.T) {
 	for function, want := range map[string]string{
 		"main.main":                    "main_main",
-		"main.(*T).Method":             "main_T_Method", // as perf 7 has it
+		"main.(*T).Method":             "main_T_Method", // as in perf 7
 		"main.main.func1":              "main_main_func1",
 		"main.Map[...]":                "main_Map",
 		"ns::f(int)":                   "ns_f",

@@ -28,8 +28,8 @@ func (r *Resolver) userProbes(s *spec) (l []*Probe, err error) {
 	return l, nil
 }
 
-// userProbe returns the probe at a place of a file. For USDT, it has the arguments that the
-// kernel can read, under perf's names: arg1 …
+// userProbe returns the probe at a place of a file. For USDT, it includes the arguments that the kernel can read,
+// under perf's names: arg1 …
 func (s *spec) userProbe(site *program.Site) *Probe {
 	p := &Probe{
 		Kind: s.kind, Group: userGroup(site), Event: s.userEvent(site), Path: site.Path, Off: site.Off,

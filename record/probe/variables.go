@@ -6,15 +6,14 @@ import (
 	"gperf/record/probe/args"
 )
 
-// Variables are the variables that a probe can read by name at its place.
+// Variables are the variables that a probe can read by name at the probe's place.
 type Variables struct {
 	Place string // FUNC+OFF
 	Scope *args.Scope
 }
 
-// Variables returns the variables that probes of a definition (see Define) can read by name,
-// for each of their places. The error is a *SpecError if the definition is wrong, a
-// *args.NoDebugError without debug information.
+// Variables returns the variables that probes of a definition (see Define) can read by name, for each place of the
+// probes. The error is a *SpecError if the definition is wrong, a *args.NoDebugError without debug information.
 func (r *Resolver) Variables(text string, where Where) (l []Variables, err error) {
 	if !IsSpec(text) {
 		if _, _, text, err = translate(text, where); err != nil {

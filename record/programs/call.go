@@ -49,7 +49,7 @@ func (a *attachments) attachCalls(list []call) error {
 	return nil
 }
 
-// callFields returns the fields of a function's calls, and their print format.
+// callFields returns the fields of a function's calls, and the print format of these fields.
 func callFields(c *probe.Call) (fields []tracefs.FormatField, print string) {
 	text, exprs := "duration=%llu start=%llu", ", REC->duration, REC->start"
 	names := map[string]bool{"duration": true, "start": true, "ip": true, "retval": c.Result != nil}
@@ -76,8 +76,8 @@ func callFields(c *probe.Call) (fields []tracefs.FormatField, print string) {
 	return fields, `"` + text + `"` + exprs
 }
 
-// setFunction makes a sample belong to the function whose call has ended: its callchain is that of the caller
-// now. raw is the position of its raw data, chain that of its callchain or -1.
+// setFunction makes a sample belong to the function whose call ended: the callchain in the sample is now the
+// caller's. raw is the position of the raw data, chain the position of the callchain or -1.
 func (o *output) setFunction(rec []byte, c *probe.Call, raw, chain int) []byte {
 	le := binary.LittleEndian
 	if raw+bpf.CallSize > len(rec) {

@@ -17,7 +17,8 @@ func callData(number uint16, ip uint64) []byte {
 	return rawData(number, 500, 1000, ip, 1<<32|41, 2, 3, 4, 5, 6, 7)
 }
 
-// TestCallFormat checks that arguments are parts of registers, and that their names do not hide the span's fields.
+// TestCallFormat checks that arguments are parts of registers, and that the arguments' names do not hide the
+// span's fields.
 func TestCallFormat(t *testing.T) {
 	ev := &event.Event{Name: "span:handle", Config: 0xffff, Span: &event.Span{Call: &probe.Call{
 		Params: []probe.Param{{Name: "start", Type: "s32", Size: 4, Signed: true},
@@ -37,7 +38,7 @@ func TestCallFormat(t *testing.T) {
 	}
 }
 
-// TestRewriteCall checks that the function is the innermost frame of its span.
+// TestRewriteCall checks that the function is the innermost frame of the span.
 func TestRewriteCall(t *testing.T) {
 	const number, inKernel, inUser = 0xffff, format.ContextKernel, format.ContextUser
 	const function, caller, program = 0x1000, 0x2000, 0x3000

@@ -25,9 +25,9 @@ const never = 1 << 62
 // CounterEnabled reports whether the counters of an event are enabled.
 func CounterEnabled(a *format.Attr) bool { return a.SamplePeriod != never }
 
-// LimitCount removes the settings from the attr of a counted event that its samples do not have. Tracepoints and
-// probes are counted without samples of the kernel; software events, apart from clocks, at each
-// occurrence unless the user has chosen a frequency or period.
+// LimitCount removes the settings from the attr of a counted event that the event's samples do not support.
+// Tracepoints and probes are counted without samples of the kernel; software events, apart from clocks, at each
+// occurrence unless the user chose a frequency or period.
 func LimitCount(a *format.Attr, chosen bool) {
 	LimitAttr(a, format.SampleCallchain)
 	a.Flags = a.Flags.WithPreciseIP(0) // the kernel walks no stacks for programs then
@@ -41,15 +41,15 @@ func LimitCount(a *format.Attr, chosen bool) {
 	}
 }
 
-// CountAttrForFile changes the attr of an event to that of its samples in the file. They have no fields of tracepoints:
-// for readers, they are the output of a BPF program.
+// CountAttrForFile changes the attr of an event to the attr of the samples in the file. The samples contain no
+// fields of tracepoints: for readers, they are the output of a BPF program.
 func CountAttrForFile(a *format.Attr) {
 	if a.SamplePeriod == never {
 		a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, format.SWBPFOutput, 1
 	}
 }
 
-// CounterOptions define what is counted.
+// CounterOptions select the counted events.
 type CounterOptions struct {
 	Events []event.Event
 	Attrs  []format.Attr
@@ -83,7 +83,7 @@ type Counter struct {
 type count struct {
 	bpf.Count
 	head bpf.Head
-	copy []byte // of the user stack; nil if the stack has its frames
+	copy []byte // of the user stack; nil if the stack includes the user's frames
 }
 
 // NewCounter loads the programs, which do nothing until they are enabled.
@@ -161,8 +161,8 @@ func (r *Counter) load(i int) error {
 	return r.bpf.Load(c)
 }
 
-// Opened attaches the program of an event to its counter right after this is opened: counters
-// inherited from it from then on have the program too.
+// Opened attaches the program of an event to the event's counter right after the counter is opened: counters
+// inherited from it later run the program too.
 func (r *Counter) Opened(ev *event.Event, a *format.Attr, c *perfevent.Counter) error {
 	if ev.IsDummy() {
 		return nil
@@ -191,7 +191,7 @@ func (r *Counter) Tracepoints() (own map[uint64]int, others []int) {
 	return own, nil
 }
 
-// SetIDs sets the ids of all counters, and the attrs of the events, which have them. It must precede Attach.
+// SetIDs sets the ids of all counters, and the attrs of the events, which contain the ids. It must precede Attach.
 func (r *Counter) SetIDs(ids []uint64, attrs []format.Attr) error {
 	r.opts.Attrs = attrs
 	if !r.opts.PerTask {
@@ -266,7 +266,7 @@ func (r *Counter) takeCount(o stacks.Output, last *countCopied) {
 	r.counts = append(r.counts, one)
 }
 
-// Snapshot reads the counts, whose stacks must have been read.
+// Snapshot reads the counts. The stacks of the counts must be read before.
 func (r *Counter) Snapshot() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -282,7 +282,7 @@ func (r *Counter) Snapshot() error {
 			continue
 		}
 		c.Weight -= before
-		if again { // the thread has not exited before
+		if again { // the thread did not exit before
 			c.First = r.last
 		}
 		r.counts = append(r.counts, count{Count: c, head: c.Head()})
@@ -291,7 +291,7 @@ func (r *Counter) Snapshot() error {
 	return nil
 }
 
-// Late adds the samples of the counts that have been read to the merged records.
+// Late adds the samples of the counts read so far to the merged records.
 func (r *Counter) Late(j *stacks.Merged) {
 	r.stacks.interpret(j)
 	if len(r.counts) == 0 {
@@ -318,7 +318,7 @@ func (r *Counter) join(j *stacks.Merged, c *count, offset uint64) {
 	switch {
 	case c.copy != nil:
 		j.Join(e, rec, c.head, c.copy)
-	case !known: // its record was lost
+	case !known: // the record with the stack was lost
 		j.JoinNone(rec)
 	default:
 		c.head.Frames, c.head.Generation = uint32(len(stack.User)/8), stack.Generation
@@ -326,7 +326,7 @@ func (r *Counter) join(j *stacks.Merged, c *count, offset uint64) {
 	}
 }
 
-// sample returns the sample of a count, with the kernel's part of its callchain.
+// sample returns the sample of a count, with the kernel's part of the callchain.
 func (r *Counter) sample(c *count, stack *bpf.Stack, offset uint64) []byte {
 	a := &r.opts.Attrs[c.Event]
 	one := sampleOf(a, stack)
@@ -346,7 +346,7 @@ func (r *Counter) Summary(sum *Summary) (err error) {
 	return err
 }
 
-// Close detaches the programs and closes their counters.
+// Close detaches the programs and closes the programs' counters.
 func (r *Counter) Close() {
 	r.bpf.Close()
 	r.outputs.Close()

@@ -16,7 +16,7 @@ func TestLimit(t *testing.T) {
 		chosen  bool
 		enabled bool
 		freq    bool
-		file    format.Attr // its type, config and period
+		file    format.Attr // type, config and period of the event
 	}{
 		"tracepoint": {attr: format.Attr{Type: format.TypeTracepoint, Config: 7, SamplePeriod: 1},
 			file: format.Attr{Type: format.TypeSoftware, Config: format.SWBPFOutput, SamplePeriod: 1}},

@@ -9,19 +9,19 @@ import (
 	"gperf/format"
 )
 
-// SampleType is the sample type of these samples, which may also have SampleCallchain and SampleRaw.
+// SampleType is the sample type of these samples, which may also include SampleCallchain and SampleRaw.
 const SampleType = format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 	format.SampleCPU | format.SamplePeriod
 
-// LimitAttr removes the settings from an attr that these samples do not have, and adds those that they
-// all have. optional are the sample types that remain if they are set.
+// LimitAttr removes the settings from an attr that these samples do not support, and adds the settings that all
+// these samples need. optional are the sample types that remain if they are set.
 func LimitAttr(a *format.Attr, optional format.SampleType) {
 	a.SampleType = SampleType | a.SampleType&optional
 	a.SampleRegsUser, a.SampleStackUser, a.SampleRegsIntr, a.BranchSampleType = 0, 0, 0, 0
 }
 
-// sampleOf returns a sample of an event with the kernel's part of its callchain. Its ip is the innermost frame of the
-// kernel, or that of user space if kernel code is excluded or unknown.
+// sampleOf returns a sample of an event with the kernel's part of its callchain. The ip is the innermost frame of
+// the kernel, or the innermost frame of user space if kernel code is excluded or unknown.
 func sampleOf(a *format.Attr, s *bpf.Stack) format.Sample {
 	kernel := s.Kernel
 	if a.Flags&format.FlagExcludeKernel != 0 {

@@ -10,8 +10,8 @@ import (
 	"gperf/record/perfevent"
 )
 
-// filterOf returns an event's filter for the BPF program that makes its samples, nil if
-// it has none. text is the format of their raw data.
+// filterOf returns an event's filter for the BPF program that makes the event's samples, nil if there is no
+// filter. text is the format of the samples' raw data.
 func filterOf(ev *event.Event, text []byte) (*bpf.Filter, error) {
 	if ev.Filter == "" {
 		return nil, nil

@@ -21,8 +21,8 @@ type Following struct {
 // the first parameter. Others may be inlined into them.
 var copying = strings.Fields("skb_copy_header __copy_skb_header ip_copy_metadata ip6_copy_metadata")
 
-// ending are functions after which the sk_buff is used again without being freed: NAPI's cache, or GRO. The last one
-// frees it, but another packet may get its buffer.
+// ending are functions after which the sk_buff is used again without being freed: NAPI's cache, or GRO. The last
+// one frees it, but another packet may get the buffer.
 var ending = strings.Fields("napi_skb_cache_put __kfree_skb_defer napi_skb_free_stolen_head napi_reuse_skb " +
 	"kfree_skb_partial")
 
@@ -48,8 +48,8 @@ func Hop(f *kernel.PacketFunction) (h bpf.Hop, required bool) {
 	return h, required
 }
 
-// IsMain reports whether a function is one of the main ones of a packet's way: those that are recorded if each
-// function takes a probe of its own.
+// IsMain reports whether a function is one of the main ones of a packet's way: the functions that are recorded if
+// each function needs a separate probe.
 func IsMain(name string) bool { return slices.Contains(mainFunctions, name) }
 
 var mainFunctions = strings.Fields(`
@@ -78,7 +78,7 @@ const (
 	keptXmit
 )
 
-// passages are what tracepoints do with packets, by name.
+// passages describe how tracepoints use packets, by name.
 var passages = map[string]bpf.Passage{
 	"net_dev_queue":           {KeepAs: keptQueue, Point: bpf.AtQueue},
 	"qdisc_enqueue":           {KeptAs: keptQueue},
@@ -90,8 +90,7 @@ var passages = map[string]bpf.Passage{
 	"consume_skb":             {Ends: true, Point: bpf.AtEnd},
 }
 
-// passage returns what an event's tracepoint does with packets. If there are several events, the last one ends
-// packets.
+// passage returns how an event's tracepoint uses packets. If there are several events, the last one ends packets.
 func (f *Following) passage(ev *event.Event, events []*event.Event) bpf.Passage {
 	p, ok := passages[ev.Raw.Name]
 	if !ok {

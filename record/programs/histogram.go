@@ -13,11 +13,11 @@ import (
 	"gperf/record/tracefs"
 )
 
-// LimitHistogram removes the settings from the attr of histograms that their samples do not have.
+// LimitHistogram removes the settings from the attr of histograms that the samples do not support.
 func LimitHistogram(a *format.Attr) { LimitAttr(a, format.SampleRaw) }
 
-// Histograms of spans have one sample for each bucket: its period is the total of the durations.
-// The raw data has these fields, then the number of the system call, or the key's values.
+// A histogram of spans is written as one sample for each bucket: the sample's period is the total of the
+// durations. The raw data contains these fields, then the number of the system call, or the key's values.
 var histogramFields = []tracefs.FormatField{
 	{Type: "u64", Name: "count", Offset: 8, Size: 8},
 	{Type: "u64", Name: "failed", Offset: 16, Size: 8},
@@ -101,11 +101,11 @@ func (s *Sampler) Late(j *stacks.Merged) {
 type histogram struct {
 	ev      *event.Event
 	attr    format.Attr
-	written map[bpf.BucketKey]bpf.Bucket // what samples have already
+	written map[bpf.BucketKey]bpf.Bucket // what samples already contain
 }
 
-// sample returns the sample of what a bucket has more than before, nil if that is nothing. Its time is
-// that of the last span.
+// sample returns the sample of the spans that were added to a bucket since the last sample, nil if there are none.
+// The sample's time is the time of the last span.
 func (h *histogram) sample(b *bpf.Bucket, offset uint64) []byte {
 	old := h.written[b.BucketKey]
 	if b.Count == old.Count {

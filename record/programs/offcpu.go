@@ -2,9 +2,10 @@
 // is a sample of the waiting thread, whose period is the duration in ns. Waits shorter than a threshold are summed in
 // the kernel by thread and stack, and written at the end.
 //
-// A waker is a sample of an event of its own, directly before that of the wait, with the same time, CPU and period.
-// So each sample has the thread, the mappings and the callchain of one process, which all readers of perf.data expect:
-// one callchain with the frames of two processes would get wrong names. Readers that know the two events join them.
+// A waker is a sample of a separate event, directly before the sample of the wait, with the same time, CPU and
+// period. So each sample refers to the thread, the mappings and the callchain of one process, which all readers of
+// perf.data expect: one callchain with the frames of two processes would get wrong names. Readers that know the
+// two events join them.
 
 package programs
 
@@ -21,24 +22,24 @@ import (
 	"gperf/record/stacks"
 )
 
-// LimitOffCPU removes the settings from an attr that samples of waits do not have.
+// LimitOffCPU removes the settings from an attr that samples of waits do not support.
 func LimitOffCPU(a *format.Attr) {
 	LimitAttr(a, format.SampleCallchain)
 }
 
 // OffCPUOptions define which waits are recorded.
 type OffCPUOptions struct {
-	// PerTask, if not nil, are ids of counters: only waits of threads are recorded that have
-	// one of these, inherited or not, while it is enabled.
+	// PerTask, if not nil, are ids of counters: waits are recorded only for threads with one of these counters,
+	// inherited or not, while the counter is enabled.
 	PerTask []uint64
 	CPUs    []int // on which the waits begin
-	// Threshold is the minimum duration of a wait for a sample of its own.
+	// Threshold is the minimum duration of a wait for a separate sample.
 	Threshold time.Duration
 	// Unwinder, if not nil, walks the user stacks.
 	Unwinder *bpf.Unwinder
 	// KernelChain leaves user stacks out.
 	KernelChain bool
-	Event       int         // its index in the recording
+	Event       int         // index of the event in the recording
 	Attr        format.Attr // of the event
 	// Waker, if not nil, is the attr of the wakers' event.
 	Waker *format.Attr
@@ -65,12 +66,12 @@ type OffCPU struct {
 	comms   map[uint32]string // by tid: the names in the file of wakers that are not recorded
 }
 
-// wait is a wait that has ended.
+// wait is a wait that ended.
 type wait struct {
 	bpf.Wait
-	time  uint64 // of its end, or when it was reported
+	time  uint64 // of the end of the wait, or when the wait was reported
 	cpu   uint32
-	tried bool // its stack was missing when it was read
+	tried bool // the stack was missing when the wait was read
 }
 
 // NewOffCPU attaches the program, which does nothing until it is enabled.
@@ -186,10 +187,10 @@ func (r *OffCPU) takeCopy(o stacks.Output) {
 		data: bytes.Clone(o.Raw[bpf.HeadSize:])})
 }
 
-// Late adds the samples of the waits that have ended to the merged records. A stack may be in a
-// part of its ring that is read after that of the wait: then the wait stays until the next call.
+// Late adds the samples of the waits that ended to the merged records. A stack may be in a part of a ring that is
+// read after the part with the wait: then the wait stays until the next call.
 func (r *OffCPU) Late(j *stacks.Merged) {
-	for _, c := range r.copies.fresh { // without their tables, further stacks of these processes would be copied too
+	for _, c := range r.copies.fresh { // without tables, further stacks of these processes would be copied too
 		j.Request(c.pid, c.time, c.head, c.data)
 	}
 	r.copies.fresh = nil
@@ -201,7 +202,8 @@ func (r *OffCPU) Late(j *stacks.Merged) {
 	r.joinAsleep(j)
 }
 
-// join adds the sample of a wait, after that of its waker. It reports false if one of their stacks is to come.
+// join adds the sample of a wait, after the sample of the waker. It reports false if one of the two stacks is
+// still to come.
 func (r *OffCPU) join(j *stacks.Merged, w *wait) bool {
 	stack, known := r.stacks.known[w.Stack]
 	woke, wokeKnown := r.stacks.known[w.Waker.Stack]
@@ -220,7 +222,7 @@ func (r *OffCPU) join(j *stacks.Merged, w *wait) bool {
 	stack.Kernel = callersOf(stack.Kernel, r.code.scheduler)
 	rec := w.sample(&r.opts.Attr, thread{w.PID, w.TID}, &stack)
 	switch {
-	case !known: // its record was lost
+	case !known: // the record with the stack was lost
 		r.bpf.Forget(w.Stack)
 		j.JoinNone(rec)
 	case copied:
@@ -254,8 +256,8 @@ func (r *OffCPU) joinWaker(j *stacks.Merged, w *wait, stack bpf.Stack, known boo
 	j.Join(&r.waker, rec, by.Head, stack.User)
 }
 
-// Finish takes the sums of short waits and the waits that have not ended: the next call of Late
-// adds their samples. The program must be disabled, and its output read.
+// Finish takes the sums of short waits and the unfinished waits: the next call of Late adds the samples of these
+// waits. The program must be disabled, and the program's output must be read before.
 func (r *OffCPU) Finish() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -284,7 +286,7 @@ func (r *OffCPU) Counters() []perfevent.Counter { return r.counters }
 // Stats returns the program's statistics.
 func (r *OffCPU) Stats() bpf.Stats { return r.bpf.Stats() }
 
-// NewFile prepares for another file of the recording, which has none of the names in the last one.
+// NewFile prepares for another file of the recording, which contains none of the names in the last one.
 func (r *OffCPU) NewFile() { clear(r.comms) }
 
 // Summary implements Program.

@@ -15,8 +15,9 @@ type asleep struct {
 	data   []byte // of the user stack
 }
 
-// Asleep makes the samples of threads that have slept since a time of CLOCK_MONOTONIC, in ns: the next call of Late
-// adds them. The program must be disabled, and its output read. It returns how many samples there are.
+// Asleep makes the samples of threads that slept since a time of CLOCK_MONOTONIC, in ns: the next call of Late
+// adds them. The program must be disabled, and the program's output must be read before. It returns how many
+// samples there are.
 func (r *OffCPU) Asleep(tids []uint32, since uint64) (n int, err error) {
 	if len(tids) == 0 {
 		return 0, nil
@@ -43,8 +44,8 @@ func (r *OffCPU) Asleep(tids []uint32, since uint64) (n int, err error) {
 	return len(l), nil
 }
 
-// The limits of what is read of each user stack, in bytes: as much as the programs copy, and less for many threads. The
-// walk counts the stacks that are larger.
+// The limits of how much of each user stack is read, in bytes: as much as the programs copy, and less for many
+// threads. The walk counts the stacks that are larger.
 const maxAsleep, minAsleep = 0xf000, 4 << 10
 
 // sleeper returns the sample of a thread's wait, with up to size bytes of the user stack.

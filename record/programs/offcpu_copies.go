@@ -14,14 +14,15 @@ type copied struct {
 	data []byte
 }
 
-// copies keeps copies of stacks until their waits end.
+// copies keeps copies of stacks until the waits end.
 type copies struct {
 	byTID map[int32][]copied // by time
 	fresh []copied           // added since the tables of copies were last requested
 	bytes int
 }
 
-// maxCopies limits the memory of copies, in bytes. The waits of dropped ones have no user stack.
+// maxCopies limits the memory of copies, in bytes. Waits whose copies are dropped are recorded without a user
+// stack.
 const maxCopies = 48 << 20
 
 // add adds a copy. If there are too many, it drops the older ones.
@@ -33,7 +34,7 @@ func (l *copies) add(tid int32, c copied) {
 	l.fresh = append(l.fresh, c)
 }
 
-// slack is how much earlier than the start of its wait a copy may seem to be made, in ns. The two are measured by
+// slack is how much earlier than the start of the wait a copy may seem to be made, in ns. The two are measured by
 // different clocks, and in virtual machines the CPUs' clocks differ.
 const slack = 10e6
 

@@ -13,12 +13,12 @@ import (
 )
 
 // kernelCode is the parts of the kernel's code that stacks are cut at. Parts that /proc/kallsyms does not show are
-// empty: then the stacks have these functions.
+// empty: then the stacks contain these functions.
 type kernelCode struct {
 	scheduler  kernel.Codes // calls the tracepoint of waits
 	runners    kernel.Codes // run the program at the tracepoint of wakers
 	interrupts []bpf.Code   // where interrupts begin
-	returns    []bpf.Code   // their ends that work for the interrupted thread
+	returns    []bpf.Code   // the ends of interrupts that work for the interrupted thread
 }
 
 // findKernelCode reads /proc/kallsyms.
@@ -44,7 +44,7 @@ func findKernelCode(wakers bool) (c kernelCode) {
 	return c
 }
 
-// fromStart makes a file to be read from its start.
+// fromStart makes a file to be read from the start.
 func fromStart(f *os.File) *os.File {
 	f.Seek(0, 0)
 	return f
@@ -70,8 +70,8 @@ var interruptEntries = []string{
 	"el1_irq", "el0_irq", "el1h_64_irq", "el1h_64_fiq", "el0t_64_irq", "el0t_64_fiq", "el0t_32_irq", "el0t_32_fiq",
 }
 
-// interruptReturns are the functions in which a thread that returns from an interrupt to user space does its own work,
-// such as to handle a signal: of x86-64, and of arm64.
+// interruptReturns are the functions in which a thread that returns from an interrupt to user space does work for
+// itself, for example handles a signal: of x86-64, and of arm64.
 var interruptReturns = []string{"irqentry_exit_to_user_mode", "irqentry_exit", "do_notify_resume"}
 
 func beginsInterrupt(function string) bool {
@@ -90,10 +90,11 @@ func appendMerged(l []bpf.Code, c bpf.Code) []bpf.Code {
 	return append(l, c)
 }
 
-// offCPUOwnFrames is the number of innermost frames that belong to the BPF program and its caller, if code is unknown.
+// offCPUOwnFrames is the number of innermost frames that belong to the BPF program and the function that runs it,
+// if code is unknown.
 const offCPUOwnFrames = 2
 
-// callersOf returns the frames after those of some code, which is not the innermost.
+// callersOf returns the frames after the frames of some code, which is not the innermost.
 func callersOf(frames []byte, code kernel.Codes) []byte {
 	in := func(at int) bool { return code.Has(binary.LittleEndian.Uint64(frames[at:]) - 1) } // of the call
 	at := 0

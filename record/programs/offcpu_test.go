@@ -40,7 +40,7 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// A wait gets the copy of its own start, whatever the order in which waits are read.
+// A wait gets the copy from the start of the wait, whatever the order in which waits are read.
 func TestCopies(t *testing.T) {
 	var l copies
 	for i := range uint64(4) {
@@ -94,7 +94,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// The name of a waker that is not recorded, and the waker, come before the wait, with its time, CPU and period.
+// The name of a waker that is not recorded, and the waker, come before the wait, with the wait's time, CPU and
+// period.
 func TestWaker(t *testing.T) {
 	waits := format.Attr{SampleType: SampleType, IDs: []uint64{1}, Flags: format.FlagSampleIDAll}
 	wakers := waits
@@ -126,7 +127,7 @@ func TestWaker(t *testing.T) {
 	}
 }
 
-// A sample has the fields of its attr, which readers decode.
+// A sample contains the fields in the attr, which readers decode.
 func TestSample(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags format.AttrFlags

@@ -13,10 +13,10 @@ type packets struct {
 	fixed    int // bytes of the raw data before dynamic data
 	at       int // position of the packet in the raw data
 	texts    []kernel.Text
-	verdicts *verdicts // nil: samples have no verdict
+	verdicts *verdicts // nil: samples contain no verdict
 	sockets  *sockets
 	text     []byte // of the current sample
-	ends     []int  // of its texts
+	ends     []int  // of the sample's texts
 }
 
 func newPackets(l *kernel.Layout, s *sockets) *packets {

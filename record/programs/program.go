@@ -9,16 +9,16 @@ import (
 
 // Program is BPF programs that record events of a kind: Walk, Sampler, OffCPU, Counter.
 type Program interface {
-	// Attach directs their output to the rings of mergers.
+	// Attach directs the programs' output to the rings of mergers.
 	Attach(mergers []*stacks.Merger) error
 	// Enable starts or stops them: those at tracepoints and probes run whether or not a counter is enabled.
 	Enable(on bool) error
 	// Reopen opens the output of a CPU again that is online again. group is the number of events.
 	Reopen(n *stacks.Merger, group int) error
-	// Snapshot reads what they have counted: the next call of Late adds the samples of what is new.
+	// Snapshot reads the programs' counts: the next call of Late adds samples of the new ones.
 	Snapshot() error
-	// Finish reads what has not ended at the recording's end: the next call of Late adds its samples. The programs must
-	// be disabled, and their output read.
+	// Finish reads the events that are unfinished at the recording's end: the next call of Late adds samples of
+	// them. The programs must be disabled, and the programs' output must be read before.
 	Finish() error
 	// Late adds the samples that do not come from one ring to the merged records.
 	Late(j *stacks.Merged)
@@ -26,17 +26,18 @@ type Program interface {
 	NewFile()
 	// Counters returns the counters that they write samples to.
 	Counters() []perfevent.Counter
-	// Tracepoints returns their own counters of tracepoints: by config those of recorded events, and others.
+	// Tracepoints returns the programs' own counters of tracepoints: by config the counters of recorded events,
+	// and others.
 	Tracepoints() (own map[uint64]int, others []int)
-	// Summary adds what they could not record.
+	// Summary adds the numbers of events that the programs could not record.
 	Summary(sum *Summary) error
-	// Stats returns their runs, which bpf_stats_enabled counts.
+	// Stats returns the programs' runs, which bpf_stats_enabled counts.
 	Stats() bpf.Stats
-	// Close frees them and closes their counters.
+	// Close frees the programs and closes the programs' counters.
 	Close()
 }
 
-// Summary counts what has no sample, or no complete stack.
+// Summary counts events without a sample, or without a complete stack.
 type Summary struct {
 	// Unwind counts how the walks of user stacks ended, nil if stacks were not walked.
 	Unwind *stacks.Summary
@@ -50,7 +51,7 @@ type Summary struct {
 	UnrecordedWaits uint64
 }
 
-// no is what a kind of programs does not do.
+// no implements the methods of Program that a kind of programs does not need.
 type no struct{}
 
 func (no) Snapshot() error                      { return nil }
@@ -63,13 +64,13 @@ func (no) Summary(*Summary) error               { return nil }
 func (no) Stats() bpf.Stats                     { return bpf.Stats{} }
 func (no) Reopen(*stacks.Merger, int) error     { return nil }
 
-// Walk is the programs that walk the user stacks of events that have counters.
+// Walk is the programs that walk the user stacks of events with counters.
 type Walk struct {
 	no
 	*stacks.Recorder
 	// For Attach.
 	Attrs    []format.Attr // of the events, with ids
-	BuildIDs bool          // side-band records have build IDs
+	BuildIDs bool          // side-band records contain build IDs
 	Wake     func()        // wakes the recorder; called on other goroutines
 }
 

@@ -14,7 +14,7 @@ import (
 type output struct {
 	layout     format.SampleLayout
 	raw        map[uint64]bool        // of raw tracepoints, by number
-	runners    kernel.Codes           // the functions that run their programs
+	runners    kernel.Codes           // the functions that run tracepoints' programs
 	spans      map[uint64]*event.Span // by number: the period is the duration
 	packets    map[uint64]*packets    // by number
 	dropping   kernel.Codes           // the functions whose callers dropped packets belong to
@@ -22,9 +22,9 @@ type output struct {
 	ipOnly     bool                   // the callchain is recorded for the sample's ip only
 }
 
-// outputAttr returns the attr of the BPF output event for the samples of the emitted events with
-// these attrs: their sample types are equal. locate is the number of the kernel's first
-// frames to add, which locate a tracepoint.
+// outputAttr returns the attr of the BPF output event for the samples of the emitted events with these attrs,
+// whose sample types are equal. locate is the number of the kernel's first frames to add, which locate a
+// tracepoint.
 func outputAttr(attrs []format.Attr, locate int) format.Attr {
 	a := attrs[0]
 	a.Type, a.Config, a.SamplePeriod = format.TypeSoftware, format.SWBPFOutput, 1
@@ -41,11 +41,11 @@ func outputAttr(attrs []format.Attr, locate int) format.Attr {
 	return a
 }
 
-// withKernelFrames reports whether an event's callchains, if it has any, include the kernel's frames.
+// withKernelFrames reports whether an event's callchains, if any, include the kernel's frames.
 func withKernelFrames(a format.Attr) bool { return a.Flags&format.FlagExcludeCallchainKernel == 0 }
 
-// rewrite turns a program's sample into one of its event. Other records stay unchanged: the
-// file's reader reports them.
+// rewrite turns a program's sample into a sample of the program's event. Other records stay unchanged: the file's
+// reader reports them.
 func (o *output) rewrite(rec []byte) []byte {
 	le, l := binary.LittleEndian, &o.layout
 	raw, chain := l.Raw(rec[format.HeaderSize:]), l.Callchain(rec[format.HeaderSize:])
@@ -113,7 +113,7 @@ func (o *output) setCaller(rec []byte, raw int) {
 	le.PutUint64(rec[format.HeaderSize+o.layout.IP:], le.Uint64(rec[raw+bpf.SyscallIP:]))
 }
 
-// dropKernelFrames removes the kernel's frames from a sample with this position of its callchain.
+// dropKernelFrames removes the kernel's frames from a sample whose callchain is at this position.
 func dropKernelFrames(rec []byte, chain int) []byte {
 	le := binary.LittleEndian
 	n := le.Uint64(rec[chain:])
@@ -136,10 +136,10 @@ func (o *output) period(number uint64, raw []byte) uint64 {
 	return binary.LittleEndian.Uint64(raw[bpf.SpanDuration:])
 }
 
-// ownFrames is the number of innermost frames of a raw tracepoint's sample that do not belong
-// to its callers: the BPF program and the function that runs it. On arm64 the program has two,
-// and the function that the tracepoint calls follows, where x86-64's jumps. If several programs
-// run, the function that calls them is the last one.
+// ownFrames is the number of innermost frames of a raw tracepoint's sample that do not belong to the tracepoint's
+// callers: the BPF program and the function that runs it. On arm64 the program takes two frames, and the function
+// that the tracepoint calls follows, where the x86-64 function jumps. If several programs run, the function that
+// calls them is the last one.
 const (
 	ownFrames    = 2
 	maxOwnFrames = 5

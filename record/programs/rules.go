@@ -22,7 +22,7 @@ type ruleKey struct {
 	handle        uint64
 }
 
-// ruleTexts has the texts of the rules in the recorder's own network namespace, as nft prints them.
+// ruleTexts holds the texts of the rules in the recorder's own network namespace, as nft prints them.
 type ruleTexts struct {
 	netns      uint32 // inode number of the recorder's namespace; 0: there are no texts
 	known      []listedRules
@@ -73,7 +73,7 @@ func (r *ruleTexts) text(netns uint32, rule *packet.Rule) string {
 	case at == 0 || at == len(r.known):
 		return ""
 	}
-	// The rules have changed before they were listed: this rule may have stayed.
+	// The rules changed before they were listed: this rule may have stayed.
 	before, after := r.known[at-1].texts[key], r.known[at].texts[key]
 	if before != after {
 		return ""
@@ -121,8 +121,8 @@ func listRules() ([]byte, error) {
 	return exec.CommandContext(ctx, "nft", "-a", "-s", "list", "ruleset").Output()
 }
 
-// parseRules reads the output of `nft -a -s list ruleset`: tables at the start of a line, their parts after one
-// tab, rules after two, each with its handle at the end.
+// parseRules reads the output of `nft -a -s list ruleset`: tables at the start of a line, parts of a table after
+// one tab, rules after two tabs, each with a handle at the end.
 func parseRules(out []byte) map[ruleKey]string {
 	rules := map[ruleKey]string{}
 	var key ruleKey

@@ -56,7 +56,7 @@ func TestParseRules(t *testing.T) {
 	}
 }
 
-// TestParseRulesOfNFT reads what the installed nft prints.
+// TestParseRulesOfNFT reads the output of the installed nft.
 func TestParseRulesOfNFT(t *testing.T) {
 	const rules = `add table inet gperf; add chain inet gperf user
 		add chain inet gperf input { type filter hook input priority 0; policy drop; }
@@ -98,8 +98,8 @@ func FuzzParseRules(f *testing.F) {
 	})
 }
 
-// TestRuleTexts checks that a rule has the text of its own generation, that nft runs once for each, and that rules
-// that were never listed have none unless they stayed.
+// TestRuleTexts checks that the text of a rule is from the rule's own generation, that nft runs once for each
+// generation, and that rules that were never listed get no text unless they stayed.
 func TestRuleTexts(t *testing.T) {
 	generation, runs := uint32(0), 0
 	rules := map[uint32]string{}

@@ -22,8 +22,8 @@ import (
 
 // SamplerOptions define the sampled threads and functions.
 type SamplerOptions struct {
-	// PerTask, if not nil, are ids of counters: only threads are sampled that have one of
-	// these, inherited or not, while it is enabled.
+	// PerTask, if not nil, are ids of counters: only threads with one of these counters, inherited or not, are
+	// sampled, while the counter is enabled.
 	PerTask []uint64
 	// Unwinder, if not nil, walks the user stacks of the samples.
 	Unwinder *bpf.Unwinder
@@ -31,18 +31,18 @@ type SamplerOptions struct {
 	Recorded []int
 	// CPUs, if not nil, are those on which histograms count.
 	CPUs []int
-	// Select selects the packets of events that have one.
+	// Select selects the packets of events with a packet.
 	Select bpf.PacketSelection
 	// Functions are the entry addresses of the probed functions.
 	Functions map[*probe.Probe]uint64
-	Follow    *Following // nil: samples with a packet are those of all packets
+	Follow    *Following // nil: all packets are sampled
 	// Notice receives warnings.
 	Notice func(error)
 	// Verbose, if not nil, receives notes for curious users.
 	Verbose func(string)
 }
 
-// Sampler makes the samples of a recording's events that have no counters.
+// Sampler makes the samples of a recording's events without counters.
 type Sampler struct {
 	no
 	opts       SamplerOptions
@@ -57,17 +57,17 @@ type Sampler struct {
 	late       []byte // samples of histograms that are not in the file yet
 }
 
-// attachments are what the programs are attached to.
+// attachments are the places that the programs are attached to.
 type attachments struct {
 	opts        *SamplerOptions
 	bpf         *bpf.Sampler
 	raw         map[uint64]bool        // of raw tracepoints, by number
-	runners     kernel.Codes           // the functions that run their programs
+	runners     kernel.Codes           // the functions that run tracepoints' programs
 	dropping    kernel.Codes           // the functions that free packets which netfilter drops
 	spans       map[uint64]*event.Span // by number
 	packets     map[uint64]*packets    // of raw tracepoints with one, by number
 	sockets     sockets
-	tracepoints []int // counters of the tracepoints whose own fields samples have
+	tracepoints []int // counters of the tracepoints whose own fields samples contain
 }
 
 // SamplerError means that BPF programs cannot make the samples of an event that needs them.
@@ -84,9 +84,9 @@ func MakesSamples(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(ev event.Event) bool { return ev.BPFSampled() && ev.OffCPU == 0 })
 }
 
-// NewSampler attaches programs to the events that have no counters, of which there must be one. attrs
-// are those of the events. The programs do nothing until they are enabled. With an error, the
-// Sampler, unless it is nil, must still be closed.
+// NewSampler attaches programs to the events without counters, of which there must be at least one. attrs are the
+// events' attrs. The programs do nothing until they are enabled. With an error, the Sampler, unless it is nil,
+// must still be closed.
 func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*Sampler, error) {
 	cpus, err := bpf.NumCPU()
 	if err != nil {
@@ -124,7 +124,7 @@ func (a *attachments) attachPrograms(events []event.Event) error {
 	for i := range events {
 		switch ev := &events[i]; {
 		case !ev.BPFSampled(), ev.OffCPU != 0:
-		case ev.Raw != nil && ev.Raw.Verdict != nil: // its sample comes before that of the drop that it causes
+		case ev.Raw != nil && ev.Raw.Verdict != nil: // this sample comes before the sample of the drop
 			raw = slices.Insert(raw, 0, ev)
 		case ev.Raw != nil:
 			raw = append(raw, ev)
@@ -245,7 +245,7 @@ func (a *attachments) attachFunctions(events []*event.Event) error {
 	return nil
 }
 
-// Attach directs the samples of each recorded CPU to its ring; other rings have side band only.
+// Attach directs the samples of each recorded CPU to the CPU's ring; other rings contain side band only.
 func (s *Sampler) Attach(mergers []*stacks.Merger) error {
 	for _, n := range mergers {
 		if !slices.Contains(s.opts.Recorded, n.Ring.CPU) || s.attrs == nil {
@@ -317,7 +317,7 @@ func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
 // Enable starts or stops the programs, and those that walk stacks.
 func (s *Sampler) Enable(on bool) error { return s.bpf.Enable(on) }
 
-// EnableEvents starts all events again that EnableEvent has stopped.
+// EnableEvents starts all events again that EnableEvent stopped.
 func (s *Sampler) EnableEvents(events []event.Event) error {
 	for i := range events {
 		if events[i].BPFSampled() && events[i].OffCPU == 0 {
@@ -329,8 +329,8 @@ func (s *Sampler) EnableEvents(events []event.Event) error {
 	return nil
 }
 
-// EnableEvent starts or stops the samples of one event. If the programs do not run, the others
-// stay stopped when they are enabled.
+// EnableEvent starts or stops the samples of one event. If the programs do not run, the other events stay stopped
+// when the programs are enabled.
 func (s *Sampler) EnableEvent(events []event.Event, event int, on bool) error {
 	for i := range events {
 		ev := &events[i]

@@ -33,8 +33,8 @@ const ownFormat = "name: kfree_skb\nID: 42\nformat:\n\tfield:unsigned short " +
 	"\tfield:int by;\toffset:16;\tsize:4;\tsigned:1;\n\n" +
 	`print fmt: "dev \"%s\"" " by %s,", __get_str(name), __print_symbolic(REC->by, { 1, "ONE" }, { 2, "TWO" })` + "\n"
 
-// TestFormats checks that the formats of BPF programs' samples can be parsed like those of
-// tracefs, and that kprobes are printed like the kernel's own.
+// TestFormats checks that the formats of BPF programs' samples can be parsed like the formats of tracefs, and that
+// kprobes are printed like the kernel's own.
 func TestFormats(t *testing.T) {
 	raw := &kernel.Raw{Name: "sched_switch", Args: []kernel.RawArg{
 		{Name: "preempt", Type: "bool", Size: 1},
@@ -91,7 +91,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestNumber checks that numbers are not those of tracepoints in the recording.
+// TestNumber checks that numbers differ from the numbers of tracepoints in the recording.
 func TestNumber(t *testing.T) {
 	raw := func() event.Event { return event.Event{Type: format.TypeTracepoint, Raw: &kernel.Raw{}} }
 	events := []event.Event{raw(), {Type: format.TypeTracepoint, Tracepoint: "a/b", Config: lastTracepoint - 1},
@@ -137,8 +137,8 @@ func testRecord(typ format.Type, words ...uint64) []byte {
 	return b
 }
 
-// TestSource checks that BPF programs' samples become samples of their events, without the
-// program's own frames, in the order of the ring, and are counted.
+// TestSource checks that BPF programs' samples become samples of the right events, without the program's own
+// frames, in the order of the ring, and are counted.
 func TestSource(t *testing.T) {
 	const function, raw = 0xfffe, 0xffff
 	const inKernel = format.ContextKernel
@@ -187,8 +187,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestRewriteIP checks that a sample without a callchain gets its ip from the first frames; if
-// several programs are attached to the tracepoint, it is not the function that calls them.
+// TestRewriteIP checks that a sample without a callchain gets the ip from the first frames; if several programs
+// are attached to the tracepoint, it is not the function that calls them.
 func TestRewriteIP(t *testing.T) {
 	const raw, function = 0xffff, 0xfffe
 	const prog, runner, iterator, site = 0xffffffffc0000001, 0xffffffff81000200, 0xffffffff81000290, 0xffffffff81000300
@@ -220,7 +220,7 @@ func TestRewriteIP(t *testing.T) {
 		o.ipOnly = true
 		got = o.rewrite(sampledRecord(testSampled, prog, 0, c.chain, rawData(c.number, 7)))
 		want := sampledRecord(ID(uint64(c.number)), c.ip, 1, nil, rawData(c.number, 7))
-		at := 8 + 5*8 // where sampledRecord has the number of frames
+		at := 8 + 5*8 // where sampledRecord stores the number of frames
 		want = slices.Delete(want, at, at+8)
 		binary.LittleEndian.PutUint16(want[6:], uint16(len(want)))
 		if !bytes.Equal(got, want) {
@@ -229,8 +229,8 @@ func TestRewriteIP(t *testing.T) {
 	}
 }
 
-// TestRewriteShort checks that a record that is not a program's sample stays unchanged, and
-// that nothing is read past its end.
+// TestRewriteShort checks that a record that is not a program's sample stays unchanged, and that nothing is read
+// past the record's end.
 func TestRewriteShort(t *testing.T) {
 	for _, typ := range []format.SampleType{0, format.SampleCallchain} {
 		o := output{layout: format.NewSampleLayout(&format.Attr{SampleType: format.SampleIdentifier | format.SampleIP |

@@ -16,7 +16,7 @@ type sockets struct {
 // rereadSockets is the shortest time between two readings of all processes' files.
 const rereadSockets = time.Second
 
-// owner returns "COMM/PID" of the first process that has the socket open; "" if none is known.
+// owner returns "COMM/PID" of the first process in which the socket is open; "" if none is known.
 func (s *sockets) owner(inode uint64) string {
 	if inode == 0 {
 		return ""
@@ -27,8 +27,8 @@ func (s *sockets) owner(inode uint64) string {
 	return s.owners[inode]
 }
 
-// readAll reads which sockets the processes have. Processes that have exited, or that gperf may
-// not look into, have none.
+// readAll reads which sockets are open in the processes. Processes that exited, or that gperf may not look into,
+// are skipped.
 func (s *sockets) readAll() {
 	s.owners = map[uint64]string{}
 	pids, _ := procfs.Processes()

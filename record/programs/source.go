@@ -20,10 +20,10 @@ func NewSource(mergers []*stacks.Merger, tally *perfevent.Tally) *Source {
 	return &Source{mergers: mergers, tally: tally}
 }
 
-// SetLate makes Drain call a function after it has merged all rings, which may add samples.
+// SetLate makes Drain call a function after merging all rings. The function may add samples.
 func (s *Source) SetLate(late func(*stacks.Merged)) { s.merged.SetLate(late) }
 
-// Drain writes the rings' records, and returns their number of bytes.
+// Drain writes the rings' records, and returns the records' number of bytes.
 func (s *Source) Drain(write func([]byte) error) (total int, err error) {
 	for _, n := range s.mergers {
 		head := n.Ring.Written()

@@ -87,7 +87,7 @@ func sizeOf(f *tracepoint.Format) (size int) {
 // SpanStats counts the spans without a sample.
 func (s *Sampler) SpanStats() (bpf.SpanStats, error) { return s.bpf.SpanStats() }
 
-// spanFields are the fields that all spans have.
+// spanFields are the fields of all spans.
 var spanFields = []tracefs.FormatField{
 	{Type: "u64", Name: "duration", Offset: bpf.SpanDuration, Size: 8},
 	{Type: "u64", Name: "start", Offset: bpf.SpanStart, Size: 8},
@@ -106,7 +106,7 @@ func spanFormat(ev *event.Event) []byte {
 	return tracefs.FormatText(spanName(ev), uint16(ev.Config), fields, print)
 }
 
-// spanName returns the name of a span in its format text.
+// spanName returns the name of a span in the span's format text.
 func spanName(ev *event.Event) string {
 	_, name, ok := strings.Cut(ev.Name, ":")
 	if !ok { // from the term name
@@ -150,9 +150,9 @@ func machine() string {
 	return unix.ByteSliceToString(u.Machine[:])
 }
 
-// pairFields returns the fields of a span between two tracepoints, and their print format: those of
-// the first, and those of the second that the first does not have. Fields of variable length are
-// left out.
+// pairFields returns the fields of a span between two tracepoints, and the print format of the fields: all fields
+// of the first tracepoint, and the fields of the second that the first lacks. Fields of variable length are left
+// out.
 func pairFields(s *event.Span) (fields []tracefs.FormatField, print string) {
 	fields = []tracefs.FormatField{{Type: "int", Name: "start_pid", Offset: bpf.PairPID, Size: 4, Signed: true}}
 	text, exprs := "duration=%llu start=%llu start_pid=%d", ", REC->duration, REC->start, REC->start_pid"
@@ -189,7 +189,7 @@ func pairField(f *tracepoint.Field, at int) tracefs.FormatField {
 	return tracefs.FormatField{Type: typ, Name: name, Offset: at, Size: f.Size, Signed: f.Signed}
 }
 
-// fieldVerb returns the conversion of a number in a print format and its expression.
+// fieldVerb returns the conversion of a number in a print format and the expression.
 func fieldVerb(f *tracefs.FormatField) (verb, expr string) {
 	expr = "REC->" + f.Name
 	switch {

@@ -9,10 +9,11 @@ import (
 	"gperf/record/stacks"
 )
 
-// stackStore is the distinct stacks that programs have sent, each once, and whose hashes others of their records have.
+// stackStore is the distinct stacks that programs sent, each once. Other records of the programs refer to them by
+// hash.
 type stackStore struct {
 	known map[uint64]bpf.Stack // by hash
-	fresh []freshStack         // of these, those whose interpreted frames have no names yet
+	fresh []freshStack         // the stacks in known whose interpreted frames are not named yet
 }
 
 // freshStack is a stack that was read since the last call of interpret.

@@ -39,7 +39,7 @@ func dynamicText(raw []byte, at int) string {
 	return string(raw[from : from+n-1])
 }
 
-// netfilterCode returns the functions of netfilter that the kernel has, by name.
+// netfilterCode returns the functions of netfilter in this kernel, by name.
 func netfilterCode() (map[string][]bpf.CodeRange, error) {
 	kallsyms, err := os.Open(procfs.Kallsyms)
 	if err != nil {

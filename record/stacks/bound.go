@@ -9,7 +9,7 @@ import (
 	"gperf/internal/runtimes"
 )
 
-// applies reports whether a stack of a process may have functions to insert.
+// applies reports whether there may be functions to insert into a stack of a process.
 func (n *interpreted) applies(pid int32, head *bpf.Head) bool {
 	if n == nil || head.Interpreted > 0 {
 		return n != nil
@@ -22,8 +22,9 @@ func (n *interpreted) applies(pid int32, head *bpf.Head) bool {
 	return native
 }
 
-// bind returns a stack's words with the functions that its native frames run: in the place of generated code, or after
-// the frame that runs them. n.list is what BPF has passed for the frames, in their order; generation is bpf.Head's.
+// bind returns a stack's words with the functions that the native frames run: in the place of generated code, or
+// after the frame that runs them. n.list contains the values that BPF passed for the frames, in the order of the
+// frames; generation is bpf.Head's.
 func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, generation uint32, time uint64) []byte {
 	n.words = n.words[:0]
 	p.renewBound(native)
@@ -52,14 +53,14 @@ func (n *interpreted) bind(p *process, native runtimes.Native, frames []byte, ge
 			n.add(p, p.space.interpreter, fn, time)
 		}
 		if len(n.words) == before {
-			n.words = append(n.words, word...) // none of its functions has a name
+			n.words = append(n.words, word...) // none of the frame's functions is named
 		}
 	}
 	return n.words
 }
 
-// walked returns the words of a stack that was walked in Go, with the functions that can be read from generated code
-// alone: BPF has passed none.
+// walked returns the words of a stack that was walked in Go, with the functions that can be read from generated
+// code alone: BPF passed none.
 func (n *interpreted) walked(u *unresolvedSample, words []byte) []byte {
 	if n == nil || u.space == nil || u.space.interpreter == nil {
 		return words
@@ -112,7 +113,7 @@ func (n *interpreted) bound(p *process, native runtimes.Native, f runtimes.Nativ
 	return b
 }
 
-// generated reports whether an address is in code without a file, or in that of a virtual machine.
+// generated reports whether an address is in code without a file, or in the code of a virtual machine.
 func (s *addrSpace) generated(ip uint64) bool {
 	m := s.find(ip)
 	return m != nil && (m.file.state == fileMade || m.file.vm != nil || m.file.jit != nil)

@@ -13,7 +13,7 @@ import (
 // builder builds unwind tables in the background.
 type builder struct {
 	cache *unwind.Cache
-	wake  func() // called when take has tables
+	wake  func() // called when there are tables to take
 	// keeper keeps the files; nil: they are not kept.
 	keeper *keeper
 	// lean makes the builder return memory to the kernel after large tables, and keep nothing but tables: the CFI of a

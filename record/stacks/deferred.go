@@ -20,9 +20,9 @@ func (u *unresolvedSample) stack() []byte { return u.data[bpf.CopyAhead:][:u.hea
 // deferred is the samples that wait for unwind tables.
 type deferred struct {
 	byFile map[*mappedFile][]*deferredSample // by the file whose table they wait for
-	queue  []*deferredSample                 // the first has waited longest; later ones may be walked
+	queue  []*deferredSample                 // the first sample waited longest; later ones may be walked
 	n      int                               // samples that are not walked
-	bytes  int                               // of their data
+	bytes  int                               // of the samples' data
 }
 
 // maxDeferred limits the memory of deferred samples, in bytes.
@@ -34,7 +34,7 @@ const maxWait = 10 * time.Second
 // hasRoom reports whether another sample may be deferred.
 func (l *deferred) hasRoom() bool { return l.bytes < maxDeferred }
 
-// add defers a sample until the table of file f is built, or its state changes otherwise.
+// add defers a sample until the table of file f is built, or the state of f changes otherwise.
 func (l *deferred) add(d *deferredSample, f *mappedFile) {
 	if l.byFile == nil {
 		l.byFile = map[*mappedFile][]*deferredSample{}
@@ -98,8 +98,7 @@ func (r *resolver) walkOrDefer(d *deferredSample, wait bool) {
 	}
 }
 
-// retry walks the deferred stacks that wait for the tables of some files, and those that have
-// waited too long.
+// retry walks the deferred stacks that wait for the tables of some files, and the stacks that waited too long.
 func (r *resolver) retry(files []*mappedFile) {
 	for _, f := range files {
 		for _, d := range r.deferred.take(f) {
@@ -113,8 +112,8 @@ func (r *resolver) retry(files []*mappedFile) {
 	}
 }
 
-// requestSeen requests the tables of all files to whose code a stack has pointers: they are
-// probably return addresses, and the walk would miss one table after the other.
+// requestSeen requests the tables of all files to whose code a stack contains pointers: they are probably return
+// addresses, and the walk would miss one table after the other.
 func (r *resolver) requestSeen(u *unresolvedSample) {
 	if r.tables.affords != nil { // only tables that a walk certainly needs
 		return

@@ -45,7 +45,7 @@ func (d *deferrals) sample(time, ip uint64, stack ...uint64) {
 	d.resolve()
 }
 
-// built is the end of building a file's table: every function of it has only a return address.
+// built is the end of building a file's table: the table finds only a return address in every function.
 func (d *deferrals) built(f *mappedFile) {
 	f.state = fileFP
 	d.retry([]*mappedFile{f})
@@ -124,7 +124,7 @@ func TestDeferredTooLong(t *testing.T) {
 		t.Errorf("without room: %d samples wait; ends %v", d.deferred.n, d.merged.ends)
 	}
 	d.deferred.bytes -= maxDeferred
-	d.built(d.files[0]) // its sample is walked
+	d.built(d.files[0]) // the sample is walked
 	d.built(d.files[1])
 	if d.deferred.n != 0 || d.deferred.bytes != 0 || len(d.incomplete) == 0 {
 		t.Errorf("at the end %+v", d.deferred)

@@ -15,7 +15,7 @@ import (
 // sharedTable is an unwind table in BPF.
 type sharedTable struct {
 	bpf.Table
-	users int // files that have it
+	users int // files that use the table
 }
 
 // fileState is how stacks are walked through a file's code.
@@ -31,39 +31,39 @@ const (
 	fileUprobes                  // the kernel's return trampoline of uretprobes
 )
 
-// mappedFile is a file with code that some process has mapped, or mapped code without a file.
+// mappedFile is a file with code that some process maps, or mapped code without a file.
 type mappedFile struct {
 	name  string
 	id    dso.BuildID
-	file  fileID // zero if records have the build ID
+	file  fileID // zero if records contain the build ID
 	inode fileID // of a file with a build ID; zero until a process is seen that maps it
-	// contested means that the build ID is that of several files with different unwind tables.
+	// contested means that several files with different unwind tables use the same build ID.
 	contested bool
 	state     fileState
-	pid       int32 // a process that has it mapped
+	pid       int32 // a process that maps the file
 	at        mapping
 	// postponed means that there was no CPU time to make the table: the state is fileFP until there is.
 	postponed bool
 	// opened is the number of processes through which the file could not be opened.
 	opened int
-	// mapped is the last sweep in which a process had the file mapped.
+	// mapped is the last sweep in which a process mapped the file.
 	mapped int
 	// changed is set while the processes that map the file are looked for.
 	changed bool
 
-	// jit, if set, is the jitdump of the generated code that the file stands for.
+	// jit, if set, is the jitdump of the generated code that the file represents.
 	jit *jitDump
 
 	// Set when ready.
-	im        *dso.Image // closed: its headers
+	im        *dso.Image // closed: only the headers
 	table     *unwind.Table
 	object    *unwind.Object
 	entry     uint64 // vaddr
 	inBPF     *sharedTable
-	loaded    bool             // BPF has the table, as inBPF
-	cached    bool             // the cache has the table for the next recording, or gets it
+	loaded    bool             // the table is in BPF, as inBPF
+	cached    bool             // the table is in the cache for the next recording, or will be
 	runtime   runtimes.Runtime // the interpreter in the file; nil if there is none
-	noRuntime error            // why there is none, although the file has one
+	noRuntime error            // why there is no runtime, although the file contains one
 	vm        *vm              // the virtual machine whose generated code this is; nil for other code
 }
 
@@ -81,8 +81,8 @@ func newMappedFile(m *format.Mmap) *mappedFile {
 	return f
 }
 
-// locate stores where the file can be opened, unless it has been: the latest process is the
-// likeliest to live.
+// locate stores where the file can be opened, unless it was opened already: the latest process is the likeliest to
+// live.
 func (f *mappedFile) locate(pid int32, at mapping) {
 	switch f.state {
 	case fileGone:
@@ -130,13 +130,13 @@ func (m *mapping) forBPF() bpf.Mapping {
 		k.Table = bpf.TableMade
 	case fileUprobes:
 		k.Table = bpf.TableUprobes
-		k.Start-- // functions return to its first byte, and return addresses are looked up minus 1
+		k.Start-- // functions return to the first byte of it, and return addresses are looked up minus 1
 	}
 	return k
 }
 
-// paths returns the names under which the file may be opened: in the process's root, through
-// its mapping, in this process's root.
+// paths returns the names under which the file may be opened: in the process's root, through the process's
+// mapping, in this process's root.
 func (f *mappedFile) paths() []string {
 	return []string{
 		fmt.Sprintf("/proc/%d/root%s", f.pid, f.name),
@@ -145,8 +145,8 @@ func (f *mappedFile) paths() []string {
 	}
 }
 
-// open opens the mapped file; it rejects another file of the same name. If the file cannot be
-// opened, such as a deleted one, the image is that of the process's memory.
+// open opens the mapped file; it rejects another file of the same name. If the file cannot be opened, such as a
+// deleted one, the image is read from the process's memory.
 func (f *mappedFile) open() (*dso.Image, error) {
 	if f.name == dso.VDSO {
 		return new(dso.Locator).Find(dso.VDSO, f.id)
@@ -187,10 +187,9 @@ func unavailable(err error) bool {
 	return errors.Is(err, dso.ErrNoFile) || errors.Is(err, fs.ErrPermission)
 }
 
-// build makes the file's table. It runs in the background, in state filePending, and sets
-// only fields that are not read in this state. save, unless it is nil, stores the table
-// in the cache. lean makes walks end where the table has no usable row: the complete
-// CFI of a large file takes much memory.
+// build makes the file's table. It runs in the background, in state filePending, and sets only fields that are not
+// read in this state. save, unless it is nil, stores the table in the cache. lean makes walks end where the table
+// contains no usable row: the complete CFI of a large file takes much memory.
 func (f *mappedFile) build(cache *unwind.Cache, lean bool) (save func(), err error) {
 	switch {
 	case f.vm != nil:

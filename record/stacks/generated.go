@@ -12,11 +12,11 @@ type holds struct {
 	perfMap, dump    bool
 }
 
-// holdTime is the interval at which perf maps are looked for: a process may begin to write its own at any time.
+// holdTime is the interval at which perf maps are looked for: a process may begin to write a perf map at any time.
 const holdTime = 250 * time.Millisecond
 
-// holdGenerated opens the perf maps and jitdumps of sampled processes in other namespaces, because these are gone when
-// their container ends. The keeper holds them for the reader of the recording.
+// holdGenerated opens the perf maps and jitdumps of sampled processes in other namespaces, because these files no
+// longer exist after the container ends. The keeper holds them for the reader of the recording.
 func (t *tables) holdGenerated(now time.Time) {
 	k := t.builder.keeper
 	if k == nil || now.Sub(t.held) < holdTime {
@@ -41,7 +41,7 @@ func (t *tables) holdGenerated(now time.Time) {
 	}
 }
 
-// generates reports whether the address space has code without a file.
+// generates reports whether the address space contains code without a file.
 func (s *addrSpace) generates() bool {
 	if s.jit != nil || s.vm != nil {
 		return true
@@ -54,7 +54,7 @@ func (s *addrSpace) generates() bool {
 	return false
 }
 
-// takeGenerated returns the files that the keeper holds. holdGenerated opens those of running processes again.
+// takeGenerated returns the files that the keeper holds. holdGenerated reopens the files of running processes.
 func (t *tables) takeGenerated() []dso.Generated {
 	for _, p := range t.procs.tracker.byPID {
 		p.holds = holds{}

@@ -15,22 +15,22 @@ import (
 	"gperf/unwind"
 )
 
-// vm is a Java virtual machine: the code that it generates is a mappedFile of its own, whose
-// table is the description of its code heaps.
+// vm is a Java virtual machine: the generated code is a separate mappedFile, whose table is the description of the
+// code heaps.
 type vm struct {
 	lib   mapping // of libjvm.so
 	heaps []hotspot.Heap
-	first uint32 // their number in BPF
+	first uint32 // number of the heaps in BPF
 }
 
-// isLibJVM reports whether a mapping is of HotSpot's library for x86-64. The frames of other machines' are not known:
-// their code is walked by frame pointer.
+// isLibJVM reports whether a mapping is of HotSpot's library for x86-64. The frames of other virtual machines are
+// not known: code of those is walked by frame pointer.
 func isLibJVM(m *format.Mmap) bool {
 	return machine == elf.EM_X86_64 && path.Base(m.Filename) == "libjvm.so"
 }
 
-// addVM makes the generated code of an address space that of a Java virtual machine: what it
-// has mapped, and what it will map.
+// addVM makes all generated code of an address space, already mapped or mapped later, belong to a Java virtual
+// machine.
 func (p *tracker) addVM(s *addrSpace, m *format.Mmap, lib mapping) {
 	p.vms++
 	k := fileKey{name: fmt.Sprintf("//hotspot %d", p.vms)}
@@ -48,7 +48,7 @@ func (p *tracker) addVM(s *addrSpace, m *format.Mmap, lib mapping) {
 	}
 }
 
-// startTime is how long a virtual machine may need to create its heaps.
+// startTime is how long a virtual machine may need to create the code heaps.
 const startTime = 5 * time.Millisecond
 
 // readHeaps reads the code heaps. It runs in the background, as build does.

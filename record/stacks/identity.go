@@ -16,13 +16,14 @@ import (
 )
 
 // A build ID is what a file claims: every user can write a file with another program's build ID and other unwind
-// information. So a file whose records have a build ID is known by its device and inode, too. Records have one or the
-// other: gperf reads the inodes from /proc when it passes the mappings of a process to BPF, which costs a system call
-// for each. Files with equal tables share one in BPF, such as the files of containers that run one image.
+// information. So gperf identifies a file whose records contain a build ID by device and inode, too. Records
+// contain either build ID or inode: gperf reads the inodes from /proc when it passes the mappings of a process to
+// BPF, which costs a system call for each. Files with equal tables share one in BPF, such as the files of
+// containers that run one image.
 //
-// A process that ended before has no inodes: it gets the file that has its build ID. If there are several with
-// different tables, it gets the one that has its path in gperf's own root directory, and otherwise none: frame pointers
-// are followed.
+// The inodes of a process that ended before are unknown: the process gets the file with the same build ID. If
+// there are several with different tables, the process gets the file at the same path in gperf's own root
+// directory, and otherwise none: frame pointers are followed.
 
 // inodeOf returns the device and inode of an opened file; zero for an image that is no file.
 func inodeOf(info fs.FileInfo) (id fileID) {
@@ -44,13 +45,13 @@ func statInode(path string) (fileID, error) {
 	return fileID{maj: st.Dev_major, min: st.Dev_minor, ino: st.Ino}, nil
 }
 
-// mappedInode returns the device and inode of the file that a process has mapped. It fails with EPERM without
+// mappedInode returns the device and inode of the file that a process maps. It fails with EPERM without
 // CAP_CHECKPOINT_RESTORE.
 func mappedInode(pid int32, m *mapping) (fileID, error) {
 	return statInode(m.path(pid))
 }
 
-// path returns the path of the file that a process has mapped. It requires CAP_CHECKPOINT_RESTORE.
+// path returns the path of the file that a process maps. It requires CAP_CHECKPOINT_RESTORE.
 func (m *mapping) path(pid int32) string {
 	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.start, m.end)
 }
@@ -65,7 +66,7 @@ func (f *mappedFile) identify(im *dso.Image) {
 	}
 }
 
-// identify finds out which files a process has mapped, where records only have their build IDs.
+// identify finds out which files a process maps, where records only contain build IDs.
 func (p *tracker) identify(proc *process) {
 	for r := range proc.space.maps.All() {
 		if m := &r.Value; !m.identified {
@@ -82,7 +83,7 @@ func (p *tracker) identifyMapping(pid int32, m *mapping) {
 	k := fileKey{buildID: string(m.file.id.Bytes())}
 	first := p.files[k]
 	if first != nil && first.state == filePending {
-		return // its builder stores the inode
+		return // the file's builder stores the inode
 	}
 	id, err := mappedInode(pid, m)
 	if err != nil { // without the right, all processes are the user's own
@@ -107,8 +108,8 @@ func (p *tracker) identifyMapping(pid int32, m *mapping) {
 	m.file.locate(pid, *m)
 }
 
-// isOf reports whether a process has mapped a file of the mapping's name: memory to which it copied the file's code
-// has another one.
+// isOf reports whether a process maps a file of the mapping's name: the name of memory to which the process copied
+// the file's code differs.
 func (m *mapping) isOf(pid int32) bool {
 	name, err := os.Readlink(m.path(pid))
 	return err == nil && baseName(name) == baseName(m.name)

@@ -14,7 +14,7 @@ import (
 	"gperf/unwind"
 )
 
-// identifiable is what a recorder knows of this process, which has mapped two files with one build ID.
+// identifiable is a recorder's data about this process, which maps two files with one build ID.
 type identifiable struct {
 	*tracker
 	t       *testing.T
@@ -124,7 +124,7 @@ func TestTwin(t *testing.T) {
 		t.Errorf("contested: %q", n.tables.contested)
 	}
 
-	// A process that cannot be asked gets the file at its path, or none.
+	// A process that cannot be asked gets the file at the path of the mapping, or none.
 	const gone = 1 << 30
 	for i, want := range []*mappedFile{first, second, third} {
 		m := *n.records[i]

@@ -7,8 +7,7 @@ import (
 	"gperf/bpf"
 )
 
-// Incomplete counts stacks that ended before their outermost frame, for one cause at one
-// place.
+// Incomplete counts stacks that ended before the outermost frame, for one cause at one place.
 type Incomplete struct {
 	Cause bpf.End
 	// DSO is the file whose code contains the last frame, or the kernel's name of memory
@@ -17,7 +16,7 @@ type Incomplete struct {
 	Program string // the process's main program; "" if the process is unknown
 	N       uint64
 	Copied  bool // a copy of the stack was walked
-	// Again means that a table came too late, which the cache has now: the next recording has it in time.
+	// Again means that a table came too late, but is in the cache now: the next recording loads it in time.
 	Again bool
 }
 
@@ -27,15 +26,15 @@ type placeCounts map[endPlace]uint64
 // endPlace is where stacks end.
 type endPlace struct {
 	Incomplete             // without N and Again
-	late       *mappedFile // whose table BPF did not have in time; nil if it had all
+	late       *mappedFile // whose table came to BPF too late; nil if all tables came in time
 }
 
 // maxPlaces limits the number of distinct places; further ones are counted without a DSO.
 const maxPlaces = 1000
 
-// add counts a stack that ended at ip in a process with these mappings; space is nil if the
-// process is unknown. copied means that a copy of the stack was walked. late is the file whose table BPF did not have
-// in time, nil if it had all.
+// add counts a stack that ended at ip in a process with these mappings; space is nil if the process is unknown.
+// copied means that a copy of the stack was walked. late is the file whose table came to BPF too late, nil if all
+// tables came in time.
 func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64, copied bool, late *mappedFile) {
 	k := endPlace{Incomplete{Cause: end, Copied: copied}, late}
 	if space != nil {
@@ -63,17 +62,17 @@ func (c placeCounts) list() (l []Incomplete) {
 	return l
 }
 
-// earlyEnd is a stack that BPF did not walk to its end. It is counted when the mappings at
-// its time are known.
+// earlyEnd is a stack that BPF did not walk to the end. It is counted when the mappings at the time of the stack
+// are known.
 type earlyEnd struct {
 	time uint64
 	pid  int32
 	head bpf.Head
-	ip   uint64 // address of its last frame; one byte less for a return address
+	ip   uint64 // address of the last frame; one byte less for a return address
 }
 
-// cause returns why the walk ended, given the process's mappings at its time: if these include
-// the address, the mapping was as new as that of an unknown process.
+// cause returns why the walk ended, given the process's mappings at that time: if these include the address, the
+// mapping was as new as a mapping of an unknown process.
 func (e *earlyEnd) cause(s *addrSpace) bpf.End {
 	if e.head.End == bpf.EndNoMapping && s != nil && s.find(e.ip) != nil {
 		return bpf.EndNoProcess
@@ -81,7 +80,8 @@ func (e *earlyEnd) cause(s *addrSpace) bpf.End {
 	return e.head.End
 }
 
-// late returns the file whose table BPF did not have when a walk needed it at ip; nil if the walk ended otherwise.
+// late returns the file whose table was not yet in BPF when a walk needed it at ip; nil if the walk ended
+// otherwise.
 func (s *addrSpace) late(end bpf.End, ip uint64) *mappedFile {
 	if s == nil || end != bpf.EndNoTable {
 		return nil

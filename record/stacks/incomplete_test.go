@@ -17,8 +17,8 @@ func testResolver() *resolver {
 		tables: &tables{procs: procs, builder: &builder{}}}
 }
 
-// TestCountEarly checks that a stack that ends early is counted by the mapping, at its time,
-// of its last frame, and by the program that ran then.
+// TestCountEarly checks that a stack that ends early is counted by the mapping of the last frame at the time of
+// the stack, and by the program that ran then.
 func TestCountEarly(t *testing.T) {
 	d := testResolver()
 	d.procs.tracker.replace(1, &addrSpace{})
@@ -44,8 +44,8 @@ func TestCountEarly(t *testing.T) {
 	}
 }
 
-// TestUnknownProcessLookedUp checks that the stack of an unknown process makes BPF know it,
-// even if the ring had no space for a copy of the stack.
+// TestUnknownProcessLookedUp checks that the stack of an unknown process makes BPF know it, even if there was no
+// space in the ring for a copy of the stack.
 func TestUnknownProcessLookedUp(t *testing.T) {
 	d := testResolver()
 	pid := int32(os.Getpid())

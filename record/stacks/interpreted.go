@@ -24,7 +24,7 @@ import (
 
 // interpreter is the runtime of an address space whose functions are named.
 type interpreter struct {
-	file    *mappedFile // the program or library that has it
+	file    *mappedFile // the program or library that contains it
 	process runtimes.Process
 	retry   retry
 	renew   time.Time // when to check bound
@@ -34,8 +34,8 @@ type interpreter struct {
 	bound   map[runtimes.NativeFrame]runtimes.Bound // of a runtimes.Native
 }
 
-// again tries again later what an interpreter lacks: for the samples that there are by then. The recorder is woken for
-// them, once for all interpreters that fail meanwhile.
+// again schedules another read of the functions that an interpreter lacks, for the samples until then. The
+// recorder is woken for this, once for all interpreters that fail meanwhile.
 func (n *interpreted) again(in *interpreter) {
 	now := time.Now()
 	if in.retry.fail(now) && n.wake != nil && n.wakeAt.Before(now) {
@@ -65,7 +65,8 @@ type place struct {
 	size uint32
 }
 
-// maxCodes limits the known code objects of an address space. Programs that make functions all the time have more.
+// maxCodes limits the known code objects of an address space. Programs that make functions all the time exceed
+// this limit.
 const maxCodes = 1 << 16
 
 // findInterpreter finds the interpreter of an address space, and passes it to BPF.
@@ -107,7 +108,7 @@ func (g *registry) dropInterpreter(s *addrSpace) {
 	}
 }
 
-// interpreterNumber returns the number of the interpreter in BPF, 0 if the address space has none.
+// interpreterNumber returns the number of the interpreter in BPF, 0 if there is none.
 func (s *addrSpace) interpreterNumber() uint32 {
 	if s.interpreter == nil {
 		return 0
@@ -125,7 +126,7 @@ type interpreted struct {
 	wake    func()    // makes the recorder drain the rings; nil: it is not woken
 	wakeAt  time.Time // the next call of wake, or the last one
 
-	missing map[use]uint64 // mappings that the recording lacks, with the times of their first samples
+	missing map[use]uint64 // mappings that the recording lacks, with the times of the first samples in them
 
 	groups [][]runtimes.Interpreted // reused
 	list   []runtimes.Interpreted
@@ -143,13 +144,13 @@ type InterpretedCounts struct {
 	Named     uint64
 	Unnamed   uint64 // the function could not be read, or changed before it was
 	Denied    bool   // the memory of a process may not be read
-	Full      bool   // more functions than a recording can have
+	Full      bool   // more functions than a recording can hold
 	Functions int
 	Unknown   []string // why sampled interpreters are not understood
 }
 
-// insert returns a stack's words with its interpreted frames in them: after each native frame of the interpreter's
-// function, those of the functions that it runs. The result is valid until the next call.
+// insert returns a stack's words with the interpreted frames inserted: after each native frame of the
+// interpreter's function, the frames of the functions that it runs. The result is valid until the next call.
 func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte) []byte {
 	frames := data[:8*head.Frames]
 	p := n.procs.tracker.byPID[pid]
@@ -190,7 +191,7 @@ func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte
 	return n.words
 }
 
-// Interpret returns the frames of a stack that a program has sent as output o, with its interpreted frames.
+// Interpret returns the frames of a stack that a program sent as output o, including the interpreted frames.
 func (j *Merged) Interpret(o Output, s *bpf.Stack) []byte {
 	pid := int32(o.TID)
 	head := bpf.Head{End: bpf.EndEntry, Frames: uint32(len(s.User) / 8), Interpreted: uint32(len(s.Interpreted) / 16),
@@ -206,7 +207,7 @@ func (j *Merged) Interpret(o Output, s *bpf.Stack) []byte {
 	return bytes.Clone(j.names.insert(pid, o.Time, &head, slices.Concat(s.User, s.Interpreted)))
 }
 
-// need notes that a sample of a process needs the mappings of the functions in its frames.
+// need notes that a sample of a process needs the mappings of the functions in these frames.
 func (n *interpreted) need(pid int32, time uint64, frames []byte) {
 	p := n.procs.tracker.byPID[pid]
 	for ; p != nil && len(frames) >= 8; frames = frames[8:] {
@@ -228,7 +229,7 @@ func (n *interpreted) note(p *process, ip, time uint64) {
 	}
 }
 
-// decode divides the interpreted frames of a stack into those of each native frame.
+// decode divides the interpreted frames of a stack into groups, one for each native frame.
 func (n *interpreted) decode(b []byte) {
 	le := binary.LittleEndian
 	n.list, n.groups = n.list[:0], n.groups[:0]
@@ -244,11 +245,12 @@ func (n *interpreted) decode(b []byte) {
 	}
 }
 
-// skipped returns how many groups of functions come before the first native frame that runs some; -1 means that this
-// frame has none. The outermost group belongs to the outermost native frame: the first native frame may be missing, if
-// it is in the part of the function that no symbol names, or its group, if it is not known yet. The innermost group
-// belongs to the innermost native frame if there may be native frames of functions that are not in the list, or if the
-// walk has ended early, or the list has functions that run on other native stacks.
+// skipped returns how many groups of functions come before the first native frame that runs some; -1 means that
+// this frame runs none. The outermost group belongs to the outermost native frame: the first native frame may be
+// missing, if it is in the part of the function that no symbol names, or the frame's group may be missing, if it
+// is not known yet. The innermost group belongs to the innermost native frame if there may be native frames of
+// functions that are not in the list, or if the walk ended early, or if the list contains functions that run on
+// other native stacks.
 func (in *interpreter) skipped(s *addrSpace, frames []byte, groups int, end bpf.End) int {
 	skip := groups - in.calls(frames)
 	if end != bpf.EndEntry {
@@ -385,7 +387,7 @@ func (n *interpreted) describe(j *Merged, idSize int) {
 	}
 }
 
-// NewFile makes another file of the recording have the mappings of functions, too.
+// NewFile makes the recorder write the mappings of functions to another file of the recording, too.
 func (r *Recorder) NewFile() {
 	for _, p := range r.procs.tracker.byPID {
 		p.mapped = nil
@@ -393,8 +395,8 @@ func (r *Recorder) NewFile() {
 }
 
 // Save stores the names and lines of the functions of interpreters, and copies of the programs and libraries that
-// may be gone later, so that readers find them. It returns which copies it has stored since the recording began, and
-// the open perf maps and jitdumps of processes in other namespaces, which the caller closes.
+// may be deleted later, so that readers find them. It returns which copies it stored since the recording began,
+// and the open perf maps and jitdumps of processes in other namespaces, which the caller closes.
 func (r *Recorder) Save() (kept dso.Kept, held []dso.Generated, err error) {
 	if r.tables.builder != nil {
 		kept, err = r.tables.builder.keeper.store()

@@ -27,7 +27,8 @@ func words(l ...uint64) (b []byte) {
 	return b
 }
 
-// testRuntime is a runtime whose native function is at the vaddrs 0x100 to 0x10ff. Its functions are one byte each.
+// testRuntime is a runtime whose native function is at the vaddrs 0x100 to 0x10ff. The functions are one byte
+// each.
 type testRuntime struct{}
 
 func (testRuntime) String() string                { return "test 1.0" }
@@ -47,8 +48,8 @@ func (testProcess) Function(mem io.ReaderAt, f runtimes.Interpreted) (*runtimes.
 	return &runtimes.Function{Name: fmt.Sprintf("f%x", f.Code), Size: 100}, err
 }
 
-// testInterpreted returns an interpreted with a process 1: its interpreter's function is at 0x1000 to 0x1fff, and the
-// code objects at these addresses are known.
+// testInterpreted returns an interpreted with a process 1: the interpreter's function is at 0x1000 to 0x1fff, and
+// the code objects at these addresses are known.
 func testInterpreted(codes ...uint64) (*interpreted, *process) {
 	file := &mappedFile{runtime: testRuntime{}}
 	in := &interpreter{file: file, bias: 0xf00, process: file.runtime.In(0xf00), codes: map[codeID]place{}}
@@ -64,7 +65,7 @@ func testInterpreted(codes ...uint64) (*interpreted, *process) {
 	return n, p
 }
 
-// describe names the words of a stack: those in functions by their code objects.
+// describe names the words of a stack: words in functions by code object.
 func (in *interpreter) describe(stack []byte) string {
 	var l []string
 	for ; len(stack) >= 8; stack = stack[8:] {
@@ -124,8 +125,8 @@ func TestInsert(t *testing.T) {
 	}
 }
 
-// switchedProcess is a process with several stacks of functions. The first 16 bytes of its native function run before
-// the list has the function.
+// switchedProcess is a process with several stacks of functions. The first 16 bytes of the native function run
+// before the list contains the function.
 type switchedProcess struct{ testProcess }
 
 func (p switchedProcess) Entering(ip uint64) bool { return ip-p.bias-0x100 < 16 }
@@ -160,8 +161,8 @@ func TestInsertSwitched(t *testing.T) {
 	}
 }
 
-// boundRuntime is a runtime with native frames: those that BPF has read something for run its function, and those in
-// generated code two functions with the code objects 1 and 2.
+// boundRuntime is a runtime with native frames: frames for which BPF read a value run the value's function, and
+// frames in generated code run two functions with the code objects 1 and 2.
 type boundRuntime struct {
 	testProcess
 	binds *int
@@ -216,7 +217,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// TestBindWalked puts functions into a stack that was walked in Go, unless its process runs another program now.
+// TestBindWalked puts functions into a stack that was walked in Go, unless the process now runs another program.
 func TestBindWalked(t *testing.T) {
 	n, p := testInterpreted(1, 2)
 	p.space.interpreter.process = boundRuntime{binds: new(int)}
@@ -248,7 +249,7 @@ func (m madeAgain) Function(_ io.ReaderAt, f runtimes.Interpreted) (*runtimes.Fu
 	return &runtimes.Function{Name: fmt.Sprintf("f%x", f.Code), Size: 100}, nil
 }
 
-// TestInsertAgain reads a function again that the program had freed when it was read first.
+// TestInsertAgain reads a function again that the program freed before the first read.
 func TestInsertAgain(t *testing.T) {
 	n, p := testInterpreted()
 	in, there, woken := p.space.interpreter, false, make(chan bool, 10)
@@ -273,7 +274,7 @@ func TestInsertAgain(t *testing.T) {
 	}
 }
 
-// TestInsertOther checks that the functions of another program are not those of a process.
+// TestInsertOther checks that the functions of another program are not used for a process.
 func TestInsertOther(t *testing.T) {
 	n, _ := testInterpreted(1)
 	for _, c := range []struct {

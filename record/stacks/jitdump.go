@@ -16,12 +16,12 @@ import (
 	"gperf/unwind"
 )
 
-// jitDump is the unwinding information that a process writes for the code that it generates: its jitdump
-// (JIT_CODE_UNWINDING_INFO). The process's mappings without a file have a table of this code. The dump grows: when it
-// has, a new table is built in the background and replaces the previous one.
+// jitDump is the unwinding information that a process writes for the code that it generates: the process's jitdump
+// (JIT_CODE_UNWINDING_INFO). The process's mappings without a file use a table of this code. When the dump grows,
+// a new table is built in the background and replaces the previous one.
 type jitDump struct {
 	path string // of the mapped dump, in this process's file system
-	name string // in that of the process
+	name string // in the process's root
 	ino  uint64
 
 	file    *mappedFile // whose table is in use
@@ -32,7 +32,7 @@ type jitDump struct {
 	mu       sync.Mutex // of the following, which belong to the goroutine that builds
 	follower *jit.Follower
 	codes    []unwind.Generated // the oldest first
-	bytes    int                // of their unwinding information
+	bytes    int                // of the functions' unwinding information
 	took     time.Duration      // to build the latest table
 }
 
@@ -77,7 +77,7 @@ func (p *tracker) useJITDump(s *addrSpace, f *mappedFile) {
 	p.files[fileKey{name: f.name, gen: p.generated}] = f
 }
 
-// isAnonymous reports whether the file stands for memory without a file, of any process.
+// isAnonymous reports whether the file represents memory without a file, of any process.
 func (f *mappedFile) isAnonymous() bool {
 	return f.name == dso.Anonymous && f.vm == nil && f.jit == nil
 }
@@ -99,7 +99,7 @@ func (j *jitDump) open() (*os.File, int64, error) {
 	return file, st.Size, nil
 }
 
-// build reads what the dump has got since the last call, and makes f's table of all its code.
+// build reads the new part of the dump since the last call, and makes f's table of all code in the dump.
 func (j *jitDump) build(f *mappedFile) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -117,7 +117,7 @@ func (j *jitDump) build(f *mappedFile) error {
 	return nil
 }
 
-// read reads the functions that the dump has got since the last call.
+// read reads the functions that were added to the dump since the last call.
 func (j *jitDump) read() error {
 	file, size, err := j.open()
 	if err != nil {
@@ -146,7 +146,7 @@ func (j *jitDump) read() error {
 	return nil
 }
 
-// followJIT requests new tables for the jitdumps that have grown, at most so often.
+// followJIT requests new tables for the jitdumps that grew, at a limited rate.
 func (t *tables) followJIT(now time.Time) {
 	if now.Sub(t.followed) < followTime {
 		return
@@ -159,7 +159,7 @@ func (t *tables) followJIT(now time.Time) {
 	}
 }
 
-// follow requests a new table for a jitdump that has grown.
+// follow requests a new table for a jitdump that grew.
 func (t *tables) follow(j *jitDump, now time.Time) {
 	if j.next != nil || j.file.state == fileUnknown || j.file.state == filePending {
 		return

@@ -18,12 +18,13 @@ const (
 )
 
 // keeper keeps programs and libraries with samples, because a reader may not find them later: when they are built
-// again, or their container is gone. It opens them when their tables are built, and stores them when a recording ends.
-// A nil keeper keeps none.
+// again, or their container no longer exists. It opens the files when tables are built, and stores the files when
+// a recording ends. A nil keeper keeps none.
 type keeper struct {
 	mu   sync.Mutex
 	held []heldFile
-	// generated are the perf maps and jitdumps of processes in other namespaces, which may be gone when these exit.
+	// generated are the perf maps and jitdumps of processes in other namespaces, which may not exist any more when
+	// these exit.
 	generated []dso.Generated
 	seen      map[dso.BuildID]bool
 	kept      dso.Kept
@@ -38,7 +39,7 @@ type heldFile struct {
 
 func newKeeper() *keeper { return &keeper{seen: map[dso.BuildID]bool{}} }
 
-// hold opens the file of an image, which was recorded under a name, and by its inode if it has no build ID.
+// hold opens the file of an image, which was recorded under a name, and by inode if it contains no build ID.
 func (k *keeper) hold(name string, im *dso.Image, file fileID) {
 	if k == nil || im == nil || !filepath.IsAbs(name) {
 		return
@@ -131,7 +132,7 @@ func (k *keeper) drop(id dso.BuildID) {
 	})
 }
 
-// store stores the held files and closes them. It returns what was stored so far, and the first error.
+// store stores the held files and closes them. It returns the files stored so far, and the first error.
 func (k *keeper) store() (kept dso.Kept, err error) {
 	if k == nil {
 		return dso.Kept{}, nil

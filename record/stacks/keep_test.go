@@ -40,7 +40,7 @@ func TestKeepTooMany(t *testing.T) {
 		t.Errorf("%d files are held, %d are too many", len(k.held), k.kept.TooMany)
 	}
 	if os.Geteuid() != 0 {
-		return // files have one owner
+		return // all files belong to one owner
 	}
 	t.Setenv("SUDO_UID", "")
 	if err := os.Chown(path, 65534, 65534); err != nil {

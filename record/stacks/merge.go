@@ -10,10 +10,10 @@ import (
 	"gperf/record/perfevent"
 )
 
-// If BPF walks user stacks, a ring has two records for each sample: the BPF program's stack,
-// and directly after it the kernel's sample, with the kernel's part of the callchain. Another
-// pair may lie between the two, because an interrupt's sample may interrupt another one: the
-// pairs nest as brackets do. The file gets one record for both.
+// If BPF walks user stacks, a ring contains two records for each sample: the BPF program's stack, and directly
+// after it the kernel's sample, with the kernel's part of the callchain. Another pair may lie between the two,
+// because an interrupt's sample may interrupt another one: the pairs nest as brackets do. The file gets one record
+// for both.
 
 // Event describes the samples that an event writes to a ring.
 type Event struct {
@@ -43,7 +43,7 @@ func (e *Event) word(rec []byte, at int) uint64 {
 	return binary.LittleEndian.Uint64(rec[format.HeaderSize+at:])
 }
 
-// callchain returns the position of a record's callchain, -1 if it has none.
+// callchain returns the position of a record's callchain, -1 if there is none.
 func (e *Event) callchain(rec []byte) int {
 	if at := e.Callchain(rec[format.HeaderSize:]); at >= 0 {
 		return format.HeaderSize + at
@@ -56,7 +56,7 @@ const (
 	maxRecord = 1<<16 - 8 // the largest size of a record, as a multiple of 8
 )
 
-// bpfStack is a stack from BPF that waits for its sample.
+// bpfStack is a stack from BPF that waits for a sample.
 type bpfStack struct {
 	tid  uint64 // pid and tid, as in records
 	time uint64
@@ -68,7 +68,7 @@ type bpfStack struct {
 type Merger struct {
 	Ring *perfevent.Ring
 
-	self    int32             // this process: BPF does not walk its stacks at tracepoints and probes
+	self    int32             // this process: BPF does not walk this process's stacks at tracepoints and probes
 	first   uint64            // id of one of the first event's counters
 	trailer format.SampleType // fields of the sample id at the end of the events' records, 0 without
 	events  map[uint64]Event  // by the ids of counters
@@ -93,11 +93,11 @@ func NewMergers(rings []*perfevent.Ring, attrs []format.Attr, tally *perfevent.T
 	return l
 }
 
-// Add adds an event by the id of its counter.
+// Add adds an event by the id of the event's counter.
 func (n *Merger) Add(id uint64, e Event) { n.events[id] = e }
 
-// Merge takes the records up to head out of the ring, and adds the merged ones to j, as
-// copies: the caller still has to release the ring's space. A record is one of these:
+// Merge takes the records up to head out of the ring, and adds the merged ones to j, as copies: the caller must
+// still release the ring's space. A record is one of these:
 //   - a stack from BPF: it waits for its sample;
 //   - a sample with a stack before it: both become one sample;
 //   - a sample whose stack BPF could not walk, because a table is missing: it is unresolved, and
@@ -121,7 +121,7 @@ func (n *Merger) Merge(j *Merged, head uint64) {
 			n.rec = r.Append(n.rec[:0], pos, from)
 			n.sample(j, &e)
 		case format.TypeLost:
-			n.waiting = n.waiting[:0] // the lost records may include stacks or their samples
+			n.waiting = n.waiting[:0] // the lost records may include stacks or samples
 			j.lostAt = n.tally.LostTime(r, pos)
 			j.Records = r.Append(j.Records, from, pos)
 			from = pos + size
@@ -162,8 +162,8 @@ func (n *Merger) lost(count uint64) *format.Lost {
 	return &format.Lost{EventID: n.first, Lost: count, ID: id}
 }
 
-// push stores a stack from BPF until its sample comes. No sample comes if the event's filter
-// or cgroup does not match, which the kernel checks after the BPF program.
+// push stores a stack from BPF until the sample comes. No sample comes if the event's filter or cgroup does not
+// match, which the kernel checks after the BPF program.
 func (n *Merger) push(j *Merged) {
 	out, ok := ParseOutput(n.rec)
 	if !ok {
@@ -188,7 +188,7 @@ func (n *Merger) push(j *Merged) {
 	f.data = append(f.data[:0], out.Raw[bpf.HeadSize:]...)
 }
 
-// merge adds the sample in n.rec with its stack from BPF.
+// merge adds the sample in n.rec with the stack from BPF.
 func (n *Merger) merge(j *Merged, e *Event) {
 	rec := n.rec
 	tid, time := e.word(rec, e.TID), e.word(rec, e.Time)
@@ -208,9 +208,8 @@ func (n *Merger) merge(j *Merged, e *Event) {
 	}
 }
 
-// pop returns the last stack of a thread. Nested samples belong to one thread; stacks of other
-// threads still wait for their samples, because a thread can be preempted between a uprobe's
-// program and its sample.
+// pop returns the last stack of a thread. Nested samples belong to one thread; stacks of other threads still wait
+// for samples, because a thread can be preempted between a uprobe's program and its sample.
 func (n *Merger) pop(tid uint64) *bpfStack {
 	for i := len(n.waiting) - 1; i >= 0; i-- {
 		if n.waiting[i].tid == tid {
@@ -228,8 +227,8 @@ func (n *Merger) discardAll(j *Merged) {
 	n.waiting = n.waiting[:0]
 }
 
-// take removes the ith waiting stack. The result is valid until the next push, which reuses its
-// memory.
+// take removes the ith waiting stack. The result is valid until the next push, which reuses the memory of the
+// result.
 func (n *Merger) take(i int) *bpfStack {
 	last := len(n.waiting) - 1
 	f := n.waiting[i]

@@ -56,7 +56,7 @@ func stackRecord(tid uint64, end bpf.End, frames ...uint64) []byte {
 	return testRecord(format.TypeSample, words...)
 }
 
-// testClockSample has a kernel part of one frame and its context marker.
+// testClockSample contains a kernel part of one frame and the context marker.
 func testClockSample(tid, time uint64) []byte {
 	return testRecord(format.TypeSample, testClock, 0x1234, tid, time, 1000, 2, format.ContextKernel,
 		0xffffffff81000000+time)
@@ -69,7 +69,7 @@ func testClockMerged(tid, time uint64, frames ...uint64) []byte {
 	return testRecord(format.TypeSample, words...)
 }
 
-// testRing is a Merger and the memory of its ring.
+// testRing is a Merger and the memory of the Merger's ring.
 type testRing struct {
 	*Merger
 	data []byte
@@ -201,8 +201,8 @@ func TestMergeInPieces(t *testing.T) {
 	}
 }
 
-// TestMergeUnresolved checks that stacks that BPF could not walk are taken from the ring with
-// their samples, to be walked later.
+// TestMergeUnresolved checks that stacks that BPF could not walk are taken from the ring with the samples, to be
+// walked later.
 func TestMergeUnresolved(t *testing.T) {
 	n, head := testMerger(1024, 0)
 	fill(n, head, stackRecord(5, bpf.EndNoTable), testClockSample(5, 77))
@@ -251,9 +251,8 @@ func TestMergeAllocates(t *testing.T) {
 	}
 }
 
-// TestMergeLost checks that a LOST record of the ring becomes one of the file's first event:
-// that of a BPF output event has no sample id, and refers to a counter that is not in the
-// file.
+// TestMergeLost checks that a LOST record of the ring becomes one of the file's first event: a LOST record of a
+// BPF output event comes without a sample id, and refers to a counter that is not in the file.
 func TestMergeLost(t *testing.T) {
 	n, head := testMerger(1024, 0)
 	n.first, n.trailer = 77, format.SampleTID|format.SampleTime|format.SampleIdentifier
@@ -272,8 +271,8 @@ func TestMergeLost(t *testing.T) {
 	}
 }
 
-// TestMergeMaxStack checks that a chain has at most as many frames, kernel frames included, as
-// its event allows.
+// TestMergeMaxStack checks that a chain contains at most as many frames, kernel frames included, as the event
+// allows.
 func TestMergeMaxStack(t *testing.T) {
 	a := testAttrs[testClock]
 	a.SampleMaxStack = 3
@@ -308,8 +307,7 @@ func TestMergeFiltered(t *testing.T) {
 	}
 }
 
-// TestMergeRewritten checks that a rewritten sample gets the stack that precedes it, by its new
-// callchain.
+// TestMergeRewritten checks that a rewritten sample gets the stack that precedes it, by the new callchain.
 func TestMergeRewritten(t *testing.T) {
 	n, head := testMerger(1<<12, 0)
 	a := testAttrs[testClock]
@@ -324,7 +322,7 @@ func TestMergeRewritten(t *testing.T) {
 	}
 }
 
-// A record that the kernel has made too long has its own size in the file, between others.
+// A record that the kernel made too long gets the right size in the file, between others.
 func TestMergeRepairs(t *testing.T) {
 	r, head := testMerger(1<<10, 1000)
 	r.Ring.Repair = perfevent.RepairOf([]format.Attr{{SampleType: format.SampleTime, Flags: format.FlagSampleIDAll}})

@@ -18,7 +18,7 @@ type unresolvedSample struct {
 	data   []byte // registers, stack
 	sample []byte
 	chain  int // position of the callchain in sample
-	max    int // maximum number of its frames
+	max    int // maximum number of frames in the callchain
 	// space is the mappings at this time, which resolver.place finds; nil if they are unknown.
 	space *addrSpace
 }
@@ -28,15 +28,15 @@ type Merged struct {
 	Records []byte // for the file
 
 	unresolved []unresolvedSample
-	moved      []movedSample       // their stacks may be in other rings
+	moved      []movedSample       // the stacks of these samples may be in other rings
 	early      []earlyEnd          // not yet counted by place
 	ends       [bpf.NumEnds]uint64 // of walks
 	single     uint64              // samples without a stack from BPF
 	unused     uint64              // stacks from BPF without a sample
 	cut        uint64              // stacks that did not fit into a record
-	names      *interpreted        // nil: stacks have no functions of interpreters
+	names      *interpreted        // nil: stacks contain no functions of interpreters
 	late       func(*Merged)       // adds further samples; may be nil
-	lostAt     uint64              // time of the last LOST record, whose merged record has no time; 0: unknown
+	lostAt     uint64              // time of the last LOST record, whose merged record contains no time; 0: unknown
 }
 
 // SetLate makes Complete call a function, which may add samples.
@@ -49,7 +49,7 @@ func (j *Merged) Complete() {
 	}
 }
 
-// Join adds a sample of event e with its user stack: frames, or a copy for the walk in Go.
+// Join adds a sample of event e with the user stack: frames, or a copy for the walk in Go.
 func (j *Merged) Join(e *Event, rec []byte, head bpf.Head, data []byte) {
 	chain := e.callchain(rec)
 	if chain < 0 {
@@ -104,8 +104,7 @@ func (j *Merged) ended(head bpf.Head, pid int32, time uint64, frames []byte) {
 	j.early = append(j.early, e)
 }
 
-// discard drops a stack that has no sample. Missing tables are still requested, or BPF would
-// keep asking.
+// discard drops a stack without a sample. Missing tables are still requested, or BPF would keep asking.
 func (j *Merged) discard(f *bpfStack) {
 	j.unused++
 	if f.head.Copy {
@@ -113,7 +112,7 @@ func (j *Merged) discard(f *bpfStack) {
 	}
 }
 
-// join adds a sample with its stack from BPF.
+// join adds a sample with the stack from BPF.
 func (j *Merged) join(f *bpfStack, rec []byte, tid, time uint64, chain, most int) {
 	if f.head.Copy {
 		j.unresolved = append(j.unresolved, unresolvedSample{time: time, pid: int32(tid), head: f.head,
@@ -129,7 +128,7 @@ func (j *Merged) join(f *bpfStack, rec []byte, tid, time uint64, chain, most int
 	j.addNamed(rec, chain, most, frames, named)
 }
 
-// addNamed appends a sample with the frames that have functions in the place of native ones.
+// addNamed appends a sample with the frames in which functions replace native ones.
 func (j *Merged) addNamed(rec []byte, chain, most int, native, named []byte) {
 	at := len(j.Records)
 	j.add(rec, chain, most, named)
@@ -141,15 +140,14 @@ func (j *Merged) addNamed(rec []byte, chain, most int, native, named []byte) {
 // ipAt is the position of a sample's ip: it follows the identifier.
 const ipAt = format.HeaderSize + 8
 
-// replaceIP gives a sample of user code the ip of the function that has taken the place of its innermost frame.
+// replaceIP gives a sample of user code the ip of the function that replaced the innermost frame.
 func replaceIP(rec, old, with []byte) {
 	if len(rec) >= ipAt+8 && bytes.Equal(rec[ipAt:][:8], old) {
 		copy(rec[ipAt:], with)
 	}
 }
 
-// add appends a sample whose callchain has the user's frames after the kernel's, with at most
-// so many frames.
+// add appends a sample whose callchain contains the user's frames after the kernel's, with at most so many frames.
 func (j *Merged) add(rec []byte, chain, most int, frames []byte) {
 	frames = frames[:min(len(frames), 8*max(0, most-kernelFrames(rec, chain)))]
 	if len(frames) == 0 {
@@ -172,8 +170,7 @@ func (j *Merged) add(rec []byte, chain, most int, frames []byte) {
 	le.PutUint16(j.Records[at+6:], uint16(len(j.Records)-at))
 }
 
-// kernelFrames returns the number of the kernel's frames in a callchain: its words except
-// PERF_CONTEXT_KERNEL.
+// kernelFrames returns the number of the kernel's frames in a callchain: the words except PERF_CONTEXT_KERNEL.
 func kernelFrames(rec []byte, chain int) int {
 	return max(0, int(binary.LittleEndian.Uint64(rec[chain:]))-1)
 }

@@ -6,15 +6,15 @@ import (
 	"gperf/bpf"
 )
 
-// movedSample is a sample without a stack in its ring. A thread can be preempted between a
-// uprobe's program and the sample, and continue on another CPU: then another ring has the stack.
+// movedSample is a sample without a stack in the same ring. A thread can be preempted between a uprobe's program
+// and the sample, and continue on another CPU: then the stack is in another ring.
 type movedSample struct {
 	ring      *Merger
 	tid, time uint64
 	ip        uint64 // the sampled instruction; 0 if it is unknown or in the kernel
 	sample    []byte
 	chain     int // position of the callchain in sample
-	max       int // maximum number of its frames
+	max       int // maximum number of frames in the callchain
 }
 
 // moved keeps the sample in n.rec until the stacks of all rings are known.
@@ -29,9 +29,9 @@ func (n *Merger) moved(j *Merged, e *Event, tid, time uint64, chain int) {
 	j.moved = append(j.moved, m)
 }
 
-// joinMoved adds the samples without a stack in their ring, with their stacks if other rings
-// have them. Without one, no stack that waits in the sample's ring can get a sample any more,
-// except those of threads that were moved.
+// joinMoved adds the samples without a stack in the same ring, with the stacks if other rings contain them. If no
+// ring contains a stack, no stack that waits in the sample's ring can get a sample any more, except stacks of
+// threads that were moved.
 func (j *Merged) joinMoved(mergers []*Merger) {
 	var alone []*Merger
 	for i := range j.moved {
@@ -50,8 +50,8 @@ func (j *Merged) joinMoved(mergers []*Merger) {
 	}
 }
 
-// findStack returns the ring with the thread's last stack before the sample, and its place among
-// the waiting ones; nil if there is none.
+// findStack returns the ring with the thread's last stack before the sample, and the place of the stack among the
+// waiting ones; nil if there is none.
 func (m *movedSample) findStack(mergers []*Merger) (ring *Merger, at int) {
 	var newest uint64
 	for _, n := range mergers {
@@ -64,8 +64,7 @@ func (m *movedSample) findStack(mergers []*Merger) (ring *Merger, at int) {
 	return ring, at
 }
 
-// startsAt reports whether a stack may be that of the sample: a walked one starts at the sampled
-// instruction.
+// startsAt reports whether a stack may belong to the sample: a walked one starts at the sampled instruction.
 func (m *movedSample) startsAt(f *bpfStack) bool {
 	return m.ip == 0 || f.head.Copy || f.head.End == bpf.EndNoUser || len(f.data) < 8 ||
 		binary.LittleEndian.Uint64(f.data) == m.ip

@@ -15,9 +15,8 @@ func stackAt(tid, time uint64, end bpf.End, frames ...uint64) []byte {
 	return b
 }
 
-// TestMergeMoved checks that a thread that changes CPU between its stack and its sample keeps the
-// stack, whichever ring is merged first: the thread's last stack before the sample, which starts
-// at the sampled instruction.
+// TestMergeMoved checks that a thread that changes CPU between stack and sample keeps the stack, whichever ring is
+// merged first: the thread's last stack before the sample, which starts at the sampled instruction.
 func TestMergeMoved(t *testing.T) {
 	const ip = 0x1234 // of testClockSample
 	for _, c := range []struct {

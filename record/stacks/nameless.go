@@ -11,8 +11,7 @@ import (
 	"gperf/internal/procfs"
 )
 
-// Nameless is a Java process whose generated code has no names: it wrote neither a perf map nor
-// a jitdump.
+// Nameless is a Java process whose generated code cannot be named: it wrote neither a perf map nor a jitdump.
 type Nameless struct {
 	PID    int32
 	Exited bool
@@ -34,16 +33,16 @@ func (g *registry) namelessJava() (l []Nameless) {
 	return append(l, g.exited...)
 }
 
-// exitedJava notes a process that exits, if it is Java without names: a JVM writes its perf map
-// before its exit. A child that did not exec shares its parent's mappings, and is not Java.
+// exitedJava notes a process that exits, if it is Java without names: a JVM writes the perf map before it exits. A
+// child that did not exec shares the parent's mappings, and is not Java.
 func (g *registry) exitedJava(p *process) {
 	if len(g.exited) < maxNameless && p.space.refs == 0 && p.isNamelessJava() {
 		g.exited = append(g.exited, Nameless{p.pid, true})
 	}
 }
 
-// isNamelessJava reports whether a process runs HotSpot, whose methods gperf does not read, and has neither a perf map
-// nor a jitdump.
+// isNamelessJava reports whether a process runs HotSpot, whose methods gperf does not read, without a perf map or
+// a jitdump.
 func (p *process) isNamelessJava() bool {
 	if in := p.space.interpreter; in != nil && in.file.runtime.DSO() == dso.JavaName {
 		return false
@@ -57,7 +56,7 @@ func (p *process) isNamelessJava() bool {
 	return java && !dump && !hasPerfMap(p.pid)
 }
 
-// hasPerfMap reports whether a process, in a container or not, has written a perf map.
+// hasPerfMap reports whether a process, in a container or not, wrote a perf map.
 func hasPerfMap(pid int32) bool {
 	names := []string{dso.PerfMap(pid)}
 	if st, err := procfs.StatusOf(int(pid)); err == nil && len(st.NStgid) > 0 {

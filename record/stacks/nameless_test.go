@@ -9,8 +9,8 @@ import (
 	"gperf/internal/dso"
 )
 
-// TestNamelessJava checks that sampled Java processes without a perf map are listed, whether or
-// not they still run, but neither their children nor processes with a map or a jitdump.
+// TestNamelessJava checks that sampled Java processes without a perf map are listed, whether or not they still
+// run, but neither children of these nor processes with a map or a jitdump.
 func TestNamelessJava(t *testing.T) {
 	const (
 		running, exited, child = 1<<30 + 1, 1<<30 + 2, 1<<30 + 3

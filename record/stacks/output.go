@@ -10,17 +10,17 @@ import (
 	"gperf/record/perfevent"
 )
 
-// The BPF output events for stacks have samples of this type.
+// The BPF output events for stacks produce samples of this type.
 const outputSample = format.SampleIdentifier | format.SampleTID | format.SampleTime | format.SampleRaw
 
 // outputEvent describes these samples.
 var outputEvent = Event{SampleLayout: format.NewSampleLayout(&format.Attr{SampleType: outputSample}), output: true}
 
-// Output is a sample of an event that OpenOutput has opened.
+// Output is a sample of an event that OpenOutput opened.
 type Output struct {
 	TID  uint64 // pid and tid, as in records, of the thread that ran
 	Time uint64
-	Raw  []byte // what the BPF program wrote, and padding
+	Raw  []byte // the BPF program's output, and padding
 }
 
 // ParseOutput parses a sample.
@@ -34,7 +34,7 @@ func ParseOutput(rec []byte) (o Output, ok bool) {
 	return Output{le.Uint64(body[outputEvent.TID:]), le.Uint64(body[outputEvent.Time:]), body[at+4:]}, true
 }
 
-// Outputs are the counters of BPF output events, by CPU. The zero value has none.
+// Outputs are the counters of BPF output events, by CPU. The zero value is empty.
 type Outputs struct{ byCPU map[int][]int }
 
 // Replace adds the counters of a CPU. It closes earlier ones, which the kernel removed when the CPU went offline.

@@ -8,10 +8,10 @@ import (
 	"gperf/internal/dso"
 )
 
-// Prepare starts building the unwind tables of files that a program will map, before it runs:
-// while tables are missing, frequent events have more samples than the rings have room for
-// copies of their stacks. Files that cannot be read are left to the samples' requests, as are
-// all on kernels that do not identify files by build ID (before Linux 5.12).
+// Prepare starts building the unwind tables of files that a program will map, before it runs: while tables are
+// missing, frequent events cause more samples than there is room in the rings for copies of stacks. Files that
+// cannot be read are left to the samples' requests, as are all on kernels that do not identify files by build ID
+// (before Linux 5.12).
 func (r *Recorder) Prepare(paths []string) {
 	if !r.procs.tracker.buildIDs {
 		return
@@ -34,7 +34,7 @@ func (r *Recorder) Prepare(paths []string) {
 // maxPrepare limits how long AwaitPrepared delays a program.
 const maxPrepare = 2 * time.Second
 
-// AwaitPrepared returns once BPF has the tables that Prepare has requested, or after two seconds.
+// AwaitPrepared returns once the tables that Prepare requested are in BPF, or after two seconds.
 func (r *Recorder) AwaitPrepared() {
 	for end := time.Now().Add(maxPrepare); !r.prepared() && time.Now().Before(end) && !r.hurried(); {
 		time.Sleep(time.Millisecond)

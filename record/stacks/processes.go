@@ -19,13 +19,14 @@ type tracker struct {
 	files map[fileKey]*mappedFile
 	// removed is called for processes whose mappings are replaced or dropped.
 	removed func(*process)
-	// left are the processes whose EXIT came since the last forgetExited, leftBefore those of before.
+	// left are the processes whose EXIT came since the last forgetExited, leftBefore are the processes whose EXIT
+	// came before that.
 	left, leftBefore []*process
 	sweep            int        // counts the sweeps of prune
 	vms              int        // counts Java virtual machines
 	touched          []*process // processes whose mappings or registration with BPF changed
 	generated        uint64     // counts the files of jitdumps' tables
-	// buildIDs is true if records identify files by build ID, if these have one.
+	// buildIDs is true if records identify files by build ID, if the files contain one.
 	buildIDs bool
 }
 
@@ -34,21 +35,20 @@ type process struct {
 	pid     int32
 	space   *addrSpace
 	touched bool // it is one of the tracker's touched ones
-	exited  bool // its EXIT has come
-	// mapped are the numbers of the files with functions whose mappings the recording has.
+	exited  bool // EXIT was read
+	// mapped are the numbers of the files with functions whose mappings are in the recording.
 	mapped map[int]bool
 	holds  holds
 	bpfProcess
 }
 
-// addrSpace is the mappings of a process, and of its forked children that have not mapped
-// anything since.
+// addrSpace is the mappings of a process, and of forked children that mapped nothing since the fork.
 type addrSpace struct {
 	maps        addrspace.Space[mapping]
 	vm          *mappedFile // the generated code of a Java virtual machine; nil without
 	refs        int
-	jit         *jitDump     // nil if the process has none
-	interpreter *interpreter // nil if it has none, or BPF has not got it yet
+	jit         *jitDump     // nil if there is none
+	interpreter *interpreter // nil if there is none, or it is not in BPF yet
 	bpfMappings
 }
 
@@ -61,8 +61,8 @@ type mapping struct {
 	identified bool // file is known by more than a build ID
 }
 
-// fileKey identifies a file: by its build ID, and by device and inode once these are known; mappings without a
-// file by their name.
+// fileKey identifies a file: by build ID, and by device and inode once these are known; mappings without a file by
+// name.
 type fileKey struct {
 	buildID string
 	id      fileID
@@ -108,15 +108,15 @@ func (p *tracker) record(rec format.Record) {
 	}
 }
 
-// forgetExited removes the processes whose EXIT came before the last call. A process can be
-// sampled for a while after its EXIT: the kernel then still frees its memory.
+// forgetExited removes the processes whose EXIT came before the last call. A process can be sampled for a while
+// after EXIT, while the kernel still frees the process's memory.
 func (p *tracker) forgetExited() {
 	p.forgetAll(p.leftBefore)
 	clear(p.leftBefore)
 	p.left, p.leftBefore = p.leftBefore[:0], p.left
 }
 
-// forgetAll removes exited processes whose pids have not been reused.
+// forgetAll removes exited processes whose pids were not reused.
 func (p *tracker) forgetAll(exited []*process) {
 	for _, proc := range exited {
 		if p.byPID[proc.pid] == proc {
@@ -128,14 +128,14 @@ func (p *tracker) forgetAll(exited []*process) {
 // fork makes child start with the mappings of parent. The child of an unknown process is
 // unknown.
 func (p *tracker) fork(parent, child int32) {
-	p.remove(child) // its pid is reused
+	p.remove(child) // the pid is reused
 	if par := p.byPID[parent]; par != nil {
 		p.byPID[child] = &process{pid: child, space: par.space}
 		par.space.refs++
 	}
 }
 
-// replace replaces a process and its mappings.
+// replace replaces a process and the process's mappings.
 func (p *tracker) replace(pid int32, s *addrSpace) *process {
 	p.remove(pid)
 	proc := &process{pid: pid, space: s}
@@ -222,8 +222,8 @@ func (s *addrSpace) mapsFile(is func(*mappedFile) bool) bool {
 	return false
 }
 
-// program returns the name of an addrSpace's main program: its file at the lowest address, because the kernel maps the
-// program there. Runtimes may map memory for code below, such as PHP. It returns "" if there is none.
+// program returns the name of an addrSpace's main program: the file at the lowest address, because the kernel maps
+// the program there. Runtimes may map memory for code below, such as PHP. It returns "" if there is none.
 func (s *addrSpace) program() string {
 	for m := range s.maps.All() {
 		name := m.Value.file.name
@@ -264,8 +264,8 @@ func (p *tracker) add(k fileKey, f *mappedFile) *mappedFile {
 	return f
 }
 
-// get returns a process. If it has no records, or they were lost, get reads its mappings from
-// /proc; nil if it has exited.
+// get returns a process. If there are no records of the process, or they were lost, get reads the mappings from
+// /proc; nil if the process exited.
 func (p *tracker) get(pid int32) *process {
 	if proc := p.byPID[pid]; proc != nil {
 		return proc

@@ -32,25 +32,23 @@ type Options struct {
 	// Affords, if set, saves CPU time: only samples request unwind tables, and no sample wakes the recorder. It reports
 	// whether there is CPU time to build a table. Otherwise walks follow frame pointers meanwhile.
 	Affords func() bool
-	// Lean saves memory: tables are built one by one, and nothing else of their files is kept.
+	// Lean saves memory: tables are built one by one, and nothing else of the files is kept.
 	Lean bool
 	// Rows is the number of rows of all unwind tables together; 0: bpf.MaxRows.
 	Rows uint32
 }
 
-// Recorder walks the user stacks of a recording's samples. As a source, it writes samples that
-// are merged with their stacks.
+// Recorder walks the user stacks of a recording's samples. As a source, it writes samples merged with stacks.
 //
-// New loads the BPF programs. Opened attaches them to counters as these are opened. Attach
-// directs their output to the rings, which must exist by then. The programs do nothing until
-// they are enabled.
+// New loads the BPF programs. Opened attaches them to counters as these are opened. Attach directs the programs'
+// output to the rings, which must exist by then. The programs do nothing until they are enabled.
 type Recorder struct {
 	opts        Options
 	bpf         *bpf.Unwinder
 	tracepoints map[uint64]int  // by config: the counter with the program
 	probes      map[uint64]bool // tracepoints that are kprobes and uprobes
 	outputs     Outputs
-	like        format.Attr // of the first event: the output events use its clock
+	like        format.Attr // of the first event: the output events use the same clock
 
 	mergers  []*Merger
 	merged   Merged
@@ -104,10 +102,10 @@ func (r *Recorder) init(u *bpf.Unwinder) {
 	r.resolver.walker.MaxDepth = bpf.MaxFrames
 }
 
-// SetLate makes Drain call a function after it has merged all rings, which may add samples.
+// SetLate makes Drain call a function after merging all rings. The function may add samples.
 func (r *Recorder) SetLate(late func(*Merged)) { r.merged.SetLate(late) }
 
-// BPF returns the programs, for other programs that walk stacks with their data.
+// BPF returns the programs, for other programs that walk stacks with the same data.
 func (r *Recorder) BPF() *bpf.Unwinder { return r.bpf }
 
 // program returns the BPF program that walks an event's stacks, and whether there is one.
@@ -123,8 +121,8 @@ func (r *Recorder) program(e *event.Event, a *format.Attr) (bpf.Program, bool) {
 	return bpf.OnEvent, true
 }
 
-// Opened attaches a program to a counter right after it is opened: counters inherited from it
-// from then on have the program too.
+// Opened attaches a program to a counter right after it is opened: counters inherited from it later run the
+// program too.
 func (r *Recorder) Opened(ev *event.Event, a *format.Attr, c *perfevent.Counter) error {
 	p, ok := r.program(ev, a)
 	switch {
@@ -155,9 +153,9 @@ func (r *Recorder) attachTracepoint(ev *event.Event, p bpf.Program) error {
 // Tracepoints returns the recorder's own counters of tracepoints and probes, by config.
 func (r *Recorder) Tracepoints() map[uint64]int { return r.tracepoints }
 
-// Attach directs the programs' output to the rings of mergers. attrs are those of the events,
-// with ids. buildIDs is true if side-band records have build IDs. wake is called on other goroutines, when unwind
-// tables are built and when functions are to be read again.
+// Attach directs the programs' output to the rings of mergers. attrs are the events' attrs, with ids. buildIDs is
+// true if side-band records contain build IDs. wake is called on other goroutines, when unwind tables are built
+// and when functions are to be read again.
 func (r *Recorder) Attach(mergers []*Merger, attrs []format.Attr, buildIDs bool, wake func()) error {
 	for i := range attrs {
 		for _, id := range attrs[i].IDs {
@@ -221,13 +219,14 @@ func (r *Recorder) allowCopies(n *Merger) {
 // counter is enabled.
 func (r *Recorder) Enable(on bool) error { return r.bpf.Enable(on) }
 
-// Learn applies synthesized records, whose sample id has idSize bytes, to the processes.
+// Learn applies synthesized records, with a sample id of idSize bytes, to the processes.
 func (r *Recorder) Learn(b []byte, idSize int) { r.procs.learn(b, idSize) }
 
-// Forget makes the recorder read the mappings of processes again: their side band was not recorded for a while.
+// Forget makes the recorder read the mappings of processes again, because the side band was not recorded for a
+// while.
 func (r *Recorder) Forget() { r.procs.tracker.forget() }
 
-// Close frees the programs and closes their counters.
+// Close frees the programs and closes the programs' counters.
 func (r *Recorder) Close() {
 	if r.tables.builder != nil {
 		r.tables.builder.close()

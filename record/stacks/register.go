@@ -11,7 +11,7 @@ import (
 type bpfProcess struct {
 	tgid, execSeq uint32    // execSeq counts the process's execs
 	registered    bool      // BPF is to walk the process
-	inBPF         bool      // BPF has an entry for tgid, maybe of an earlier exec
+	inBPF         bool      // the BPF maps contain an entry for tgid, maybe of an earlier exec
 	stale         time.Time // since when BPF waits for a mapping that replaces another one; zero: it does not
 }
 
@@ -19,20 +19,20 @@ type bpfProcess struct {
 type bpfMappings struct {
 	ids    bpf.Mappings
 	loaded bool
-	stale  bool // the address space has changed since
+	stale  bool // the address space changed since
 }
 
-// registry follows processes, and keeps the BPF programs up to date about those that are
-// sampled. Only update changes the programs' data, once for each drain: most of the processes
-// that live for milliseconds have exited by then, and cost no system call.
+// registry follows processes, and keeps the BPF programs up to date about those that are sampled. Only update
+// changes the programs' data, once for each drain: most processes that live for milliseconds exited by then, and
+// cost no system call.
 type registry struct {
 	tracker *tracker
 	bpf     *bpf.Unwinder
-	deleted []uint32       // tgids of exited processes that BPF has entries of
+	deleted []uint32       // tgids of exited processes with entries in the BPF maps
 	unused  []bpf.Mappings // of address spaces without a process
 	maps    []bpf.Mapping  // reused
 	verbose func(string)
-	exited  []Nameless // that have exited
+	exited  []Nameless // that exited
 
 	interpreters       bool     // the functions of interpreters are recorded
 	unusedInterpreters []uint32 // without a process
@@ -44,7 +44,7 @@ func newRegistry(u *bpf.Unwinder, verbose func(string)) *registry {
 	return g
 }
 
-// learn applies the recorder's synthesized records, whose sample id has idSize bytes.
+// learn applies the recorder's synthesized records, with a sample id of idSize bytes.
 func (g *registry) learn(b []byte, idSize int) {
 	for rec := range format.Records(b) {
 		raw := format.RawOf(rec, idSize)
@@ -76,8 +76,7 @@ func (g *registry) apply(rec format.Record) {
 	}
 }
 
-// forked registers a child of a sampled process with BPF, so that it is walked from its first
-// sample on.
+// forked registers a child of a sampled process with BPF, so that the child is walked from the first sample on.
 func (g *registry) forked(rec *format.Fork) {
 	parent, child := g.tracker.byPID[rec.PPID], g.tracker.byPID[rec.PID]
 	if rec.PID == rec.PPID || parent == nil || child == nil || !parent.registered || parent.tgid != uint32(parent.pid) {
@@ -87,7 +86,7 @@ func (g *registry) forked(rec *format.Fork) {
 	g.tracker.touch(child)
 }
 
-// exec replaces a process after an exec. Its count of execs increases by one.
+// exec replaces a process after an exec. The process's count of execs increases by one.
 func (g *registry) exec(rec *format.Comm) {
 	var p bpfProcess
 	if old := g.tracker.byPID[rec.PID]; old != nil {
@@ -118,12 +117,12 @@ func (g *registry) lookUp(pid int32, head *bpf.Head) *addrSpace {
 	return p.space
 }
 
-// mapTime is how long the record of a mapping comes after the kernel has found room for it, at most: between the two,
-// the dynamic linker opens and reads a library.
+// mapTime is the maximum time from when the kernel finds room for a mapping to the record of the mapping: between
+// the two, the dynamic linker opens and reads a library.
 const mapTime = 20 * time.Millisecond
 
-// awaitMapping keeps BPF from walking a process, because a mapping is about to be replaced, until the record of the new
-// one has come, or does not come: memory without code has none.
+// awaitMapping keeps BPF from walking a process, because a mapping is about to be replaced, until the record of
+// the new one comes, or until it can no longer come: there is no record for memory without code.
 func (g *registry) awaitMapping(p *process) {
 	if p.stale.IsZero() {
 		p.stale = time.Now()
@@ -162,7 +161,7 @@ func (g *registry) update() {
 	g.tracker.touched = g.tracker.touched[:0]
 }
 
-// publish passes a process and its mappings to BPF.
+// publish passes a process with all mappings to BPF.
 func (g *registry) publish(p *process) error {
 	if s := p.space; s.stale || !s.loaded {
 		g.tracker.identify(p)
@@ -209,7 +208,7 @@ func (g *registry) withdraw(why error) {
 	}
 }
 
-// filesChanged marks the processes that map some files, so that update passes their mappings to
+// filesChanged marks the processes that map some files, so that update passes the mappings of these processes to
 // BPF again.
 func (g *registry) filesChanged(changed func(*mappedFile) bool) {
 	for _, p := range g.tracker.byPID {
@@ -220,7 +219,7 @@ func (g *registry) filesChanged(changed func(*mappedFile) bool) {
 	}
 }
 
-// unregister removes a process from BPF, because its pid may be reused.
+// unregister removes a process from BPF, because the pid may be reused.
 func (g *registry) unregister(p *process) {
 	if p.registered {
 		g.exitedJava(p)

@@ -45,7 +45,7 @@ func TestRegistryShortProcess(t *testing.T) {
 		}
 		g.run(pid, true)
 	}
-	g.update() // testRegistry has no BPF programs: it would fail if a process were passed to them
+	g.update() // testRegistry runs without BPF programs: it would fail if a process were passed to them
 	g.tracker.forgetAll(g.tracker.left)
 	if len(g.tracker.byPID) != 1 || len(g.tracker.touched) != 0 || g.tracker.byPID[1].space.refs != 1 {
 		t.Errorf("%d processes are left, %d touched; the parent's mappings have %d users", len(g.tracker.byPID),
@@ -53,8 +53,8 @@ func TestRegistryShortProcess(t *testing.T) {
 	}
 }
 
-// TestRegistryExec checks that exec and new mappings result in one change of a process in BPF,
-// and that its exit removes it.
+// TestRegistryExec checks that exec and new mappings result in one change of a process in BPF, and that exit
+// removes the process.
 func TestRegistryExec(t *testing.T) {
 	g := testRegistry()
 	g.parent(1)
@@ -74,8 +74,8 @@ func TestRegistryExec(t *testing.T) {
 	}
 }
 
-// TestPlace checks that an unresolved sample has the mappings of its time, whatever follows in
-// the same batch of records, and that nothing is left of a process that has exited.
+// TestPlace checks that an unresolved sample is resolved with the mappings at the time of the sample, whatever
+// follows in the same batch of records, and that nothing remains of a process after the exit.
 func TestPlace(t *testing.T) {
 	d := testResolver()
 	d.procs = testRegistry()

@@ -2,8 +2,8 @@ package stacks
 
 import "time"
 
-// retry says when to try again what could not be read. A function may have been freed that the program makes again and
-// again, such as a closure, or it was just being moved.
+// retry says when to repeat a failed read. A read fails, for example, because the program freed a function that it
+// makes again and again, such as a closure, or because the function was just being moved.
 type retry struct {
 	failed time.Time     // when something could not be read first, since the last try; zero if all was
 	tried  time.Time     // the last try

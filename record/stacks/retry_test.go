@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestRetry checks when what could not be read is tried again.
+// TestRetry checks when failed reads are tried again.
 func TestRetry(t *testing.T) {
 	var r retry
 	start := time.Unix(1000, 0)

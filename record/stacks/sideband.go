@@ -10,11 +10,11 @@ import (
 	"gperf/record/synth"
 )
 
-// sideBand is the side-band records of the rings whose time has not come: samples of an earlier
-// time still need the mappings from before them.
+// sideBand is the side-band records of the rings whose time is still to come: samples of an earlier time still
+// need the mappings from before them.
 type sideBand struct {
 	types   map[uint64]format.SampleType // by the ids of counters
-	scanned []uint64                     // by ring: position up to which its side band is read
+	scanned []uint64                     // by ring: position up to which the side band is read
 	records []sideRecord                 // by time
 	chunk   []byte                       // memory for the bytes of further records
 	newest  uint64                       // time of the newest side-band record before the merged records
@@ -27,8 +27,8 @@ type sideRecord struct {
 	rec  format.Record
 }
 
-// collect reads the side band of all rings, at least up to heads. It adds the mappings of files whose code processes
-// have copied, and returns these: no ring has them.
+// collect reads the side band of all rings, at least up to heads. It adds the mappings of files whose code
+// processes copied, and returns these, because no ring contains them.
 func (s *sideBand) collect(mergers []*Merger, heads []uint64) (copies []format.Mmap) {
 	for i, n := range mergers {
 		s.scan(i, n, heads[i])
@@ -68,7 +68,8 @@ func (s *sideBand) scan(i int, n *Merger, head uint64) {
 // chunkSize is the size of the memory that many records share, in bytes.
 const chunkSize = 1 << 15
 
-// copyOf returns a copy of a record of so many bytes in a ring, because decoded records refer to their bytes.
+// copyOf returns a copy of a record of so many bytes in a ring, because decoded records refer to the encoded
+// bytes.
 func (s *sideBand) copyOf(r *perfevent.Ring, pos, size uint64) []byte {
 	if uint64(cap(s.chunk)-len(s.chunk)) < size {
 		s.chunk = make([]byte, 0, max(chunkSize, size))
@@ -78,7 +79,7 @@ func (s *sideBand) copyOf(r *perfevent.Ring, pos, size uint64) []byte {
 	return s.chunk[from:len(s.chunk):len(s.chunk)]
 }
 
-// add stores a record until its time has come.
+// add stores a record until the record's time comes.
 func (s *sideBand) add(b []byte) {
 	h := binary.LittleEndian.Uint64(b)
 	id := binary.LittleEndian.Uint64(b[len(b)-8:])

@@ -27,12 +27,13 @@ func ReadAsleep(pid uint32, regs *[bpf.NumRegs]uint64, size int) Asleep {
 	return Asleep{regs, from, b[:max(0, n)&^7]}
 }
 
-// Copy returns the data of the stack for [Merged.Join] with a Head that says Copy, and how many bytes of stack it has.
+// Copy returns the data of the stack for [Merged.Join] with a Head whose End is Copy, and the number of bytes of
+// stack in the data.
 func (a *Asleep) Copy() (data []byte, stack uint32) {
 	return bpf.AppendCopy(nil, a.regs, a.from, a.stack), uint32(len(a.stack))
 }
 
-// Callers returns the ip and its callers by frame pointers, 8 bytes each.
+// Callers returns the ip and the callers by frame pointers, 8 bytes each.
 func (a *Asleep) Callers() (ips []byte) {
 	le := binary.LittleEndian
 	r := unwind.AllRegs(machine, a.regs[:])

@@ -13,7 +13,7 @@ import (
 func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 	total = r.merge()
 	if len(r.merged.moved) > 0 {
-		// Their stacks may have been written after the heads of these rings were read.
+		// The samples' stacks may have been written after the heads of these rings were read.
 		total += r.merge()
 		r.merged.joinMoved(r.mergers)
 	}
@@ -64,8 +64,8 @@ func (r *Recorder) merge() (total int) {
 // Pending returns the number of samples that wait for unwind tables.
 func (r *Recorder) Pending() int { return r.resolver.deferred.n }
 
-// Flush writes the samples of before a time that wait for unwind tables: when these are built,
-// or the samples have waited for too long.
+// Flush writes the samples of before a time that wait for unwind tables: when these are built, or the samples
+// waited for too long.
 func (r *Recorder) Flush(before time.Time, write func([]byte) error) error {
 	of := r.resolver.deferred.n
 	for r.resolver.deferred.before(before) && !r.hurried() {
@@ -78,7 +78,7 @@ func (r *Recorder) Flush(before time.Time, write func([]byte) error) error {
 	return nil
 }
 
-// hurried reports whether the caller has closed Hurry.
+// hurried reports whether the caller closed Hurry.
 func (r *Recorder) hurried() bool {
 	select {
 	case <-r.opts.Hurry:

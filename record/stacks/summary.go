@@ -20,7 +20,7 @@ type Summary struct {
 	Contested []string
 	// Incomplete counts incomplete stacks by cause and place, the highest count first.
 	Incomplete []Incomplete
-	// Nameless is the sampled Java processes that wrote no names of their code.
+	// Nameless is the sampled Java processes that wrote no names for generated code.
 	Nameless []Nameless
 	// Interpreted counts the frames of interpreters.
 	Interpreted InterpretedCounts

@@ -21,7 +21,7 @@ type tables struct {
 	madeRoom time.Time     // when tables were last removed for others
 	followed time.Time     // when followJIT last looked at jitdumps
 	held     time.Time     // when holdGenerated last looked for perf maps
-	replaced []*mappedFile // of jitdumps: no walk uses their tables after the next update
+	replaced []*mappedFile // of jitdumps: no walk uses the tables of these files after the next update
 	swept    time.Time     // when prune last checked all files
 	made     uint64
 	failed   uint64 // files without a usable table
@@ -55,14 +55,14 @@ func (t *tables) requestFile(f *mappedFile) bool {
 	return false
 }
 
-// postpone makes walks through a file follow frame pointers until there is CPU time for its table.
+// postpone makes walks through a file follow frame pointers until there is CPU time to build the file's table.
 func (t *tables) postpone(f *mappedFile) {
 	f.state, f.postponed = fileFP, true
 	t.postponed = append(t.postponed, f)
 	t.procs.filesChanged(func(g *mappedFile) bool { return g == f })
 }
 
-// retryPostponed makes the next samples in postponed files request their tables, if there is CPU time now.
+// retryPostponed makes the next samples in postponed files request the tables, if there is CPU time now.
 func (t *tables) retryPostponed() {
 	if len(t.postponed) == 0 || !t.affords() {
 		return
@@ -78,7 +78,7 @@ func (t *tables) retryPostponed() {
 	t.postponed = t.postponed[:0]
 }
 
-// loadBuilt loads the tables that have been built since the last call, and returns their files.
+// loadBuilt loads the tables that were built since the last call, and returns the files of these tables.
 func (t *tables) loadBuilt() (files []*mappedFile) {
 	for _, b := range t.builder.take() {
 		if t.take(b); b.file.state != filePending {
@@ -121,8 +121,8 @@ func (t *tables) take(b built) {
 // maxOpens is the maximum number of processes through which gperf tries to open a file.
 const maxOpens = 4
 
-// relocate chooses another process that has a file mapped, to open the file through it. It returns
-// false if there is none.
+// relocate chooses another process that maps a file, to open the file through it. It returns false if there is
+// none.
 func (t *tables) relocate(f *mappedFile) bool {
 	if f.opened++; f.opened >= maxOpens {
 		return false
@@ -208,9 +208,9 @@ func (t *tables) remove(f *mappedFile) {
 	}
 }
 
-// makeRoom removes tables from BPF: those that no walk has used since the last time, or all
-// if every table was used. It returns false if there are none. Within a second of the last
-// call it only returns true: then there is room, or soon will be.
+// makeRoom removes tables from BPF: tables that no walk used since the last time, or all if every table was used.
+// It returns false if there are none. Within a second of the last call it only returns true: then there is room,
+// or soon will be.
 func (t *tables) makeRoom() bool {
 	if time.Since(t.madeRoom) < time.Second {
 		return true
@@ -248,8 +248,8 @@ func (t *tables) makeRoom() bool {
 // sweepTime is the interval at which prune looks for files that are not mapped any more.
 const sweepTime = 10 * time.Second
 
-// prune drops files, and their tables here and in BPF, that no process and no deferred sample had
-// mapped in this sweep or the previous one: files of programs that run repeatedly are kept.
+// prune drops files, and the tables of these files here and in BPF, if no process and no deferred sample mapped
+// them in this sweep or the previous one: files of programs that run repeatedly are kept.
 func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 	if now.Sub(t.swept) < sweepTime {
 		return

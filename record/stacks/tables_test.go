@@ -12,8 +12,8 @@ import (
 	"gperf/unwind"
 )
 
-// TestPrune checks that files and their tables are removed when no process has had them
-// mapped for a while, even if there are few.
+// TestPrune checks that files and tables are removed when no process mapped the files for a while, even if there
+// are few.
 func TestPrune(t *testing.T) {
 	d := &tables{procs: &registry{tracker: newTracker(func(*process) {})}}
 	var deferred []*deferredSample

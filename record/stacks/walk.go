@@ -38,8 +38,8 @@ type resolver struct {
 	words  []byte         // reused
 }
 
-// place finds the mappings of the unresolved samples' processes: it applies the side band in
-// time order with the samples, because a sample's mappings are those of its time.
+// place finds the mappings of the unresolved samples' processes: it applies the side band in time order with the
+// samples, because a sample needs the mappings at the time of the sample.
 func (r *resolver) place() {
 	r.procs.tracker.forgetExited()
 	slices.SortStableFunc(r.merged.unresolved, func(a, b unresolvedSample) int { return cmp.Compare(a.time, b.time) })
@@ -111,7 +111,7 @@ func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 	r.words = r.words[:0]
 	for _, f := range r.frames {
 		if f.Last {
-			f.IP-- // readers that look callers up at their ip find the function of the call
+			f.IP-- // readers that look callers up at the ip find the function of the call
 		}
 		r.words = le.AppendUint64(r.words, f.IP)
 	}
@@ -194,7 +194,7 @@ func (v *view) Mapping(ip uint64) *unwind.Mapping {
 	return k
 }
 
-// Code implements unwind.CodeReader. Code without a file may have changed since the sample, except the trampolines that
+// Code implements unwind.CodeReader. Code without a file may change after the sample, except the trampolines that
 // CPython makes with -X perf.
 func (v *view) Code(ip uint64, b []byte) bool {
 	if v.space == nil {
@@ -216,8 +216,8 @@ func (v *view) Code(ip uint64, b []byte) bool {
 	return true
 }
 
-// trampoline is the code of CPython's trampolines on x86-64 (Python/asm_trampoline.S), and trampolineCall the offset
-// after its call.
+// trampoline is the code of CPython's trampolines on x86-64 (Python/asm_trampoline.S), and trampolineCall the
+// offset after the call.
 var trampoline = []byte{
 	0x48, 0x83, 0xec, 8, // sub $8, %rsp
 	0xff, 0xd1, // call *%rcx

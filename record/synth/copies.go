@@ -71,8 +71,8 @@ func (s *copySearch) close() {
 // Without a limit, a process with tens of thousands of mappings takes the recorder's time.
 const neighbours = 16
 
-// search finds the copies in the ith mapping. Its addresses are between those of the file whose code it copies, because
-// the file's headers or data stay where they are: the file is that of the next mapping below or above.
+// search finds the copies in the ith mapping. Its addresses are between the addresses of the file whose code it copies,
+// because the file's headers or data stay where they are: the file is the file of the next mapping below or above.
 func (s *copySearch) search(i int) {
 	at, _ := slices.BinarySearch(s.files, i)
 	below, above := slices.Clone(s.files[max(0, at-neighbours):at]), s.files[at:min(at+neighbours, len(s.files))]

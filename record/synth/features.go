@@ -264,7 +264,7 @@ func clockSections(id int32) []format.Section {
 }
 
 // perfClockSection returns CLOCK_DATA of the clock that perf uses by default; offset is what to add to times of
-// CLOCK_MONOTONIC for those of the clock.
+// CLOCK_MONOTONIC for the times of the clock.
 func perfClockSection(offset uint64) []format.Section {
 	var wall, clock unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &clock) != nil {
@@ -274,7 +274,7 @@ func perfClockSection(offset uint64) []format.Section {
 }
 
 // BuildIDSection returns the table of build IDs for kernels that do not put them into MMAP2
-// records: those of the kernel, its modules and all mapped files.
+// records: the files of the kernel, its modules and all mapped files.
 func BuildIDSection(files []string) format.Section {
 	var l []format.BuildIDEntry
 	add := func(misc format.Misc, name string, id dso.BuildID, err error) {

@@ -33,7 +33,7 @@ func newFound() *found { return &found{known: map[fileID][]byte{}} }
 // atOnce is the number of processes that a goroutine reads at once.
 const atOnce = 32
 
-// Processes makes the records of processes: those of their threads, and their mappings. If a
+// Processes makes the records of processes: of threads, and of mappings. If a
 // process has exited meanwhile, its records are incomplete. The records have the order of pids,
 // but several goroutines read the processes. between is called now and then, with the number of
 // processes done.

@@ -1,4 +1,4 @@
-// Package annotate counts samples by instruction and writes the code of their
+// Package annotate counts samples by instruction and writes the code of the
 // functions with the count of each instruction, as `perf annotate --stdio` does.
 //
 // Besides the sampled ip, a sample may hold code addresses in the fields of a
@@ -29,7 +29,7 @@ type Options struct {
 	Place        Place
 	DSOs         []string // only these, nil for all
 	Callers      bool     // count the calls of callchains; implied if Place is one address
-	PercentLimit float64  // omit functions with a smaller share of their event
+	PercentLimit float64  // omit functions with a smaller share of the event
 	Syntax       disasm.Syntax
 	Raw          bool // the bytes of instructions
 	NoSource     bool // no source lines between the instructions
@@ -42,7 +42,7 @@ type Options struct {
 	Look         text.Style // only its colours matter
 }
 
-// Column is what is printed before an instruction.
+// Column is printed before an instruction.
 type Column int
 
 const (
@@ -57,12 +57,12 @@ type PercentType struct {
 	Hits   bool // count samples, not their periods
 }
 
-// ErrNoSamples: the recording has no samples.
+// ErrNoSamples: the recording contains no samples.
 var ErrNoSamples = errors.New("no samples")
 
 // Text writes a block for each selected function of each event, the most sampled
 // first. The session keeps exited threads (session.Options.KeepExited). skipped counts
-// the skipped parts of the file; missing has the reasons of missing functions, each
+// the skipped parts of the file; missing lists the reasons of missing functions, each
 // once, and the first *HiddenError. If all are missing, the first reason is err. Other errors are ErrNoSamples,
 // *UnknownError, *NoSamplesError and *OffsetError.
 func Text(w io.Writer, s *session.Session, opts Options) (skipped format.Skipped, missing []error, err error) {
@@ -98,7 +98,7 @@ func Text(w io.Writer, s *session.Session, opts Options) (skipped format.Skipped
 	return skipped, missing, out.Flush()
 }
 
-// appendNew appends an error unless the list has one with the same text.
+// appendNew appends an error unless the list contains one with the same text.
 func appendNew(list []error, err error) []error {
 	if slices.ContainsFunc(list, func(e error) bool { return e.Error() == err.Error() }) {
 		return list
@@ -137,7 +137,7 @@ func (c *counter) worth(fn *function) bool {
 	return fn.symbol() != nil && 100*share(fn.total.Period, fn.event.total.Period) >= c.opts.PercentLimit
 }
 
-// calls is how many samples have a place in their callchains.
+// calls is the number of samples with a place in the callchain.
 func (c *counter) calls(p *Place) (n uint64) {
 	for _, fn := range c.functions {
 		if p.matches(fn) {
@@ -147,7 +147,7 @@ func (c *counter) calls(p *Place) (n uint64) {
 	return n
 }
 
-// unknown returns the error of an unknown Place, with the functions that have samples.
+// unknown returns the error of an unknown Place, with the functions with samples.
 func (c *counter) unknown() error {
 	e := &UnknownError{Name: c.opts.Place.String()}
 	for _, fn := range c.functions {

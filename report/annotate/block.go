@@ -50,7 +50,7 @@ func (a *annotator) block(fn *function) (text []byte, err error) {
 	return b.text, nil
 }
 
-// prepare returns a function's instructions with their counts.
+// prepare returns a function's instructions with counts.
 func (a *annotator) prepare(fn *function) (b *block, err error) {
 	b = &block{annotator: a, fn: fn, marked: -1}
 	off, one := a.opts.Place.in(fn)
@@ -283,8 +283,8 @@ func (b *block) lineOf(in *disasm.Inst) (srcline.InlineFrame, bool) {
 	return calls[0], true
 }
 
-// writeSource writes a source line, unless it is the last one written: its text,
-// after its function if that changes, or only file and line if the file is
+// writeSource writes a source line, unless it is the last one written: the text,
+// after the function if that changes, or only file and line if the file is
 // missing.
 func (b *block) writeSource(c srcline.InlineFrame) {
 	last := b.last
@@ -307,7 +307,7 @@ func (b *block) writeSource(c srcline.InlineFrame) {
 		strings.TrimSpace(lines[c.Line-1]))))
 }
 
-// writeSummary writes how much each source line has, as perf does.
+// writeSummary writes the share of each source line, as perf does.
 func (b *block) writeSummary() {
 	sums := map[string]float64{}
 	for i, s := range b.stats {

@@ -19,12 +19,12 @@ type Spot struct {
 type Line struct {
 	Stat            // of an instruction
 	Percent float64 // of Stat, of the function's samples
-	Source  bool    // it is a line of the source, or its place
-	Text    string  // an instruction begins with its address
+	Source  bool    // it is a line of the source, or a source position
+	Text    string  // an instruction begins with the address
 	Place   string  // FILE:LINE of an instruction, "" if unknown
 }
 
-// Code returns the code of the function of a frame, for samples that the caller has counted. Errors are those of
+// Code returns the code of the function of a frame, for samples that the caller counted. Errors come from
 // Text for a single function.
 func Code(sym *symbolize.Symbolizer, frame *session.Frame, at map[Spot]Stat, opts Options) ([]Line, error) {
 	if frame.Map == nil {
@@ -63,7 +63,7 @@ func (b *block) lines() (list []Line) {
 	return list
 }
 
-// appendSource appends a source line, unless it is that of the instruction before.
+// appendSource appends a source line, unless the instruction before has the same one.
 func (b *block) appendSource(list []Line, call srcline.InlineFrame) []Line {
 	last := b.last
 	if b.last = call; call.File == last.File && call.Line == last.Line {

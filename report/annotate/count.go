@@ -18,14 +18,14 @@ func (s *Stat) add(t Stat) {
 	s.Period += t.Period
 }
 
-// counter counts samples by their functions and addresses.
+// counter counts samples by function and address.
 type counter struct {
 	opts      *Options
 	bytes     binary.ByteOrder
 	session   *session.Session
 	events    []*event
 	stacks    map[stackKey]*stack
-	order     []*stack // in that of their first samples
+	order     []*stack // in the event of the first samples
 	samples   uint64
 	index     map[functionKey]*function
 	functions []*function // in the order in which they were met
@@ -49,7 +49,7 @@ type functionKey struct {
 }
 
 // function is one in which samples of an event were taken. All code of a DSO that
-// has no name is one, which begins at 0.
+// without a name is one, which begins at 0.
 type function struct {
 	event  *event
 	frame  *session.Frame // of an address in it
@@ -60,7 +60,7 @@ type function struct {
 	ips    map[uint64]uint64 // offsets of the ips with samples
 	total  Stat
 	kinds  kinds
-	calls  uint64 // samples that have it in their callchains, counted or not
+	calls  uint64 // samples with it in the callchain, counted or not
 }
 
 // spot is an address in a function.
@@ -86,7 +86,7 @@ type touch struct {
 }
 
 // maxFields is how many code addresses of a tracepoint's fields count: real
-// tracepoints have up to two.
+// tracepoints contain up to two.
 const maxFields = 4
 
 // stackKey distinguishes samples with different addresses.
@@ -169,7 +169,7 @@ func (c *counter) assign() {
 }
 
 // touch adds frame f, which may be nil, to the current stack's functions. caller
-// says that its address is a return address.
+// says that the address is a return address.
 func (c *counter) touch(e *event, f *session.Frame, kind kinds, caller bool) {
 	if f == nil || f.Map == nil || c.opts.DSOs != nil && !slices.Contains(c.opts.DSOs, f.DSO()) &&
 		!slices.Contains(c.opts.DSOs, filepath.Base(f.DSO())) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Place is what to annotate: a function, an offset in it, or an address. The zero
+// Place selects the code to annotate: a function, an offset in it, or an address. The zero
 // value means all functions.
 type Place struct {
 	text    string
@@ -28,7 +28,7 @@ func ParsePlace(s string) (Place, error) {
 			return p, fmt.Errorf("%q is not an address", s)
 		}
 	}
-	// Names of C++ operators have a + as well.
+	// Names of C++ operators contain a + as well.
 	i := strings.LastIndex(s, "+0x")
 	if i <= 0 {
 		return p, nil
@@ -46,10 +46,10 @@ func (p *Place) String() string { return p.text }
 
 func (p *Place) isZero() bool { return p.text == "" }
 
-// IsAddress reports whether it is one address rather than a function, as far as its text says.
+// IsAddress reports whether it is one address rather than a function, as far as the text says.
 func (p *Place) IsAddress() bool { return p.hasOff || strings.HasPrefix(p.text, "0x") }
 
-// mayBeAddress reports whether it is one address, or has a text that could be one: dead is also a name.
+// mayBeAddress reports whether it is one address, or a text that could be one: dead is also a name.
 func (p *Place) mayBeAddress() bool { return p.hasOff || p.hasAddr }
 
 // matches reports whether the place is in a function.
@@ -81,7 +81,7 @@ func (p *Place) in(fn *function) (off uint64, ok bool) {
 	return p.addr - fn.start, fn.kernel && s != nil && p.addr-fn.start < s.End-s.Start
 }
 
-// bare returns a C++ function's name without its parameters.
+// bare returns a C++ function's name without parameters.
 func bare(name string) string {
 	if i := strings.IndexByte(name, '('); i > 0 {
 		return name[:i]
@@ -99,10 +99,10 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("no samples in %s", e.Name)
 }
 
-// NoSamplesError says that the function has samples of its callees only.
+// NoSamplesError says that only callees of the function were sampled.
 type NoSamplesError struct {
 	Name  string
-	Calls uint64 // how many samples have it in their callchains
+	Calls uint64 // number of samples with it in the callchain
 }
 
 func (e *NoSamplesError) Error() string {
@@ -112,7 +112,7 @@ func (e *NoSamplesError) Error() string {
 	return fmt.Sprintf("no samples in %s itself", e.Name)
 }
 
-// OffsetError says that the place lies after the end of its function.
+// OffsetError says that the place lies after the end of the function.
 type OffsetError struct {
 	Name string
 	Size uint64 // of the function, in bytes

@@ -16,8 +16,8 @@ type Sources struct {
 }
 
 // HiddenError means that the text of a source file is not shown. Debug information can name any file as a source, and
-// root can read all of them: so root sees those that all users can read, and those of the owner of the program, if the
-// program is the file at its recorded path. Users who name a directory for source files see all of it.
+// root can read all files: so root sees files that all users can read, and files of the program's owner, if the
+// program is the file at the recorded path. Users who name a directory for source files see all of it.
 type HiddenError struct{ File string }
 
 func (e *HiddenError) Error() string {

@@ -21,7 +21,7 @@ type Options struct {
 	Compute      Compute
 	Weights      [2]int64 // of Weighted: for the baseline and for the others
 	By           int      // side whose result sorts the rows; 0: the baseline
-	BaselineOnly bool     // omit rows that the baseline does not have
+	BaselineOnly bool     // omit rows that the baseline lacks
 	Periods      bool     // columns with the periods
 	Formula      bool     // a column with the numbers of which the result is made
 	Noise        bool     // columns that distinguish changes from noise, and changes before noise
@@ -34,11 +34,11 @@ const (
 	DeltaAbs Compute = iota // difference of percentages, the largest first in either direction
 	Delta                   // difference of percentages, the largest growth first
 	Ratio                   // of the periods
-	Weighted                // difference of the periods, each multiplied by its weight
+	Weighted                // difference of the periods, each multiplied by the weight
 )
 
-// sameEvent reports whether the events of two recordings are the same, whatever their modifiers
-// are. The numbers of tracepoints differ between kernels, and those of PMUs between machines.
+// sameEvent reports whether the events of two recordings are the same, regardless of modifiers
+// are. The numbers of tracepoints differ between kernels, and the numbers of PMUs between machines.
 func sameEvent(a, b *format.Attr) bool {
 	return a.Type == b.Type && a.Config == b.Config && a.Type <= format.TypeRaw && a.Type != format.TypeTracepoint
 }
@@ -47,7 +47,7 @@ func sameEvent(a, b *format.Attr) bool {
 const DefaultSort = "dso,symbol"
 
 // Comparison compares sides with the first one, the baseline, event by event. A side is one or more recordings of the
-// same; its figures are their means. Its memory is bounded by the distinct rows, and by two numbers for each row and
+// same; the figures are means. The memory is bounded by the distinct rows, and by two numbers for each row and
 // recording.
 type Comparison struct {
 	opts     Options
@@ -64,12 +64,12 @@ func New(sides [][]string, opts Options) *Comparison {
 	return &Comparison{opts: opts, sides: sides}
 }
 
-// Histograms reads a recording. Several goroutines may read different ones. The result counts its skipped parts.
+// Histograms reads a recording. Several goroutines may read different ones. The result counts the skipped parts.
 func (c *Comparison) Histograms(s *session.Session) ([]*report.Hist, format.Skipped, error) {
 	return report.Histograms(s, c.opts.Options)
 }
 
-// Add adds the histograms of recording j of side i, in this order: those of the baseline come first. It uses the
+// Add adds the histograms of recording j of side i, in this order: the baseline's come first. It uses the
 // session for the last time.
 func (c *Comparison) Add(i, j int, s *session.Session, hists []*report.Hist) {
 	var renamed map[string]string
@@ -124,13 +124,13 @@ type table struct {
 	of      event
 	columns []report.Column // of the baseline
 	totals  [][]count       // by side and recording
-	shown   []count         // the baseline's totals in the column of its percentages
+	shown   []count         // the baseline's totals in the column of percentages
 	byKey   map[string]*row
 	rows    []*row
 	widths  []int // of columns
 }
 
-// count is what a recording has of something.
+// count is the samples of an entry in one recording.
 type count struct{ samples, period uint64 }
 
 // row is an entry of each recording with the same key.
@@ -138,7 +138,7 @@ type row struct {
 	first   *report.Entry
 	columns []report.Column // of first's recording
 	values  []string        // by column
-	widths  []int           // by column, of its entries
+	widths  []int           // by column, of the column's entries
 	counts  [][]count       // by side and recording
 	noise   []noise         // by side, without Noise nil
 }
@@ -162,7 +162,7 @@ func newTable(o *Options, base *report.Hist, of event, sides [][]string) *table 
 	return t
 }
 
-// add adds the histogram of recording j of side i. DSOs have their names in the baseline.
+// add adds the histogram of recording j of side i. DSOs are called as in the baseline.
 func (t *table) add(i, j int, h *report.Hist, renamed map[string]string) {
 	t.totals[i][j] = count{h.Total.Samples, h.Total.Period}
 	columns := h.Columns()
@@ -193,7 +193,7 @@ func (t *table) add(i, j int, h *report.Hist, renamed map[string]string) {
 	}
 }
 
-// in reports whether a recording of side i has the row.
+// in reports whether a recording of side i contains the row.
 func (r *row) in(i int) bool {
 	return slices.ContainsFunc(r.counts[i], func(c count) bool { return c.samples > 0 })
 }
@@ -222,7 +222,7 @@ func share(parts, all []count) (sum float64) {
 func (t *table) percent(r *row, i int) float64 { return share(r.counts[i], t.totals[i]) }
 
 // result compares side i with the baseline. As in perf, the ratio of a row without a
-// baseline is its period: N/A is printed, but rows are sorted by it.
+// baseline is the period: N/A is printed, but rows are sorted by it.
 func (t *table) result(r *row, i int) float64 {
 	switch t.opts.Compute {
 	case Ratio:
@@ -234,16 +234,16 @@ func (t *table) result(r *row, i int) float64 {
 }
 
 // has reports whether a row is compared for side i. As in perf, a side without samples of the
-// row has no result, except with Noise, which compares their absence, too.
+// row gets no result, except with Noise, which compares absence, too.
 func (t *table) has(r *row, i int) bool { return t.opts.Noise || r.in(i) }
 
-// shows reports whether a row has a result for side i: differences of percentages
+// shows reports whether a row shows a result for side i: differences of percentages
 // need no baseline.
 func (t *table) shows(r *row, i int) bool {
 	return t.has(r, i) && (r.in(0) || t.opts.Compute == DeltaAbs || t.opts.Compute == Delta)
 }
 
-// first orders a row that has something before one that has not. It returns 0 if both have.
+// first orders a row with samples before one without. It returns 0 if both contain samples.
 func first(a, b bool) (order int, both bool) {
 	switch {
 	case a == b:
@@ -254,7 +254,7 @@ func first(a, b bool) (order int, both bool) {
 	return 1, false
 }
 
-// compare orders rows by their results for side i; those that it does not have come
+// compare orders rows by the results for side i; rows without a result come
 // last.
 func (t *table) compare(a, b *row, i int) int {
 	if order, both := first(t.has(a, i), t.has(b, i)); !both {
@@ -304,7 +304,7 @@ func (t *table) sort() {
 	})
 }
 
-// compareValues orders the values of a column: what has no name comes last.
+// compareValues orders the values of a column: entries without a name come last.
 func compareValues(a, b string) int {
 	if order, both := first(a != "", b != ""); !both {
 		return order
@@ -312,7 +312,7 @@ func compareValues(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// keepBaseline keeps the rows of the baseline that another side has, too, and makes their
+// keepBaseline keeps the rows of the baseline that another side contains, too, and makes the
 // sum the baseline's total, as perf does.
 func (t *table) keepBaseline() {
 	t.rows = slices.DeleteFunc(t.rows, func(r *row) bool {

@@ -44,7 +44,7 @@ func (t *table) estimate() {
 // estimatesOf estimates the compared figures of all rows in side i. The recordings of a side vary at
 // least as much as the counts of independent samples (Poisson's distribution). By which factor they
 // vary more is estimated from all rows together, because two or three recordings of one row say little.
-// Rows that vary more than this factor explains have their own variance.
+// Rows that vary more than this factor explains use a variance of the row.
 func (t *table) estimatesOf(i int) []estimate {
 	list, spreads := make([]estimate, len(t.rows)), make([]float64, len(t.rows))
 	for j, r := range t.rows {
@@ -81,7 +81,7 @@ func chiSquared(p, freedom float64) float64 {
 }
 
 // estimateOf estimates the figure that is compared: the share of differences of percentages, otherwise
-// the period. The variance of the estimate is that of the counts of samples; spread is that of the
+// the period. The variance of the estimate follows from the counts of samples; spread is the variance of the
 // recordings. One more sample is assumed for the variance, because few or no samples do not mean that
 // there is no variance.
 func (t *table) estimateOf(r *row, i int) (e estimate, spread float64) {
@@ -90,7 +90,7 @@ func (t *table) estimateOf(r *row, i int) (e estimate, spread float64) {
 	for j, c := range r.counts[i] {
 		all := t.totals[i][j]
 		if all.period == 0 {
-			continue // it has no samples of the event, and so no variance is known
+			continue // without samples of the event, no variance is known
 		}
 		scale, rest := t.scale(i, j), 1.0
 		if t.opts.Compute == Delta || t.opts.Compute == DeltaAbs {
@@ -152,7 +152,7 @@ func (n noise) probability() string {
 	return fmt.Sprintf("%.3f", n.p)
 }
 
-// marginText returns the margin of a difference; a ratio has none.
+// marginText returns the margin of a difference, "" for a ratio.
 func (t *table) marginText(r *row, i int) string {
 	switch t.opts.Compute {
 	case Ratio:

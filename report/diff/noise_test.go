@@ -74,7 +74,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// TestEstimateOfNothing: a recording without samples of the event has no variance.
+// TestEstimateOfNothing: without samples of the event, there is no variance.
 func TestEstimateOfNothing(t *testing.T) {
 	r := &row{counts: [][]count{{{0, 0}}, {{0, 0}, {0, 0}}}}
 	tab := &table{opts: &Options{}, rows: []*row{r}, totals: r.counts}
@@ -86,7 +86,7 @@ func TestEstimateOfNothing(t *testing.T) {
 
 // simulated compares recordings of a program, each with so many samples of functions with these
 // shares. jitter is the standard deviation of the shares of every third row from recording to
-// recording. The returned verdicts are those of the functions.
+// recording. It returns the verdicts about the functions.
 func simulated(rng *rand.Rand, recordings int, jitter float64, old, new []float64) (changed []bool) {
 	t := &table{opts: &Options{}, totals: zeroCounts([][]int{make([]int, recordings), make([]int, recordings)})}
 	for range old {
@@ -131,7 +131,7 @@ func TestVerdictsOfManyRows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	few, many := []float64{20, 20, 20, 20, 20}, []float64{20} // percent
 	for i := range 400 {
-		many = append(many, 12/float64(1+i)) // half of the rows have 3 samples or fewer in a recording
+		many = append(many, 12/float64(1+i)) // half of the rows count 3 samples or fewer in a recording
 	}
 	for _, c := range []struct {
 		name       string

@@ -9,7 +9,7 @@ import (
 
 // correct raises the probabilities of all rows for side i, so that with probability 1 - level no row
 // is wrongly called a change, however many rows there are. It applies Holm's method to the rows
-// that have enough samples to show a change at all, as Tarone suggested: many rows have one or two.
+// with enough samples to show a change at all, as Tarone suggested: many rows count one or two.
 func (t *table) correct(i int) {
 	floors := make([]float64, len(t.rows))
 	for j, r := range t.rows {
@@ -47,8 +47,8 @@ func compareProbability(a, b float64) int {
 	return 1
 }
 
-// floor returns about the least probability that compareMeans can have for the row's samples: if one
-// side had all of them.
+// floor returns about the least probability that compareMeans can return for the row's samples: if one
+// side contained all of them.
 func (r *row) floor(i int) float64 {
 	var samples uint64
 	for _, side := range []int{0, i} {

@@ -16,7 +16,7 @@ type figure struct {
 	head  string
 	width int
 	text  func(*row) string // "" if there is none
-	// percent is what decides the colour of the text; nil: it has none.
+	// percent decides the colour of the text; nil: no colour.
 	percent func(*row) float64
 }
 
@@ -25,7 +25,7 @@ var heads = [...]struct {
 	width int
 }{DeltaAbs: {"Delta Abs", 9}, Delta: {"Delta", 7}, Ratio: {"Ratio", 14}, Weighted: {"Weighted diff", 14}}
 
-// figures returns the columns of numbers: with more than two sides, each with its number.
+// figures returns the columns of numbers: with more than two sides, each with a number.
 func (t *table) figures() (list []figure) {
 	for i := range t.totals {
 		add := func(name string, width int, text func(*row) string) {
@@ -93,7 +93,7 @@ func (t *table) resultText(r *row, i int) string {
 	}
 }
 
-// left pads a result to the width of its column, which a recording's number may widen.
+// left pads a result to the width of the column, which a recording's number may widen.
 func (t *table) left(text string, i int) string {
 	if len(t.totals) > 2 {
 		return fmt.Sprintf("%-*s", len(t.head(heads[t.opts.Compute].head, i)), text)
@@ -101,7 +101,7 @@ func (t *table) left(text string, i int) string {
 	return text
 }
 
-// head returns the heading of a column: with more than two sides, it has the number.
+// head returns the heading of a column: with more than two sides, it includes the number.
 func (t *table) head(name string, i int) string {
 	if len(t.totals) > 2 {
 		return fmt.Sprintf("%s/%d", name, i)

@@ -1,7 +1,7 @@
 // This file encodes rows as bodies of INSERT statements for ClickHouse. schema.sql defines the tables.
 //
-// Samples refer to stacks, and stacks to frames, by hashes of what these contain: all hosts give the same stack the
-// same number, and it is stored once. Inserting a body twice has no effect after the next merge of the table.
+// Samples refer to stacks, and stacks to frames, by hashes of their contents: all hosts give the same stack the
+// same number, and it is stored once. Inserting a body twice changes nothing after the next merge of the table.
 
 package export
 
@@ -38,10 +38,10 @@ type ClickHouseInsert struct {
 	Body  []byte // in the format JSONEachRow
 }
 
-// Query returns the statement without its body: what HTTP has as the parameter query.
+// Query returns the statement without the body, for HTTP's parameter query.
 func (i *ClickHouseInsert) Query() string { return "INSERT INTO " + i.Table + " FORMAT JSONEachRow" }
 
-// maxBody is about how many bytes a body has at most.
+// maxBody is about the maximum size of a body, in bytes.
 const maxBody = 8 << 20
 
 // EncodeClickHouse passes the inserts of a recording to use, which may use them until it returns. They are the same
@@ -59,7 +59,7 @@ type encoder struct {
 	data                    *Rows
 	use                     func(*ClickHouseInsert) error
 	samples, stacks, frames ClickHouseInsert
-	common                  []byte            // members that all samples have
+	common                  []byte            // members of all samples
 	frameIDs, stackIDs      []uint64          // by index in Stacks
 	texts                   map[string][]byte // see text
 	number                  uint64            // of samples so far
@@ -81,7 +81,7 @@ func (e *encoder) rows(list []Row) error {
 	return e.flush()
 }
 
-// newStacks encodes the stacks and frames that Read has added.
+// newStacks encodes the stacks and frames that Read added.
 func (e *encoder) newStacks() error {
 	for i := len(e.frameIDs); i < len(e.data.Frames); i++ {
 		e.frameIDs = append(e.frameIDs, frameID(&e.data.Frames[i]))
@@ -101,7 +101,7 @@ func (e *encoder) newStacks() error {
 	return nil
 }
 
-// flush passes on what is encoded.
+// flush passes the encoded rows on.
 func (e *encoder) flush() error {
 	for _, i := range []*ClickHouseInsert{&e.frames, &e.stacks, &e.samples} {
 		if i.Rows > 0 {
@@ -161,7 +161,7 @@ func (e *encoder) appendStack(b []byte, id uint64, stack []int32) []byte {
 	return append(b, "]}\n"...)
 }
 
-// commonOf returns the members that all samples of the recording have.
+// commonOf returns the members of all samples of the recording.
 func (e *encoder) commonOf(o ClickHouseOptions) []byte {
 	b := append([]byte(`,"host":`), e.text(e.data.Host)...)
 	b = append(append(b, `,"service":`...), e.text(o.Service)...)
@@ -249,7 +249,7 @@ func (e *encoder) text(s string) []byte {
 		if len(e.texts) >= maxTexts {
 			clear(e.texts)
 		}
-		b, _ = json.Marshal(s) // strings have no error
+		b, _ = json.Marshal(s) // strings cannot fail
 		e.texts[s] = b
 	}
 	return b

@@ -10,8 +10,8 @@ import (
 	"gperf/internal/testutil/recording"
 )
 
-// openClickHouse returns one of the project's recordings. Names come from its own list of the kernel's, and from no
-// file.
+// openClickHouse returns one of the project's recordings. Names come from the recording's list of the kernel's, and
+// from no file.
 func openClickHouse(t *testing.T, name string, o RowOptions) *Rows {
 	t.Helper()
 	r, err := NewRows(recording.Open(t, name, time.Unix(1_800_000_000, 0)), o)
@@ -56,7 +56,7 @@ type object struct {
 	Cgroup   string
 }
 
-// TestEncode: samples refer to stacks and frames that come before them, and have what the recording says.
+// TestEncode: samples refer to stacks and frames that come before them, with the values of the recording.
 func TestEncode(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -104,7 +104,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// TestIDs: the ID of a stack depends on nothing but its frames.
+// TestIDs: the ID of a stack depends on the frames alone.
 func TestIDs(t *testing.T) {
 	ids := func(name string, o RowOptions) (list []string) {
 		for _, line := range encoded(t, openClickHouse(t, name, o), ClickHouseOptions{Recording: name}) {
@@ -121,7 +121,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// TestColumns: samples have members for columns of the schema only, and for all but those with defaults.
+// TestColumns: samples contain members for columns of the schema only, and for all but those with defaults.
 func TestColumns(t *testing.T) {
 	_, samples, _ := strings.Cut(ClickHouseSchema, "CREATE TABLE IF NOT EXISTS samples")
 	samples, _, _ = strings.Cut(samples, "ENGINE")
@@ -141,7 +141,7 @@ func TestColumns(t *testing.T) {
 				t.Errorf("column %s is not in the schema", column)
 			}
 		}
-		if columns := strings.Count(samples, "\n    ") + 2; len(members) != columns { // a Nested column has two members
+		if columns := strings.Count(samples, "\n    ") + 2; len(members) != columns { // a Nested column needs two
 			t.Errorf("%d members for %d columns", len(members), columns)
 		}
 	}

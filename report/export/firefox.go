@@ -18,10 +18,10 @@ import (
 const firefoxVersion = 58
 
 // writeFirefox writes a processed profile of Firefox Profiler (src/types/profile.ts): a thread for each event of each
-// thread, with its samples, whose weights are their periods, and its tracepoints and waits as markers. Those of spans
+// thread, with its samples, whose weights are their periods, and its tracepoints and waits as markers. Markers of spans
 // and waits last as long as these.
 //
-// Speedscope reads profiles of Firefox only in their form of before 2018. Member "profile" therefore has the sums of
+// Speedscope reads profiles of Firefox only in the form of before 2018. Member "profile" therefore contains the sums of
 // the first event again, which Firefox Profiler ignores.
 func (p *set) writeFirefox(w io.Writer) error {
 	f := &firefox{set: p, clock: p.newClock(), strings: newTable[string](), sources: newTable[int32](),
@@ -52,7 +52,7 @@ func appendFirefoxField(b []byte, name string, v value) []byte {
 	return appendMember(append(b, ','), firefoxKey(name), v)
 }
 
-// firefoxKey returns the name of a field in markers, which have other members with two of the names.
+// firefoxKey returns the name of a field in markers, which use two of the names for other members.
 func firefoxKey(name string) string {
 	if name == "type" || name == "cause" {
 		return name + "_"
@@ -224,7 +224,7 @@ func (f *firefox) interval() int64 {
 // marks reports whether the samples of an event are markers.
 func (e *event) marks() bool { return e.format != nil || e.wait }
 
-// marksCPU reports whether markers of an event have their CPU as a field besides those of the tracepoint.
+// marksCPU reports whether markers of an event contain the CPU as a field besides the tracepoint's fields.
 func (e *event) marksCPU() bool { return e.cpu && (e.format == nil || e.format.Field("cpu") == nil) }
 
 // schema describes the markers of an event.
@@ -274,7 +274,7 @@ func (f *firefox) lib(m *mapping, arch string) int32 {
 	return n
 }
 
-// breakpadID returns the build ID as Breakpad writes it: its first 16 bytes as a GUID, whose first three numbers are
+// breakpadID returns the build ID as Breakpad writes it: the first 16 bytes as a GUID, whose first three numbers are
 // little-endian, and an age of 0.
 func breakpadID(id []byte) string {
 	var b [16]byte
@@ -285,7 +285,7 @@ func breakpadID(id []byte) string {
 	return fmt.Sprintf("%X0", b[:])
 }
 
-// shared returns the tables that threads have in common.
+// shared returns the tables that threads share.
 func (f *firefox) shared() any {
 	type sources struct {
 		Length int       `json:"length"`
@@ -366,7 +366,7 @@ type firefoxSymbols struct {
 	Size    indexes  `json:"functionSize"`
 }
 
-// writeThread writes a thread. number is its place in all.
+// writeThread writes a thread. number is the position among all threads.
 func (f *firefox) writeThread(out *bufio.Writer, t *thread, number int, all []*thread) {
 	tables := newFirefoxTables(f, t)
 	out.WriteString(`{"samples":`)
@@ -377,14 +377,14 @@ func (f *firefox) writeThread(out *bufio.Writer, t *thread, number int, all []*t
 	out.Write(encodedTimeline(f.describe(t, number, all, tables))[1:]) // without the brace
 }
 
-// describe returns a thread in the form of the file, without its samples and markers, whose stacks are in tables.
+// describe returns a thread in the form of the file, without samples and markers, whose stacks are in tables.
 func (f *firefox) describe(t *thread, number int, all []*thread, tables *firefoxTables) firefoxThread {
 	one := firefoxThread{ProcessType: "default", Paused: []int{}, MarkersVisible: t.marks(), Name: t.comm,
 		PID: strconv.Itoa(int(t.pid)), TID: strconv.Itoa(int(t.tid)), ProcessName: t.recording.comms[t.pid]}
 	if one.ProcessName == "" {
 		one.ProcessName = t.comm
 	}
-	if t.inRecording > 0 { // its processes are others
+	if t.inRecording > 0 { // the processes are others
 		one.PID += "." + strconv.Itoa(t.inRecording)
 	}
 	if severalEvents(all) {
@@ -399,7 +399,7 @@ func (f *firefox) describe(t *thread, number int, all []*thread, tables *firefox
 	return one
 }
 
-// severalEvents reports whether threads have samples of several events.
+// severalEvents reports whether threads contain samples of several events.
 func severalEvents(all []*thread) bool {
 	return slices.ContainsFunc(all, func(t *thread) bool { return t.name != all[0].name })
 }
@@ -452,7 +452,7 @@ func (f *firefox) writeSamples(out *bufio.Writer, t *thread, tables *firefoxTabl
 	c.write("time", c.time(func(s *sample) uint64 { return s.time }))
 	c.write("weight", weight)
 	if t.event.clock && f.set.Weight == "" {
-		c.write("threadCPUDelta", period) // the thread ran for as long since its previous sample
+		c.write("threadCPUDelta", period) // the thread ran for as long since the previous sample
 	}
 	out.WriteByte('}')
 }
@@ -516,7 +516,7 @@ type firefoxTables struct {
 	resources *table[int32] // indexes in firefox.libs
 	symbols   *table[firefoxSymbol]
 	known     map[int32]int32 // stacks of the set
-	libOf     map[int32]int32 // by function: its file, -1 for none
+	libOf     map[int32]int32 // by function: the file, -1 for none
 }
 
 type firefoxStack struct{ prefix, frame int32 }
@@ -550,7 +550,7 @@ func (t *firefoxTables) stack(stack int32) int32 {
 	return id
 }
 
-// function adds the function of a frame, with its file.
+// function adds the function of a frame, with the file.
 func (t *firefoxTables) function(frame int32) {
 	at := &t.profile.set.frames[frame]
 	if _, added := t.functions.id(at.function); !added {
@@ -615,7 +615,7 @@ func (t *firefoxTables) fillFrames(to *firefoxFrames) {
 	}
 }
 
-// symbol returns the index of a frame's symbol, -1 if it has none or is inlined.
+// symbol returns the index of a frame's symbol, -1 without a symbol or for inlined ones.
 func (t *firefoxTables) symbol(f *timelineFrame, fn *function) int32 {
 	if f.start == 0 || f.mapping < 0 || f.depth > 0 {
 		return -1
@@ -650,7 +650,7 @@ func (t *firefoxTables) fillFunctions(to *firefoxFunctions) {
 }
 
 // firefoxLegacy is the form of profiles that Speedscope reads. Rows of samples are a stack and a time in ms, rows of
-// stacks the caller's stack and a frame, rows of frames a string: the function and its file.
+// stacks the caller's stack and a frame, rows of frames a string: the function and the file.
 type firefoxLegacy struct {
 	Name    string          `json:"name"`
 	Samples firefoxRows     `json:"samples"`
@@ -665,7 +665,7 @@ type firefoxRows struct {
 
 func (r *firefoxRows) add(values ...any) { r.Data = append(r.Data, values) }
 
-// legacy returns the sums of the periods of the first event's stacks. Each lasts from its time to that of the next
+// legacy returns the sums of the periods of the first event's stacks. Each lasts until the time of the next
 // one: the sum in ms of periods in ns, or else as many ms as the sum is.
 func (f *firefox) legacy(threads []*thread) any {
 	sums := make([]uint64, len(f.set.stacks))

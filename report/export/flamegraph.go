@@ -16,7 +16,7 @@ import (
 	"gperf/internal/session"
 )
 
-// flamePage is the page without its title and data.
+// flamePage is the page without title and data.
 //
 //go:embed flamegraph.html
 var flamePage string
@@ -30,10 +30,10 @@ const maxFlameLines = 5
 
 // FlameGraph writes an HTML page that draws the stacks of each event. The widths of
 // frames are the sums of periods that Text shows. The page is self-contained: it
-// needs no network. With a baseline, the colours show what grew (red) and what shrank
-// (blue) by more than the noise of the counts of samples; the widths are those of the other
+// needs no network. With a baseline, the colours show which functions grew (red) and shrank
+// (blue) by more than the noise of the counts of samples; the widths come from the other
 // recordings, or, at the press of a button, of the baseline. Samples of CPUs without work (Idle)
-// have no width until the user presses a button. Without samples it returns
+// get no width until the user presses a button. Without samples it returns
 // ErrNoSamples.
 func (c *StackSet) FlameGraph(w io.Writer) error {
 	if len(c.tallies) == 0 {
@@ -68,14 +68,14 @@ type flames struct {
 	dsos    map[string]int32
 	names   map[nameOf]int32
 	lines   map[string]int32
-	paths   map[string]string // of DSOs: what equal ones of several recordings have in common
+	paths   map[string]string // of DSOs: equal for the same DSO in several recordings
 	frames  map[*session.Frame][]flameFunction
 }
 
 // nameOf distinguishes functions: indices in Names and DSOs, and the kind.
 type nameOf [3]int32
 
-// Kinds of frames, which have colours of their own.
+// Kinds of frames, each with a colour.
 const (
 	flameThread = iota
 	flameUser
@@ -86,7 +86,7 @@ const (
 	flameIdle    // the thread of samples of CPUs without work, see Set.Idle
 )
 
-// flameEvent is the tree of an event's stacks. The lists have an entry for each
+// flameEvent is the tree of an event's stacks. The lists contain an entry for each
 // frame: callers before callees, bigger before smaller ones.
 type flameEvent struct {
 	Name     string   `json:"name"`
@@ -94,7 +94,7 @@ type flameEvent struct {
 	Depths   []int32  `json:"depths"`
 	Frames   []int32  `json:"frames"` // indices in flames.NameOf
 	Totals   []uint64 `json:"totals"`
-	Selves   []uint64 `json:"selves"`            // the parts of Totals that no callee has
+	Selves   []uint64 `json:"selves"`            // the parts of Totals that belong to no callee
 	Samples  []uint64 `json:"samples"`           // of Totals
 	Bases    []uint64 `json:"bases,omitempty"`   // totals of the baseline, not scaled
 	Counted  []uint64 `json:"counted,omitempty"` // samples of Bases
@@ -293,7 +293,7 @@ func (t *flameTree) event(differs bool) *flameEvent {
 	return e
 }
 
-// width returns the total of a frame, or that of the baseline, scaled, if it is larger.
+// width returns the total of a frame, or the baseline's total, scaled, if it is larger.
 func (t *flameTree) width(n *flameNode) uint64 {
 	return max(n.total, scaled(n.base, t.nodes[0].base, t.nodes[0].total))
 }
@@ -335,7 +335,7 @@ func (t *flameTree) callees(e *flameEvent) [][]int32 {
 
 func (t *flameTree) name(n *flameNode) string { return t.page.Names[t.page.NameOf[n.function][0]] }
 
-// write writes the frames, and returns which entry each one has, -1 for none.
+// write writes the frames, and returns the entry of each one, -1 for none.
 func (t *flameTree) write(e *flameEvent, callees [][]int32) []int32 {
 	at := make([]int32, len(t.nodes))
 	for i := range at {
@@ -367,7 +367,7 @@ func (t *flameTree) writeBases(e *flameEvent, at []int32) {
 	}
 }
 
-// writeLines writes the lines that have most of each frame.
+// writeLines writes the lines with the largest part of each frame.
 func (t *flameTree) writeLines(e *flameEvent, at []int32) {
 	type lineOf struct {
 		flameLine

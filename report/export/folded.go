@@ -14,19 +14,19 @@ import (
 	"gperf/internal/session"
 )
 
-// FoldedOptions are those of stackcollapse-perf.pl, and Tidy.
+// FoldedOptions are the options of stackcollapse-perf.pl, and Tidy.
 type FoldedOptions struct {
 	// Tidy writes names as stackcollapse-perf.pl does: without the parameters of functions, without functions whose
-	// name begins with "(", without threads that have no name or one that begins with a blank, and with numbers in the
+	// name begins with "(", without threads with no name or a name that begins with a blank, and with numbers in the
 	// names of threads read as IDs.
 	Tidy   bool
 	PID    bool // the command is comm-pid; for Set.Processes
 	TID    bool // the command is comm-pid/tid; for Set.Processes and Threads
-	Kernel bool // functions of the kernel and of its modules end with _[k]
+	Kernel bool // functions of the kernel and of modules end with _[k]
 	JIT    bool // functions of /tmp/perf-PID.map end with _[j]
-	Addrs  bool // functions without a name have their address
+	Addrs  bool // functions without a name appear as an address
 	Inline bool // functions that were inlined into others are shown
-	// Event counts every event, with its name before the command.
+	// Event counts every event, with the event's name before the command.
 	Event bool
 }
 
@@ -37,16 +37,16 @@ type FoldedOptions struct {
 // stackcollapse-perf.pl for perf's text. In any case:
 //
 //   - only samples with a callchain count;
-//   - a sample of a tracepoint counts as 1, whatever its period;
+//   - a sample of a tracepoint counts as 1, regardless of the period;
 //   - of other events only the first one in the file counts, unless
 //     FoldedOptions.Event is set.
 //
-// The stack of a wait continues with "woken by COMMAND" and the stack of its waker.
+// The stack of a wait continues with "woken by COMMAND" and the waker's stack.
 //
-// With a baseline, a line has two numbers as difffolded.pl -n writes them: the baseline's,
+// With a baseline, a line contains two numbers as difffolded.pl -n writes them: the baseline's,
 // scaled, and the other.
 //
-// Differences: functions without names have their DSO and the vaddr of their start (openssl+0x1a2b0),
+// Differences: functions without names appear as DSO and vaddr of the start (openssl+0x1a2b0),
 // except with FoldedOptions.Addrs; a DSO name with " (" ("prog (deleted)") is parsed correctly, inlined
 // functions are written like the others, and line breaks in names are escaped (\n).
 func (c *StackSet) Folded(w io.Writer, opts FoldedOptions) error {
@@ -62,13 +62,13 @@ func (c *StackSet) Folded(w io.Writer, opts FoldedOptions) error {
 	return f.write(w)
 }
 
-// folder makes the lines of stacks. A line is a list of the numbers of its names: most stacks differ in few of many.
+// folder makes the lines of stacks. A line is a list of the numbers of names: most stacks differ in few of many.
 type folder struct {
 	set *StackSet
 	FoldedOptions
 	event int32 // of those that are no tracepoints, the one that is folded
 
-	names   []string // none has a semicolon
+	names   []string // none contains a semicolon
 	numbers map[string]int32
 	known   []frameNames // by Frame.ID
 	lines   []foldedLine
@@ -78,7 +78,7 @@ type folder struct {
 	stack   []*session.Frame
 }
 
-// frameNames are the numbers of a frame's names. Frames of several recordings may have the same ID.
+// frameNames are the numbers of a frame's names. Frames of several recordings may share an ID.
 type frameNames struct {
 	frame   *session.Frame
 	numbers []int32
@@ -89,7 +89,7 @@ type foldedLine struct {
 	sums       [2]uint64 // of the baseline, of the others
 }
 
-// add adds a stack to its line.
+// add adds the stack of a tally to a line.
 func (c *folder) add(t *tally) {
 	if !c.make(t) {
 		return
@@ -115,7 +115,7 @@ func (c *folder) add(t *tally) {
 
 func (c *folder) namesOf(l *foldedLine) []int32 { return c.parts[l.start:l.end] }
 
-// write writes the lines in the order of their texts.
+// write writes the lines in the order of texts.
 func (c *folder) write(w io.Writer) error {
 	slices.SortFunc(c.lines, c.compare)
 	out := bufio.NewWriterSize(w, 1<<16)
@@ -184,7 +184,7 @@ func (c *StackSet) foldedEvent() int32 {
 }
 
 // NotFolded returns the events with callchains that Folded leaves out without
-// FoldedOptions.Event, and how many samples they have.
+// FoldedOptions.Event, and the number of samples in them.
 func (c *StackSet) NotFolded() (events []string, samples uint64) {
 	folded := c.foldedEvent()
 	left := map[int32]bool{}
@@ -203,7 +203,7 @@ func (c *StackSet) NotFolded() (events []string, samples uint64) {
 }
 
 // weight returns the weight of the stack's samples: without Weight, each counts at least 1, and
-// those of tracepoints except spans exactly 1.
+// samples of tracepoints except spans exactly 1.
 func (c *StackSet) weight(t *tally) uint64 {
 	switch {
 	case c.Weight != "":
@@ -251,7 +251,7 @@ func (c *folder) append(text string) {
 
 // appendFrame appends the names of a frame's functions.
 func (c *folder) appendFrame(f *session.Frame, comm string) {
-	if java := c.Tidy && comm == "java"; java || f.ID < 0 { // java's names have a form of their own
+	if java := c.Tidy && comm == "java"; java || f.ID < 0 { // java's names use another form
 		c.append(c.text(f, java))
 		return
 	}
@@ -405,7 +405,7 @@ func (o *FoldedOptions) frame(symbol, dsoName, unnamed, mark string, java bool) 
 		if i > 0 {
 			mark = "_[i]"
 		}
-		if !strings.Contains(name, mark) { // a JIT's map may have marked it
+		if !strings.Contains(name, mark) { // a JIT's map may mark it already
 			name += mark
 		}
 		names[i] = name
@@ -413,7 +413,7 @@ func (o *FoldedOptions) frame(symbol, dsoName, unnamed, mark string, java bool) 
 	return strings.Join(names, ";")
 }
 
-// escape replaces what has a meaning in folded stacks, and with Tidy what has one in programs that read them.
+// escape replaces characters with a meaning in folded stacks, and with Tidy also in programs that read them.
 func (o *FoldedOptions) escape(name string) string {
 	if o.Tidy {
 		return separators.Replace(name)

@@ -6,7 +6,7 @@ import (
 	"gperf/internal/dso"
 )
 
-// Parentheses are part of the names of Ruby's functions; in those of machine code, they are around parameters.
+// Parentheses are part of the names of Ruby's functions; in names of machine code, they are around parameters.
 func TestFoldedFrame(t *testing.T) {
 	for dsoName, want := range map[string]string{dso.RubyName: "block (2 levels) in run", "/usr/bin/run": "block "} {
 		tidy := FoldedOptions{Tidy: true}

@@ -18,7 +18,7 @@ import (
 //
 // Times are in ns of the recording's clock. A stack is innermost first; functions that were
 // inlined at an address precede the one that contains them, and have "inlined": true. The fields
-// are those of a tracepoint: text as perf script prints it, or a decimal number. Waits have
+// are fields of a tracepoint: text as perf script prints it, or a decimal number. Waits have
 // waker_comm, waker_pid and waker_tid if their wakers were recorded. Samples of several recordings have host, file and
 // boot after the time. Members without a
 // value are missing.

@@ -165,7 +165,7 @@ type otlpResource struct {
 	index     map[int32]int // of the first of an event's two, by event
 }
 
-// otlpMappingKey identifies mappings. Those of processes that run the same program at the same addresses are one.
+// otlpMappingKey identifies mappings. Processes that run the same program at the same addresses share them.
 type otlpMappingKey struct {
 	start, end, pgoff uint64
 	dso               *session.DSO
@@ -193,7 +193,7 @@ func (b *otlpBatch) dictionary() *otlp.ProfilesDictionary {
 		AttributeTable: b.attributes.list, StackTable: b.stacks.list}
 }
 
-// measure adds the size of an element to that of the batch, with its tag and length.
+// measure adds the size of an element to the size of the batch, with its tag and length.
 func measure[M proto.Message](b *otlpBatch, m M) M {
 	b.size += proto.Size(m) + 6
 	return m
@@ -235,7 +235,7 @@ func (b *otlpBatch) resource(c container.Container) *otlpResource {
 	return r
 }
 
-// profile returns a profile of an event without samples. Its period is what was asked for, 0 if the kernel chose it.
+// profile returns a profile of an event without samples. Its period is the requested one, 0 if the kernel chose it.
 func (b *otlpBatch) profile(event int32, typ, unit string) *otlp.Profile {
 	e := &b.set.events[event]
 	p := &otlp.Profile{SampleType: b.valueType(typ, unit), PeriodType: b.valueType(e.name, e.unit),
@@ -250,7 +250,7 @@ func (b *otlpBatch) valueType(typ, unit string) *otlp.ValueType {
 	return &otlp.ValueType{TypeStrindex: b.text(typ), UnitStrindex: b.text(unit)}
 }
 
-// text returns the index of a string. Those of the protocol are UTF-8.
+// text returns the index of a string. Strings of the protocol are UTF-8.
 func (b *otlpBatch) text(s string) int32 {
 	return b.strings.of(s, func() string {
 		s := strings.ToValidUTF8(s, "�")

@@ -75,7 +75,7 @@ func sumOTLP(t *testing.T, r *collector.ExportProfilesServiceRequest, sums map[s
 	}
 }
 
-// sumPprof adds the values of a profile's samples in the same way, under the event's name also those of a clock.
+// sumPprof adds the values of a profile's samples in the same way, under the event's name also the values of a clock.
 func sumPprof(p *profile.Profile, clock string, sums map[string]int64) {
 	for _, s := range p.Sample {
 		for i, v := range s.Value {

@@ -28,7 +28,7 @@ type column struct {
 	frames  []pq.Value          // by index in Stacks.Frames
 }
 
-// nodes of columns. Integers are signed, and times have microseconds: all readers have these.
+// nodes of columns. Integers are signed, and times count microseconds: all readers support these.
 var (
 	text          = pq.Encoded(pq.String(), &pq.RLEDictionary)
 	textNull      = pq.Optional(text)
@@ -37,7 +37,7 @@ var (
 	smallNull     = pq.Optional(small)
 )
 
-// rowColumns are the columns of all files before those of fields.
+// rowColumns are the columns of all files before the columns of fields.
 var rowColumns = []column{
 	{name: "time", node: pq.Timestamp(pq.Microsecond),
 		row: func(_ *column, _ *Rows, r *Row) pq.Value { return pq.Int64Value(r.Time / 1000) }},
@@ -95,11 +95,11 @@ func orNull(known bool, n int32) pq.Value {
 	return pq.Int32Value(n)
 }
 
-// parquetMaxTexts is how many texts a column remembers. The dictionaries of parquet have them, too, until the row group
+// parquetMaxTexts is how many texts a column remembers. The dictionaries of parquet hold them, too, until the row group
 // ends.
 const parquetMaxTexts = 1 << 16
 
-// textValue returns a text, or null for "" if the column may have that.
+// textValue returns a text, or null for "" if the column allows null.
 func (c *column) textValue(s string) pq.Value {
 	if s == "" && c.node.Optional() {
 		return pq.NullValue()
@@ -118,7 +118,7 @@ func (c *column) textValue(s string) pq.Value {
 // framesName is the column of stacks.
 const framesName = "frames"
 
-// layout returns the columns of recordings, and their schema.
+// layout returns the columns of recordings, and the schema.
 func layout(recordings []*Rows) ([]column, *pq.Schema) {
 	list := slices.Concat(rowColumns, fieldColumns(recordings))
 	top := group(list)
@@ -137,7 +137,7 @@ func layout(recordings []*Rows) ([]column, *pq.Schema) {
 	return list, pq.NewSchema("gperf", top)
 }
 
-// ordered is a group whose fields have the order of names; pq.Group sorts them.
+// ordered is a group whose fields stay in the order of names; pq.Group sorts them.
 type ordered struct {
 	pq.Group
 	names []string
@@ -162,8 +162,8 @@ func (g *ordered) Fields() []pq.Field {
 	return fields
 }
 
-// fieldColumns returns the columns of the fields of all tracepoints. Fields that have the name of another column, but
-// for upper case, which databases ignore, have field_ before their names.
+// fieldColumns returns the columns of the fields of all tracepoints. Fields with the name of another column, except
+// for upper case, which databases ignore, get the prefix field_.
 func fieldColumns(recordings []*Rows) (list []column) {
 	at := map[string]int{}
 	for _, r := range recordings {
@@ -208,7 +208,7 @@ func (c *column) start(r *Rows) {
 	}
 }
 
-// convert sets c.values to those of rows.
+// convert sets c.values to the values of rows.
 func (c *column) convert(in *Rows, all []Row) {
 	c.values = c.values[:0]
 	for i := range all {
@@ -226,7 +226,7 @@ func (c *column) convert(in *Rows, all []Row) {
 // append appends a value of a row.
 func (c *column) append(v pq.Value) { c.values = append(c.values, v.Level(0, c.level(v), c.index)) }
 
-// level returns the definition level of a value: null has the next lower one.
+// level returns the definition level of a value: null gets the next lower one.
 func (c *column) level(v pq.Value) int {
 	if v.IsNull() {
 		return c.present - 1

@@ -15,7 +15,8 @@ import (
 	"gperf/report/key"
 )
 
-// openParquet returns one of the project's recordings. Names come from its own list of the kernel's, and from no file.
+// openParquet returns one of the project's recordings. Names come from the recording's list of the kernel's, and from
+// no file.
 func openParquet(t testing.TB, name string, o RowOptions) *Rows {
 	t.Helper()
 	r, err := NewRows(recording.Open(t, name, time.Unix(1_800_000_000, 0)), o)
@@ -45,7 +46,7 @@ func writtenParquet(t testing.TB, o RowOptions, names ...string) []byte {
 	return b.Bytes()
 }
 
-// row is what the tests read of a file.
+// row is the part of a row that the tests read.
 type row struct {
 	Time     int64          `parquet:"time"`
 	Host     string         `parquet:"host"`
@@ -74,7 +75,7 @@ func readParquet(t testing.TB, file []byte) []row {
 	return list
 }
 
-// TestParquetSamples: a file has the samples of all recordings, with the fields of their events and null for others.
+// TestParquetSamples: a file contains the samples of all recordings, with the fields of the events and null for others.
 func TestParquetSamples(t *testing.T) {
 	list := readParquet(t, writtenParquet(t, RowOptions{Samples: true}, "two.data", "drops.data", "threads.data"))
 	counts := map[string]int{}

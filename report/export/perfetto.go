@@ -13,8 +13,8 @@ import (
 )
 
 // writePerfetto writes a trace of Perfetto (protos/perfetto/trace/trace.proto): a PerfSample for each sample, whose
-// timebase_count is the sum of the periods of the event's samples on its CPU so far; and for tracepoints, spans and
-// waits events with their fields, on a track for each event of each thread. Threads of several recordings with the same
+// timebase_count is the sum of the periods of the event's samples on the CPU so far; and for tracepoints, spans and
+// waits events with fields, on a track for each event of each thread. Threads of several recordings with the same
 // ID become one.
 func (p *set) writePerfetto(w io.Writer) error {
 	t := &perfetto{set: p, clock: p.newClock(), out: bufio.NewWriterSize(w, 1<<16)}
@@ -228,7 +228,7 @@ func (s *sequence) begin(time uint64, stack int32) message {
 	return m
 }
 
-// intern returns a stack and those of its frames, functions and mappings that were not written before.
+// intern returns a stack, and the frames, functions and mappings in it that were not written before.
 func (s *sequence) intern(stack int32) (m message) {
 	list := message{}.uint(1, uint64(stack)+1)
 	for _, n := range s.trace.set.stacks[stack] { // the outermost first, as in the file
@@ -277,7 +277,7 @@ func (s *sequence) internMapping(m message, n int32) message {
 var perfettoKinds = [...]uint64{session.KindUnknown: 0, session.KindNative: 1, session.KindKernel: 2,
 	session.KindRuntime: 4, session.KindJIT: 4}
 
-// timelineFrame returns a timelineFrame without its ID.
+// timelineFrame returns a timelineFrame without ID.
 func (s *sequence) frame(f *timelineFrame) message {
 	fn := &s.trace.set.functions[f.function]
 	m := message{}.uint(2, uint64(f.function)+1)
@@ -364,7 +364,7 @@ func (s *sequence) writeTrack(t *thread, parent uint64) {
 	}
 }
 
-// newTrack writes the descriptor of a track below that of a thread.
+// newTrack writes the descriptor of a track below a thread's track.
 func (s *sequence) newTrack(t *thread, parent uint64) uint64 {
 	track := s.trace.newUUID()
 	s.trace.writeDescriptor(

@@ -15,8 +15,8 @@ import (
 	"gperf/report/key"
 )
 
-// Pprof writes a compressed profile in pprof's format. Its sample types are SampleTypes of the events with samples:
-// their values are the sums of periods that Text shows, and the first event is the default. A sample has the labels
+// Pprof writes a compressed profile in pprof's format. The sample types are SampleTypes of the events with samples:
+// the values are the sums of periods that Text shows, and the first event is the default. A sample has the labels
 // comm, pid, tid and cpu if Set distinguishes them, and those of Set.By and Fields. Functions have their demangled
 // names, and the names of the symbol table as system names; those without names have their DSO and the vaddr of their
 // start (openssl+0x1a2b0). Processes that run the same program share its
@@ -47,7 +47,7 @@ type profiler struct {
 	profile.Profile
 	index     map[int32]int // of events in SampleType
 	mappings  map[*session.Map]*profile.Mapping
-	weights   []uint64 // samples with a frame in the mapping, by its index
+	weights   []uint64 // samples with a frame in the mapping, by the mapping's index
 	locations map[*session.Frame]*profile.Location
 	functions map[functionKey]*profile.Function
 }
@@ -78,15 +78,15 @@ func (p *profiler) describe() {
 	p.Comments = append(p.Comments, comments(slices.Concat(p.set.bases, p.set.files))...)
 }
 
-// Measure is what an event measures.
+// Measure is the quantity that an event measures.
 type Measure struct {
 	Event, Unit string
 	Clock       bool // CPU time, in nanoseconds
 }
 
-// SampleTypes returns pprof's sample types for events: first samples/count, then a type per event. That of the first
-// clock is cpu/nanoseconds, as in Go's profiles, because programs such as go build -pgo look for these names; others
-// have the event's name.
+// SampleTypes returns pprof's sample types for events: first samples/count, then a type per event. The type of the
+// first clock is cpu/nanoseconds, as in Go's profiles, because programs such as go build -pgo look for these names;
+// others get the event's name.
 func SampleTypes(events []Measure) []*profile.ValueType {
 	types := []*profile.ValueType{{Type: "samples", Unit: "count"}}
 	clocks := 0
@@ -161,7 +161,7 @@ func (p *profiler) add(t *tally) {
 	p.Sample = append(p.Sample, s)
 }
 
-// label sets labels of a sample. Units are those of session.Unit.
+// label sets labels of a sample. Units come from session.Unit.
 func label(s *profile.Sample, values []key.Value) {
 	for _, v := range values {
 		switch {

@@ -1,7 +1,7 @@
 // This file makes rows for databases: one for each sample, or for the equal samples of a minute. It lists the
 // distinct stacks and frames of the rows once.
 //
-// Its memory is bounded by the distinct stacks: rows pass through it.
+// Memory is bounded by the distinct stacks: rows pass through it.
 
 package export
 
@@ -17,14 +17,14 @@ import (
 // RowOptions select what rows contain.
 type RowOptions struct {
 	Samples  bool   // a row for each sample, not for each minute
-	MaxStack int    // how many frames of a callchain a stack has, 0 for all
+	MaxStack int    // maximum number of frames of a stack, 0 for all
 	NoInline bool   // omits inlined functions
 	Weight   string // the field that session.Weight made the periods from; "" for none
 }
 
 // Row is a sample, or the samples of a minute that differ in nothing else.
 type Row struct {
-	// Time is that of the sample, or the beginning of the minute, in ns since 1970 (UTC).
+	// Time is the sample's time, or the beginning of the minute, in ns since 1970 (UTC).
 	Time      int64
 	Event     int // index in Recording.Events
 	Comm      string
@@ -42,14 +42,14 @@ type Row struct {
 type RowEvent struct {
 	Name string
 	Unit string // of weights: "nanoseconds", "bytes" or "count"
-	// Columns are the fields of its tracepoint: all of them in rows of samples, in rows of minutes those with few
+	// Columns are the fields of the tracepoint: all of them in rows of samples, in rows of minutes those with few
 	// values, see key.Options.
 	Columns []key.Column
 }
 
 // RowFrame is a function at a line. The fields that are unknown are zero.
 type RowFrame struct {
-	Function string // of an address without a name: its DSO, as flame graphs show it; never ""
+	Function string // of an address without a name: the DSO, as flame graphs show it; never ""
 	File     string // of the source
 	Line     int32
 	DSO      string // path, or a name in brackets
@@ -66,7 +66,7 @@ const (
 	UserFrame    FrameKind = "user"
 	JITFrame     FrameKind = "jit"     // of a runtime with a just-in-time compiler
 	RuntimeFrame FrameKind = "runtime" // a function of a runtime such as Python
-	InlinedFrame FrameKind = "inlined" // a function inlined into that of the next frame, whose kind is that of the code
+	InlinedFrame FrameKind = "inlined" // a function inlined into the next frame's, whose kind is the code's kind
 	UnknownFrame FrameKind = "unknown" // the address is in no mapping
 )
 
@@ -79,7 +79,7 @@ type Stacks struct {
 // Rows is a recording whose rows are read.
 type Rows struct {
 	Host string // "" if not recorded
-	// Estimated means that the recording does not say what time of day it was. Times assume that its file was written
+	// Estimated means that the recording does not say what time of day it was. Times assume that the file was written
 	// just after the last sample, or for a pipe before the first one.
 	Estimated bool
 	Events    []RowEvent // as in File.Attrs
@@ -92,7 +92,7 @@ type Rows struct {
 	pending bool  // offset becomes known with the first sample
 }
 
-// NewRows prepares reading the rows of a session, which has not been walked.
+// NewRows prepares reading the rows of a session, which must not have been walked.
 func NewRows(s *session.Session, o RowOptions) (*Rows, error) {
 	keys, err := key.New(s.File, s.Symbols, key.Options{Few: !o.Samples, All: o.Samples})
 	if err != nil {
@@ -110,7 +110,7 @@ func NewRows(s *session.Session, o RowOptions) (*Rows, error) {
 }
 
 // Read passes the rows to use, which may use them until it returns. Rows of samples are in the order of time. There may
-// be several equal rows of a minute that has very many rows. An error of use ends Read. The result counts the skipped
+// be several equal rows of a minute with very many rows. An error of use ends Read. The result counts the skipped
 // parts of the file.
 func (r *Rows) Read(use func([]Row) error) (format.Skipped, error) {
 	if err := r.findOffset(); err != nil {

@@ -7,8 +7,8 @@ import (
 	"gperf/internal/session"
 )
 
-// findOffset finds what to add to the recording's times for ns since 1970: by its CLOCK_DATA, or else by the times of
-// the file and of the last sample. It reads the file for the latter if the header does not have it.
+// findOffset finds the difference between the recording's times and ns since 1970: by CLOCK_DATA, or else by the
+// times of the file and of the last sample. It reads the file for the latter if the header lacks it.
 func (r *Rows) findOffset() error {
 	f := r.session.File
 	if d, ok := f.ClockData(); ok {

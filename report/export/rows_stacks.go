@@ -10,12 +10,12 @@ import (
 	"gperf/internal/session"
 )
 
-// stackTable finds the stacks of samples in Stacks. Stacks are equal if their frames are, whatever their addresses are.
+// stackTable finds the stacks of samples in Stacks. Stacks are equal if the frames are, regardless of addresses.
 type stackTable struct {
 	stacks   *Stacks
 	options  RowOptions
 	byKey    map[session.StackKey]int32
-	byFrames map[string]int32 // by their indexes in bytes
+	byFrames map[string]int32 // by the indexes in bytes
 	frames   map[RowFrame]int32
 	known    map[*session.Frame][]int32 // the functions of a frame, innermost first
 	stack    []int32                    // reused
@@ -27,7 +27,7 @@ func newStackTable(s *Stacks, o RowOptions) stackTable {
 		frames: map[RowFrame]int32{}, known: map[*session.Frame][]int32{}}
 }
 
-// index returns the index of a sample's stack, whose frames lookUp has looked up.
+// index returns the index of a sample's stack, whose frames lookUp looked up before.
 func (t *stackTable) index(s *session.Sample) int32 {
 	k := s.StackKey()
 	i, ok := t.byKey[k]

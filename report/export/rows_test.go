@@ -15,7 +15,8 @@ import (
 // written is when the recordings of the tests were written.
 var written = time.Date(2026, 5, 4, 12, 30, 0, 5, time.UTC)
 
-// openRows returns one of the project's recordings. Names come from its own list of the kernel's, and from no file.
+// openRows returns one of the project's recordings. Names come from the recording's list of the kernel's, and from no
+// file.
 func openRows(t *testing.T, name string, o RowOptions) *Rows {
 	t.Helper()
 	r, err := NewRows(recording.Open(t, name, written), o)
@@ -59,7 +60,7 @@ func (s *Stacks) texts(i int32) (names []string) {
 	return names
 }
 
-// sums adds up rows by what minutes distinguish, except their fields.
+// sums adds up rows by the members that distinguish minutes, except fields.
 func sums(r *Rows, rows []Row) map[string][2]int64 {
 	m := map[string][2]int64{}
 	for _, row := range rows {
@@ -69,7 +70,7 @@ func sums(r *Rows, rows []Row) map[string][2]int64 {
 	return m
 }
 
-// TestMinutes: rows of minutes add up to those of samples, however many are in memory.
+// TestMinutes: rows of minutes add up to the rows of samples, however many are in memory.
 func TestMinutes(t *testing.T) {
 	samples := openRows(t, "two.data", RowOptions{Samples: true})
 	rows := read(t, samples, maxRows)
@@ -91,7 +92,7 @@ func TestMinutes(t *testing.T) {
 	}
 }
 
-// TestSamples: a row has all that the recording says of a sample.
+// TestSamples: a row contains all that the recording says of a sample.
 func TestSamples(t *testing.T) {
 	r := openRows(t, "drops.data", RowOptions{Samples: true})
 	rows := read(t, r, maxRows)
@@ -121,13 +122,13 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestClock: times are those of the recording's CLOCK_DATA, or those of its file and last sample.
+// TestClock: times follow from the recording's CLOCK_DATA, or from the times of the file and of the last sample.
 func TestClock(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		estimated bool
-		last      time.Time // zero: that of CLOCK_DATA
-		first     bool      // it is that of the first sample
+		last      time.Time // zero: the time of CLOCK_DATA
+		first     bool      // it is the time of the first sample
 	}{
 		{name: "spans.data"},
 		{name: "two.data", estimated: true, last: written},

@@ -8,9 +8,9 @@ import (
 )
 
 // writeSpeedscope writes a file that https://www.speedscope.app opens: a profile for each event of each thread, with
-// its samples in the order of time. The weights of samples are their periods, so that Speedscope's totals are those of
-// gperf report. For events whose periods are in ns, the axis is the time: samples end when they were taken, spans when
-// they ended, or later where they overlap. For others, the axis is the sum of the periods.
+// its samples in the order of time. The weights of samples are the periods, so that Speedscope's totals equal the
+// totals of gperf report. For events whose periods are in ns, the axis is the time: samples end when they were taken,
+// spans when they ended, or later where they overlap. For others, the axis is the sum of the periods.
 func (p *set) writeSpeedscope(w io.Writer) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	out.WriteString(`{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"gperf",` +
@@ -60,7 +60,7 @@ func (s *speedscope) merge() (list []speedscopeFrame) {
 	return list
 }
 
-// source returns the source file of a function, or else its DSO.
+// source returns the source file of a function, or else the DSO.
 func (f *function) source() string {
 	if f.file != "" {
 		return f.file

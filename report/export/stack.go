@@ -7,9 +7,9 @@ import (
 	"gperf/symbolize"
 )
 
-// stackOf yields the frames of a stack, innermost first: up to MaxStack frames of
-// the callchain, or without one the sampled frame. The stack of a waker comes before that of the wait, as if the wait
-// had called it: a flame graph shows who woke each waiting stack.
+// stackOf yields the frames of a stack, innermost first: up to MaxStack frames of the callchain, or without one the
+// sampled frame. The stack of a waker comes before the stack of the wait, as if the wait called it: a flame graph
+// shows who woke each waiting stack.
 func (c *StackSet) stackOf(t *tally) iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
 		if by := t.waker; by != nil {
@@ -39,7 +39,7 @@ func frames(maxStack int, chain session.Chain, leaf *session.Frame, yield func(*
 	return true
 }
 
-// wokenBy returns the frame between the stacks of a wait and its waker.
+// wokenBy returns the frame between the stacks of a wait and the waker.
 func (c *StackSet) wokenBy(comm string) *session.Frame {
 	f := c.wakers[comm]
 	if f == nil {

@@ -17,11 +17,11 @@ import (
 	"gperf/report/key"
 )
 
-// ErrNoSamples: the recordings have no samples.
+// ErrNoSamples: the recordings contain no samples.
 var ErrNoSamples = errors.New("no samples")
 
-// StackSet counts samples by their event, thread and stack, of one recording or of
-// several. Folded, Pprof and FlameGraph write the result. Its memory is
+// StackSet counts samples by event, thread and stack, of one recording or of
+// several. Folded, Pprof and FlameGraph write the result. Memory is
 // bounded by the distinct stacks.
 type StackSet struct {
 	// Processes, Threads and CPUs distinguish stacks that differ in nothing else;
@@ -44,11 +44,11 @@ type StackSet struct {
 	Fields bool
 	// Idle distinguishes samples of CPUs without work, which FlameGraph hides until the user asks for them.
 	Idle bool
-	// Keep selects samples by what the session has found of them, such as their frames; nil selects all.
+	// Keep selects samples by what the session resolved, such as the frames; nil selects all.
 	Keep func(*session.Sample) bool
 
 	events  []stackEvent
-	tallies []tally      // in the order of their first samples
+	tallies []tally      // in the order of first samples
 	byKey   intern.Table // of tallies
 
 	wakerKeys map[wakerKey]*session.Waker
@@ -63,21 +63,21 @@ type StackSet struct {
 	unlabeled   map[int32]uint64          // by event: samples without labels, as there are maxGroups
 }
 
-// maxGroups is how many combinations of its fields' values an event has in a profile. Samples
-// with others have no labels of Fields.
+// maxGroups limits the combinations of fields' values of an event in a profile. Samples
+// with others get no labels of Fields.
 const maxGroups = 10_000
 
 // stackEvent is an event. Events of several recordings are one if
-// they have the same name.
+// they share a name.
 type stackEvent struct {
 	name       string
 	typ        format.EventType
 	config     uint64
 	tracepoint bool
-	clock      bool   // its periods are CPU time
-	waker      bool   // its stacks are also part of those of the waits
+	clock      bool   // the periods are CPU time
+	waker      bool   // the stacks are also part of the waits' stacks
 	field      string // Set.Weight
-	unit       string // of its periods
+	unit       string // of the periods
 	period     uint64 // as requested, 0 if the kernel chose it
 	samples    uint64
 	total      uint64      // of the periods
@@ -88,10 +88,10 @@ type stackEvent struct {
 // eventTotals are the sums of the samples of an event.
 type eventTotals struct{ samples, total, weight uint64 }
 
-// counted reports whether each sample counts as one in folded stacks, whatever its period is.
+// counted reports whether each sample counts as one in folded stacks, regardless of the period.
 func (e *stackEvent) counted() bool { return e.tracepoint && e.field == "" && e.unit == "count" }
 
-// tallyKey distinguishes stacks. Equal ones may have several keys, as their
+// tallyKey distinguishes stacks. Equal ones may occur with several keys, as the
 // callchains may. Numbers that do not distinguish stacks are -1.
 type tallyKey struct {
 	event         int32
@@ -121,7 +121,7 @@ type tally struct {
 	period      uint64 // all of theirs
 }
 
-// Add counts the samples of a recording. The result counts the skipped parts of its
+// Add counts the samples of a recording. The result counts the skipped parts of the
 // file.
 func (c *StackSet) Add(s *session.Session) (format.Skipped, error) { return c.add(s, false) }
 
@@ -200,8 +200,8 @@ func (c *StackSet) index(e *stackEvent) int32 {
 	return int32(len(c.events) - 1)
 }
 
-// generic reports whether the event has the same number on all machines. With a baseline,
-// such events are one whatever their modifiers are.
+// generic reports whether the event's number is the same on all machines. With a baseline,
+// such events are one regardless of modifiers.
 func (e *stackEvent) generic() bool { return e.typ <= format.TypeHWCache && !e.tracepoint }
 
 // stacksInput is one recording while it is counted.
@@ -212,7 +212,7 @@ type stacksInput struct {
 	events      []int32 // in Set.events, of those in File.Attrs
 	first, last uint64  // times of samples
 	by, fields  *key.Keys
-	recent      [recentTallies]recentTally // by numbers of the chain's parts: most samples have a recent key
+	recent      [recentTallies]recentTally // by numbers of the chain's parts: most samples use a recent key
 }
 
 // recentTallies is a power of two.
@@ -323,7 +323,7 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	return &in.set.tallies[i]
 }
 
-// numberOf returns the index of the tally with a key, and whether the caller has to add it. chain is a hash of its
+// numberOf returns the index of the tally with a key, and whether the caller must add it. chain is a hash of the
 // callchain.
 func (c *StackSet) numberOf(k *tallyKey, chain uint64) (index int32, added bool) {
 	leaf := -1
@@ -356,7 +356,7 @@ func wakerOf(known map[wakerKey]*session.Waker, w *session.Waker) *session.Waker
 
 var noFields key.Group
 
-// limited returns the group of a sample's fields, or an empty one if its event has maxGroups others.
+// limited returns the group of a sample's fields, or an empty one if the event reached maxGroups.
 func (in *stacksInput) limited(g *key.Group, event int32) *key.Group {
 	known := in.set.fieldGroups[event]
 	switch {
@@ -372,7 +372,7 @@ func (in *stacksInput) limited(g *key.Group, event int32) *key.Group {
 	return g
 }
 
-// Unlabeled returns how many samples have no labels of Fields, by the names of their events.
+// Unlabeled returns the number of samples without labels of Fields, by the names of events.
 func (c *StackSet) Unlabeled() map[string]uint64 {
 	samples := map[string]uint64{}
 	for event, n := range c.unlabeled {
@@ -381,7 +381,7 @@ func (c *StackSet) Unlabeled() map[string]uint64 {
 	return samples
 }
 
-// addTime adds the recording's times to those of the others. It uses the file's
+// addTime adds the recording's times to the times of the other recordings. It uses the file's
 // CLOCK_DATA to convert them to wall-clock time; without it, it assumes that the
 // recording ended when the file was written.
 func (in *stacksInput) addTime() {

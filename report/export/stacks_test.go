@@ -29,7 +29,7 @@ import (
 	"gperf/symbolize"
 )
 
-// open returns one of the project's recordings. Names come from its own list of the
+// open returns one of the project's recordings. Names come from the recording's list of the
 // kernel's, and from no file.
 func open(t testing.TB, name string) *session.Session {
 	t.Helper()
@@ -149,7 +149,7 @@ func TestPprofOfTwo(t *testing.T) {
 	}
 }
 
-// TestPprofTwice: a recording counted twice has twice the values of the same
+// TestPprofTwice: a recording counted twice yields twice the values of the same
 // samples.
 func TestPprofOfDifference(t *testing.T) {
 	values := func(old, new string) (l []int64) {
@@ -276,7 +276,7 @@ func TestFlameGraphTree(t *testing.T) {
 	}
 }
 
-// TestFlameGraphCut: a page has a limit of frames, and shows how many are
+// TestFlameGraphCut: a page contains a limited number of frames, and shows how many are
 // missing.
 func TestFlameGraphCut(t *testing.T) {
 	const many = maxFlame + 500
@@ -295,7 +295,7 @@ func TestFlameGraphCut(t *testing.T) {
 	}
 }
 
-// TestFlameGraphShorterNames shortens names that are wider than their frames.
+// TestFlameGraphShorterNames shortens names that are wider than the frames.
 func TestFlameGraphShorterNames(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -448,7 +448,7 @@ func TestFlameGraphInBrowser(t *testing.T) {
 	}
 }
 
-// TestFlameGraphWidthsInBrowser: a frame that only the baseline has is in the page, visible with the
+// TestFlameGraphWidthsInBrowser: a frame of the baseline alone is in the page, visible with the
 // widths of the baseline.
 func TestFlameGraphWidthsInBrowser(t *testing.T) {
 	var c StackSet
@@ -559,7 +559,7 @@ func TestBy(t *testing.T) {
 	}
 }
 
-// TestTooManyFields: an event whose fields have too many values has samples without labels, which
+// TestTooManyFields: an event whose fields take too many values keeps samples without labels, which
 // are counted.
 func TestTooManyFields(t *testing.T) {
 	known := map[string]bool{}
@@ -574,7 +574,7 @@ func TestTooManyFields(t *testing.T) {
 	}
 }
 
-// TestFoldedWeights: tracepoints count samples, as perf script does not print their periods; spans and
+// TestFoldedWeights: tracepoints count samples, as perf script does not print periods; spans and
 // clocks weigh by time.
 func TestFoldedWeights(t *testing.T) {
 	for _, c := range []struct {

@@ -16,21 +16,21 @@ import (
 //go:embed flamegraph.js
 var flameScript string
 
-// Sizes of the picture in pixels, as those of flamegraph.pl.
+// Sizes of the picture in pixels, as in flamegraph.pl.
 const (
 	svgWidth    = 1200
 	svgMargin   = 10
 	svgRow      = 16   // a frame with the gap above it
-	svgTop      = 56   // of an event, for its title
+	svgTop      = 56   // of an event, for the title
 	svgBottom   = 32   // of an event, for details
 	svgMinWidth = 0.1  // of frames that are drawn
 	svgChar     = 7.08 // of a character
 )
 
-// SVG writes a picture of the stacks of each event that looks like that of flamegraph.pl, callers at the bottom. It is
-// self-contained: its script zooms and searches in browsers, and the title of each frame says what it is elsewhere.
-// Widths are the sums of periods. With a baseline, colours show what grew (red) and what shrank (blue). Without samples
-// it returns ErrNoSamples.
+// SVG writes a picture of the stacks of each event that looks like flamegraph.pl's, callers at the bottom. It is
+// self-contained: its script zooms and searches in browsers, and elsewhere, each frame's title names it. Widths are the
+// sums of periods. With a baseline, colours show which functions grew (red) and shrank (blue). Without samples it
+// returns ErrNoSamples.
 func (c *StackSet) SVG(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
@@ -73,7 +73,7 @@ func (e *flameEvent) height() int {
 	return svgTop + svgBottom + (int(depth)+1)*svgRow
 }
 
-// share returns the part of an event's total that a frame has.
+// share returns the part of an event's total in a frame.
 func (e *flameEvent) share(total uint64) float64 {
 	if e.Totals[0] == 0 {
 		return 0
@@ -129,7 +129,7 @@ func (p *flames) writeFrame(out *bufio.Writer, e *flameEvent, i int, at uint64, 
 		svgMargin+x*width+3, y+11, xmlText(crop(name, w*width)))
 }
 
-// differenceColour returns red for what grew and blue for what shrank.
+// differenceColour returns red for growth and blue for decrease.
 func differenceColour(change float64) string {
 	light := 255 - int(min(1, 4*max(change, -change))*200)
 	if change >= 0 {
@@ -138,7 +138,7 @@ func differenceColour(change float64) string {
 	return fmt.Sprintf("rgb(%d,%[1]d,255)", light)
 }
 
-// flameColour returns the colour of a function: the hue says what it is, and its name which shade of that.
+// flameColour returns the colour of a function: the kind decides the hue, and the name the shade.
 func flameColour(name string, kind int32) string {
 	h := fnv.New32a()
 	h.Write([]byte(name))
@@ -158,7 +158,7 @@ func flameColour(name string, kind int32) string {
 	return fmt.Sprintf("rgb(%d,%d,%[2]d)", 200+shade, 50+shade)
 }
 
-// amount returns a sum of periods with its unit.
+// amount returns a sum of periods with the unit.
 func amount(total uint64, unit string) string {
 	if unit == "nanoseconds" {
 		return strconv.FormatFloat(float64(total)/1e6, 'f', 3, 64) + " ms"
@@ -181,7 +181,7 @@ func crop(name string, width float64) string {
 // number returns a part of 1 with enough digits for zooming.
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 12, 64) }
 
-// xmlText returns a text for XML, without the characters that XML cannot have.
+// xmlText returns a text for XML, without the characters that XML forbids.
 func xmlText(s string) string {
 	return html.EscapeString(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0xfffe || r == 0xffff {

@@ -2,7 +2,7 @@
 //
 // JSON lists samples as they are read. The other formats list them by thread: a set collects the samples first.
 //
-// A StackSet adds up samples instead, and forgets their times.
+// A StackSet adds up samples instead, and forgets times.
 
 package export
 
@@ -16,9 +16,9 @@ import (
 
 // TimelineWriter writes the samples of recordings to a file.
 type TimelineWriter interface {
-	// Add reads a recording. The result counts the skipped parts of its file.
+	// Add reads a recording. The result counts the skipped parts of the file.
 	Add(s *session.Session) (format.Skipped, error)
-	// Finish completes the file. Without samples its error may be ErrNoSamples.
+	// Finish completes the file. Without samples the error may be ErrNoSamples.
 	Finish() error
 }
 
@@ -35,10 +35,10 @@ type TimelineOptions struct {
 	MaxStack int    // how many frames of a callchain are written
 	NoInline bool   // omits inlined functions
 	Weight   string // the field that session.Weight made the periods from; "" for none
-	Origins  bool   // JSON: each sample has the host, file and boot of its recording
+	Origins  bool   // JSON: each sample names the host, file and boot of the recording
 }
 
-// lookUp looks up the functions of frames that seen does not have, on all CPUs.
+// lookUp looks up the functions of frames that seen lacks, on all CPUs.
 func lookUp[T any](o TimelineOptions, samples []session.Sample, seen map[*session.Frame]T) {
 	session.LookUpCalls(func(yield func(*session.Frame) bool) {
 		for i := range samples {

@@ -6,15 +6,15 @@ import (
 	"strconv"
 )
 
-// clock converts the times of recordings to those of a file.
+// clock converts the times of recordings to the times of a file.
 type clock struct {
-	offsets []int64 // by recording: what to add to its times, in ns
+	offsets []int64 // by recording: the difference to add to the times, in ns
 	first   uint64  // the earliest moment of all recordings after that
 	began   int64   // when that was, in ns since 1970; 0 if unknown
 }
 
-// newClock returns the clock of a set: that of the first recording. The times of others are converted to it if all
-// recordings say what time of day it was; otherwise it takes their clocks to be the same.
+// newClock returns the clock of a set: the first recording's. The times of others are converted to it if all
+// recordings contain the time of day; otherwise it assumes that the clocks are the same.
 func (p *set) newClock() *clock {
 	c := &clock{offsets: make([]int64, len(p.recordings)), first: math.MaxUint64}
 	known := !slices.ContainsFunc(p.recordings, func(r *timelineInput) bool { return r.timeOfDay() == 0 })

@@ -12,13 +12,13 @@ import (
 	"gperf/report/key"
 )
 
-// event is what all samples of an event share.
+// event is the part that all samples of an event share.
 type event struct {
 	name   string
-	unit   string // of its periods: "nanoseconds", "bytes" or "count"
-	cpu    bool   // samples have a CPU
-	clock  bool   // it samples threads while they run, each time for its period in ns
-	wait   bool   // samples are waits, which last for their period in ns
+	unit   string // of the periods: "nanoseconds", "bytes" or "count"
+	cpu    bool   // samples contain a CPU
+	clock  bool   // it samples threads while they run, each time for the period in ns
+	wait   bool   // samples are waits, which last for the period in ns
 	format *tracepoint.Format
 	fields []field
 
@@ -30,7 +30,7 @@ type event struct {
 // field is a field of a tracepoint.
 type field struct {
 	format *tracepoint.Field
-	text   bool // it had a value that is no number
+	text   bool // a value of it was no number
 }
 
 // newEvent returns event i of a recording.
@@ -116,7 +116,7 @@ func isNumber(text string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// wakerFields calls use for what is known of the thread that ended a wait.
+// wakerFields calls use for the known fields of the thread that ended a wait.
 func wakerFields(s *session.Sample, use func(name string, v value)) {
 	if by := s.Waker; by != nil {
 		use("waker_comm", value{text: by.Comm})
@@ -142,7 +142,7 @@ func (r *fieldReader) interval(e *event, s *session.Sample) (start, end uint64) 
 	return s.Time - min(duration, s.Time), s.Time
 }
 
-// title returns the name of a sample: that of its system call, or else of its event.
+// title returns the name of a sample: the name of the system call, or else of the event.
 func (r *fieldReader) title(e *event, s *session.Sample) string {
 	if e.syscall != nil {
 		if id, ok := e.syscall.Uint(s.Raw, r.env.Order); ok {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// lanes distributes the spans of a thread so that those of a lane are nested or do not overlap, as tracks require.
-// Spans are indexes in samples; those of a lane are ordered by their start, enclosing spans first.
+// lanes distributes the spans of a thread so that the spans of a lane are nested or do not overlap, as tracks require.
+// Spans are indexes in samples; the spans of a lane are ordered by start, enclosing spans first.
 func lanes(samples []sample, spans []int32) [][]int32 {
 	order := slices.Clone(spans)
 	slices.SortStableFunc(order, func(a, b int32) int {

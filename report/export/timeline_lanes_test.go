@@ -30,7 +30,7 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestMillis: numbers of ms have all digits of ns.
+// TestMillis: numbers of ms keep all digits of ns.
 func TestMillis(t *testing.T) {
 	for ns, want := range map[int64]string{0: "0", 1: "0.000001", 1e6: "1", 1_500_000: "1.5", -2_000_100: "-2.0001",
 		1795599671570306417: "1795599671570.306417", 100_010: "0.10001"} {

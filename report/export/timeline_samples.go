@@ -14,7 +14,7 @@ import (
 
 // fileFormat is a format that lists samples by thread.
 type fileFormat struct {
-	// field appends a field of a sample in the form of the file; nil if the file has none.
+	// field appends a field of a sample in the form of the file; nil if the file needs none.
 	field func(b []byte, name string, v value) []byte
 	write func(*set, io.Writer) error
 }
@@ -26,7 +26,7 @@ var fileFormats = map[string]*fileFormat{
 	"perfetto":   {field: appendAnnotation, write: (*set).writePerfetto},
 }
 
-// set collects the samples of recordings by event and thread. Its memory grows with the samples, by about 100 bytes for
+// set collects the samples of recordings by event and thread. Memory grows with the samples, by about 100 bytes for
 // each, and with the fields of tracepoints.
 type set struct {
 	TimelineOptions
@@ -56,7 +56,7 @@ type timelineInput struct {
 	number      int // from 0
 	file        *format.File
 	events      []*event
-	first, last uint64 // the times of the earliest and of the last moment in its samples, in ns
+	first, last uint64 // the times of the earliest and of the last moment in the samples, in ns
 	written     int64  // when the file was written, in ns since 1970, 0 if unknown
 	comms       map[int32]string
 }
@@ -65,7 +65,7 @@ type timelineInput struct {
 type sample struct {
 	thread     *thread
 	time       uint64
-	start, end uint64 // of its span or wait, both time for others
+	start, end uint64 // of the span or wait, both time for others
 	period     uint64
 	stack      int32  // in set.stacks
 	cpu        uint32 // 0 if unknown
@@ -93,7 +93,7 @@ type thread struct {
 type function struct {
 	name string
 	file string // of the source, "" if unknown
-	line int    // of its declaration, 0 if unknown
+	line int    // of the declaration, 0 if unknown
 	dso  string
 	kind session.Kind
 }
@@ -102,13 +102,13 @@ type function struct {
 type timelineFrame struct {
 	function int32
 	mapping  int32  // -1 if the address is in none
-	addr     uint64 // in the DSO: an offset in its file, or for the kernel from the start of the mapping
+	addr     uint64 // in the DSO: an offset in the file, or for the kernel from the start of the mapping
 	line     int
 	depth    int    // of the inlined function, 0 for the one that contains the others
 	start    uint64 // of the symbol, as addr; 0 if unknown
 }
 
-// mapping is where a process had a DSO.
+// mapping is a range where a process mapped a DSO.
 type mapping struct {
 	of   *session.Map
 	name string // of the DSO
@@ -129,7 +129,7 @@ func (p *set) Finish() error {
 	return p.format.write(p, p.out)
 }
 
-// Add collects the samples of a recording. The result counts the skipped parts of its file.
+// Add collects the samples of a recording. The result counts the skipped parts of the file.
 func (p *set) Add(s *session.Session) (format.Skipped, error) {
 	r := &timelineInput{number: len(p.recordings), file: s.File, first: math.MaxUint64, comms: map[int32]string{}}
 	if !s.Written.IsZero() {
@@ -150,7 +150,7 @@ func (p *set) Add(s *session.Session) (format.Skipped, error) {
 	})
 }
 
-// sample adds a sample to its thread.
+// sample adds a sample to the thread.
 func (p *set) sample(r *timelineInput, fields *fieldReader, s *session.Sample) {
 	k := threadEvent{r.number, s.Event, s.PID, s.TID}
 	t := p.threads[k]

@@ -25,7 +25,7 @@ func (k *Keys) Forget() { clear(k.groups) }
 const maxTexts = 4096
 
 // Values appends the values of a sample's keys to l. Unlike Of it keeps few of them, for keys with many values.
-// Numbers have no Text.
+// Numbers need no Text.
 func (k *Keys) Values(l []Value, s *session.Sample) []Value {
 	readers := k.byEvent[s.Event]
 	for i := range readers {

@@ -14,7 +14,7 @@ import (
 // commonKeys are the keys of all samples, in the order in which an abbreviation finds them.
 var commonKeys = []string{"pid", "tid", "comm", "dso", "symbol", "cpu", "time", "cgroup", "container", "pod"}
 
-// wakerKeys are the keys of what ended the wait of a sample.
+// wakerKeys are the keys of the thread or interrupt that ended the wait of a sample.
 var wakerKeys = []string{"waker_comm", "waker_pid", "waker_tid"}
 
 // waker returns the reader of one of wakerKeys.
@@ -37,7 +37,7 @@ func waker(key string) reader {
 	}
 }
 
-// common returns the reader of a key that all samples have. The word may be abbreviated.
+// common returns the reader of a key of all samples. The word may be abbreviated.
 func (p *parser) common(word string) (reader, bool) {
 	if slices.Contains(wakerKeys, word) && session.HasWakers(p.file) {
 		return waker(word), true

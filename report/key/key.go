@@ -44,14 +44,14 @@ type Keys struct {
 // reader reads the value of one key.
 type reader struct {
 	Column // "" and false for keys that are no fields
-	// appendID appends bytes that are equal for equal values. The caller appends their length.
+	// appendID appends bytes that are equal for equal values. The caller appends the length.
 	appendID func(b []byte, s *session.Sample) []byte
 	value    func(s *session.Sample) Value
 	number   func(s *session.Sample) int64 // of fields that are numbers, nil for others
 	known    map[string]Value              // see Keys.Values
 }
 
-// Missing is the text of keys that an event does not have.
+// Missing is the text of keys that an event lacks.
 const Missing = "N/A"
 
 // Syscall is the key of the system calls' names.
@@ -60,8 +60,8 @@ const Syscall = "syscall"
 // Options describe the keys of New.
 type Options struct {
 	Words []string // names of keys or of fields
-	// Few adds the fields of each event that have few values: texts, addresses of code, and
-	// numbers with names or of at most 16 bits. All adds all of its fields.
+	// Few adds the fields of each event with few values: texts, addresses of code, and
+	// numbers with names or of at most 16 bits. All adds all fields.
 	Few, All bool
 	Quantum  uint64 // interval of the key time in ns, 0 for UsualQuantum
 	Origin   session.Origin
@@ -70,7 +70,7 @@ type Options struct {
 // UsualQuantum is the default interval of the key time, in ns.
 const UsualQuantum = 100_000_000
 
-// New returns the keys of a recording's samples. An event without a field has the value Missing.
+// New returns the keys of a recording's samples. An event without a field yields the value Missing.
 // The error is a *KeyError.
 func New(f *format.File, sym *symbolize.Symbolizer, opts Options) (*Keys, error) {
 	k := &Keys{byEvent: make([][]reader, len(f.Attrs)), groups: map[string]*Group{}}
@@ -137,7 +137,7 @@ func GroupOf(values []Value, number int) *Group {
 // KeyError means that a key is unknown.
 type KeyError struct {
 	Key  string
-	Keys []string // all that the recording has
+	Keys []string // all in the recording
 }
 
 func (e *KeyError) Error() string { return fmt.Sprintf("unknown key %q", e.Key) }
@@ -177,7 +177,7 @@ func (p *parser) parse(word string) ([]reader, error) {
 	if found {
 		return readers, nil
 	}
-	for _, key := range session.OriginKeys { // fields may have these names
+	for _, key := range session.OriginKeys { // fields may use these names
 		if len(word) >= 2 && strings.HasPrefix(key, word) {
 			return slices.Repeat([]reader{constant(key, p.origin.Part(key))}, len(p.file.Attrs)), nil
 		}
@@ -224,7 +224,7 @@ func HasSyscalls(t *tracepoint.Format) bool {
 
 func missing(key string) reader { return constant(key, Missing) }
 
-// constant returns the reader of a value that all samples of the recording have.
+// constant returns the reader of a value of all samples of the recording.
 func constant(key, text string) reader {
 	return reader{
 		appendID: func(b []byte, _ *session.Sample) []byte { return b },
@@ -252,7 +252,7 @@ func (p *parser) fields(event int, all bool) (l []reader) {
 	return l
 }
 
-// hasFewValues reports whether a field has few values. Of a packet's numbers, which are in its flow or rarely asked
+// hasFewValues reports whether a field takes few values. Of a packet's numbers, which are in its flow or rarely asked
 // for, it omits those that are not printed by default.
 func hasFewValues(t *tracepoint.Format, fd *tracepoint.Field) bool {
 	if t.Field("flow") != nil && packet.IsNumber(fd.Name) && !slices.Contains(packet.Default, fd.Name) {
@@ -287,7 +287,7 @@ func (p *parser) field(t *tracepoint.Format, fd *tracepoint.Field) reader {
 	return r
 }
 
-// bytes returns a field's bytes, those of a text without what follows its end.
+// bytes returns a field's bytes, of a text the bytes up to the end.
 func (p *parser) bytes(fd *tracepoint.Field, s *session.Sample) []byte {
 	b := fd.Bytes(s.Raw, p.env.Order)
 	if fd.String {
@@ -317,7 +317,7 @@ func (p *parser) text(t *tracepoint.Format, fd *tracepoint.Field, symbols []trac
 	return string(t.AppendField(nil, fd, s.Raw, &p.env))
 }
 
-// HasBlanks reports whether a field's text can have blanks: it is more than the word after the field's name in the
+// HasBlanks reports whether a field's text can contain blanks: it is more than the word after the field's name in the
 // tracepoint's text.
 func HasBlanks(fd *tracepoint.Field) bool { return fd.String && fd.Dynamic && packet.IsText(fd.Name) }
 

@@ -87,7 +87,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestOtherEvents: events without a field have no value of it, numbers are numbers.
+// TestOtherEvents: events without a field yield no value of it, numbers are numbers.
 func TestOtherEvents(t *testing.T) {
 	got, err := groups(t, "two.data", Options{Words: []string{"prev_prio", "next_comm"}})
 	if err != nil || !slices.Contains(got, "prev_prio=120/120 next_comm=swapper/0/0 ") &&

@@ -36,7 +36,7 @@ type encoder struct {
 }
 
 // attributes describe where the recording was made, in the words of OpenTelemetry's conventions. Labels of the user
-// replace those of the same key.
+// replace labels of the same key.
 func (e *encoder) attributes() [][2]string {
 	f := e.in.Recording.File
 	arch := f.String(format.FeatureArch)
@@ -55,7 +55,7 @@ func (e *encoder) attributes() [][2]string {
 	return l
 }
 
-// count counts the stacks of the recording. If cgroups were recorded, samples have these keys of their containers, too.
+// count counts the stacks of the recording. If cgroups were recorded, samples get these keys of containers, too.
 func (e *encoder) count(c *export.StackSet, containers ...string) error {
 	o := &e.queue.opts
 	c.MaxStack, c.NoInline, c.By = o.MaxStack, o.NoInline, slices.Clone(o.By)
@@ -82,8 +82,8 @@ const (
 	profilesModule  = "go.opentelemetry.io/proto/slim/otlp/profiles/v1development"
 )
 
-// batchBytes is the size at which a batch of OTLP ends, in bytes: a quarter of what gRPC accepts by default, because a
-// batch exceeds it by its last stack.
+// batchBytes is the size at which a batch of OTLP ends, in bytes: a quarter of gRPC's default limit, because a
+// batch exceeds it by the last stack.
 const batchBytes = 1 << 20
 
 // otlpProtocol names the version of the protocol.
@@ -128,7 +128,7 @@ func (e *encoder) addPacked(r *request, body []byte) error {
 	return e.add(r, b.Bytes())
 }
 
-// encodeClickHouse encodes INSERT statements. The keys of their rows are the recording and the number of the row in it.
+// encodeClickHouse encodes INSERT statements. The keys of rows are the recording and the number of the row in it.
 func encodeClickHouse(e *encoder) error {
 	q := &e.queue.opts
 	table, err := export.NewRows(e.in.Session, export.RowOptions{Samples: q.Samples, MaxStack: q.MaxStack,
@@ -137,7 +137,7 @@ func encodeClickHouse(e *encoder) error {
 		return err
 	}
 	o := export.ClickHouseOptions{Recording: e.id, Service: q.Service, Labels: q.Labels}
-	if q.Samples { // other rows than those of minutes
+	if q.Samples { // other rows than minutes
 		o.Recording += "-samples"
 	}
 	skipped, err := export.EncodeClickHouse(table, o, func(i *export.ClickHouseInsert) error {
@@ -255,7 +255,7 @@ func pyroscopeValue(r rune) rune {
 	return r
 }
 
-// began returns when the recording began, from its header alone; without CLOCK_DATA, when it was written.
+// began returns when the recording began, from the header alone; without CLOCK_DATA, when it was written.
 func (e *encoder) began() time.Time {
 	f := e.in.Recording.File
 	clock, ok := f.ClockData()

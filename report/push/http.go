@@ -105,7 +105,7 @@ func (s *httpSender) request(ctx context.Context, method string, r *openedReques
 	return req, nil
 }
 
-// has reports whether the server has the file of a request. Stores that hide their contents answer that it is
+// has reports whether the server stores the file of a request. Stores that hide contents answer that it is
 // forbidden: gperf then sends it.
 func (s *httpSender) has(ctx context.Context, r *openedRequest) (bool, error) {
 	req, err := s.request(ctx, http.MethodHead, r)

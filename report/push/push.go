@@ -2,7 +2,7 @@
 // them again and again until the server has them.
 //
 // Each recording is encoded once, in batches with IDs that depend on nothing but the recording and the settings. A
-// batch leaves the spool after the server has confirmed it. A server that stored a batch and could not confirm it gets
+// batch leaves the spool after the server confirmed it. A server that stored a batch and could not confirm it gets
 // the batch again, with the same IDs: OTLP's profile_id, the keys of ClickHouse's rows, or the name of the file.
 package push
 
@@ -30,14 +30,14 @@ import (
 
 // Options are the settings of a queue. Zero values are the defaults.
 type Options struct {
-	Dir   string // of the spool; "": that of the URL below the user's directory for states
-	Bytes int64  // that the spool may have; 0: DefaultBytes
-	// Service is the name of what was recorded, service.name of OpenTelemetry. Labels are more attributes, as pairs of
-	// key and value.
+	Dir   string // of the spool; "": the URL's below the user's directory for states
+	Bytes int64  // of the spool at most; 0: DefaultBytes
+	// Service is the name of the recorded service, service.name of OpenTelemetry. Labels are more attributes, as pairs
+	// of key and value.
 	Service string
 	Labels  [][2]string
 	Header  http.Header // of each request, such as Authorization
-	// By, MaxStack and NoInline are those of export.StackSet. Archives have all samples as they are.
+	// By, MaxStack and NoInline are fields of export.StackSet. Archives contain all samples as they are.
 	By       []string
 	MaxStack int
 	NoInline bool
@@ -46,7 +46,7 @@ type Options struct {
 	Version string // gperf's
 	// Again pushes recordings and symbols that were pushed before.
 	Again bool
-	// Log, if set, receives lines about problems and their ends.
+	// Log, if set, receives lines about problems and the ends of problems.
 	Log func(line string)
 }
 
@@ -63,7 +63,7 @@ type Input struct {
 	Warn      func(format.Skipped) // receives the parts that could not be read; nil: nobody does
 }
 
-// Queue sends recordings to one server. Its methods may be called by several goroutines.
+// Queue sends recordings to one server. Several goroutines may call the methods.
 type Queue struct {
 	opts   Options
 	server *server
@@ -117,7 +117,7 @@ func Open(url string, o Options) (*Queue, error) {
 // DefaultDir returns the directory of the spool of a URL.
 func DefaultDir(url string) (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // as its specification demands
+	if !filepath.IsAbs(state) { // as the specification demands
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", fmt.Errorf("find a directory for the spool: %w", err)
@@ -137,7 +137,7 @@ func DefaultDir(url string) (string, error) {
 	return filepath.Join(state, "gperf/push", hex.EncodeToString(sum[:8])), nil
 }
 
-// Close stops sending. What was not sent stays in the spool.
+// Close stops sending. Unsent entries stay in the spool.
 func (q *Queue) Close() error {
 	q.stop()
 	<-q.done
@@ -152,7 +152,7 @@ func (q *Queue) Stats() Stats {
 	return q.stats
 }
 
-// Waiting returns how many batches are to be sent, and their bytes.
+// Waiting returns the number and bytes of the batches to send.
 func (q *Queue) Waiting() (batches int, bytes int64) { return q.spool.Len() }
 
 // Failing returns since when sending fails and why, zero and nil if it does not.
@@ -246,7 +246,7 @@ func (q *Queue) send(ctx context.Context) {
 	}
 }
 
-// deliver sends an entry until the server has it or rejects it. The error is that of ctx.
+// deliver sends an entry until the server stores or rejects it. The error is ctx's.
 func (q *Queue) deliver(ctx context.Context, e spool.Entry) error {
 	for failures := 0; ; failures++ {
 		r, err := openRequest(e.Path)

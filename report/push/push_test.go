@@ -137,7 +137,7 @@ func (f *fake) serve(w http.ResponseWriter, r *http.Request) {
 // url returns the server's URL with another scheme.
 func (f *fake) url(scheme string) string { return scheme + strings.TrimPrefix(f.URL, "http") }
 
-// count returns how many requests have this method.
+// count returns the number of requests with this method.
 func (f *fake) count(method string) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -304,7 +304,7 @@ func TestPyroscope(t *testing.T) {
 	}
 }
 
-// An archive is named by host and time, and reads as the recording. A presigned URL has the name itself.
+// An archive is named by host and time, and reads as the recording. A presigned URL contains the name itself.
 func TestStore(t *testing.T) {
 	f := newFake(t)
 	q := open(t, f.URL+"/bucket/", Options{})
@@ -338,7 +338,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// Files with build IDs are sent once, before the archives that need them, and not at all if the store has them.
+// Files with build IDs are sent once, before the archives that need them, and not at all if the store contains them.
 func TestStoreSymbols(t *testing.T) {
 	f := newFake(t)
 	q := open(t, f.URL, Options{})
@@ -371,7 +371,7 @@ func TestStoreSymbols(t *testing.T) {
 	add("one")
 	add("two")
 	want := []string{"HEAD /buildid/ab12/executable", "PUT /buildid/ab12/executable", "PUT /one", "PUT /two"}
-	slices.Sort(f.requests[2:]) // the archive of this test has a name before that of the file
+	slices.Sort(f.requests[2:]) // the archive of this test has a name that sorts before the file's
 	slices.Sort(f.requests)
 	if !slices.Equal(f.requests, want) {
 		t.Errorf("requests %q", f.requests)
@@ -565,7 +565,7 @@ func TestStoreOf(t *testing.T) {
 	}
 }
 
-// A redirection to another method is not followed: its answer would not mean that the data arrived.
+// A redirection to another method is not followed: the answer would not mean that the data arrived.
 func TestRedirect(t *testing.T) {
 	f := newFake(t)
 	to := http.StatusFound

@@ -11,7 +11,7 @@ import (
 	"gperf/internal/spool"
 )
 
-// request is an entry of the spool: this in JSON, a line feed, and the body. It has no secrets.
+// request is an entry of the spool: this in JSON, a line feed, and the body. It contains no secrets.
 type request struct {
 	Method string            `json:"method,omitempty"`
 	Path   string            `json:"path,omitempty"` // below the URL's
@@ -47,7 +47,7 @@ func openRequest(path string) (*openedRequest, error) {
 	return r, nil
 }
 
-// maxHead is how many bytes the head of an entry has at most.
+// maxHead is the maximum size of the head of an entry, in bytes.
 const maxHead = 1 << 20
 
 func (r *openedRequest) readHead(size int64) error {
@@ -81,7 +81,7 @@ func (e *encoder) create(name string, r *request) (*spool.File, error) {
 	return f, nil
 }
 
-// add adds an entry. Its number is its name.
+// add adds an entry. The number is the name.
 func (e *encoder) add(r *request, body []byte) error {
 	f, err := e.create(fmt.Sprintf("%08d", e.batches), r)
 	if err != nil {

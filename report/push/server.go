@@ -87,7 +87,7 @@ func newServer(text string, o *Options) (*server, error) {
 	return s, nil
 }
 
-// presigned reports whether a URL is that of one file, with a signature that permits to write it.
+// presigned reports whether a URL names one file, with a signature that permits to write it.
 func presigned(u *url.URL) bool { return u.RawQuery != "" }
 
 // send sends a request, in limited time.
@@ -108,7 +108,7 @@ func (s *server) send(ctx context.Context, r *openedRequest) error {
 	return fmt.Errorf("%s: %w", s.shown, err)
 }
 
-// timeout returns how long a request of size bytes may take: a minute, and what a slow line needs.
+// timeout returns how long a request of size bytes may take: a minute, and the time that a slow line needs.
 func timeout(size int64) time.Duration {
 	const slow = 128 << 10 // bytes per second
 	return time.Minute + time.Duration(size/slow)*time.Second

@@ -18,11 +18,11 @@ import (
 // encodeArchive packs the recording. Files with build IDs go next to the archives, once for all of them, under the
 // names of debuginfod's protocol: the store is a debuginfod server for those who read the archives:
 //
-//	HOST/2026-11-22T10:00:05-0a1b2c.zip   the recording, and what belongs to it or to its kernel
+//	HOST/2026-11-22T10:00:05-0a1b2c.zip   the recording, and the files of its programs and kernel
 //	buildid/ID/executable                 a program or library
 //	buildid/ID/debuginfo                  its debug information, if that is another file
 //
-// A presigned URL permits to write one file: the archive then has all files in it.
+// A presigned URL permits to write one file: the archive then contains all files.
 func encodeArchive(e *encoder) error {
 	hits, skipped, err := archive.Collect(e.in.Session, false)
 	if e.in.Warn != nil {
@@ -84,7 +84,7 @@ func (e *encoder) pack(p *archive.Packer, hits *archive.Hits) error {
 	return p.Writer.Close()
 }
 
-// archiveName returns the name of the archive below the URL. The same recording has the same name each time.
+// archiveName returns the name of the archive below the URL. The same recording gets the same name each time.
 func (e *encoder) archiveName() string {
 	host := strings.Map(func(r rune) rune {
 		if strings.ContainsRune("/\\?#% ", r) || r < ' ' {
@@ -98,7 +98,7 @@ func (e *encoder) archiveName() string {
 	return path.Join(host, e.began().UTC().Format("2006-01-02T15:04:05")+"-"+e.id[:6]+".zip")
 }
 
-// addFile adds a file with a build ID, unless the server has it from another recording. It does not take a file that
+// addFile adds a file with a build ID, unless the server got it from another recording. It does not take a file that
 // would fill the spool.
 func (e *encoder) addFile(id, what string, im *dso.Image) (taken bool, err error) {
 	name := "file-" + id + "-" + what

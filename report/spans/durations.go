@@ -8,8 +8,8 @@ type durations struct {
 	failed, total, min uint64
 }
 
-// add adds spans. Those of a histogram's bucket count as long as its longest one: percentiles are at most 12.5 % too
-// long.
+// add adds spans. The spans of a histogram's bucket count as long as the longest one: percentiles are at most 12.5 %
+// too long.
 func (d *durations) add(b bucket) {
 	if d.N() == 0 {
 		d.min = b.min

@@ -15,7 +15,7 @@ import (
 	"gperf/report/key"
 )
 
-// Histograms writes for each group of spans how many lasted how long, by powers of two. Groups are those of
+// Histograms writes for each group of spans how many lasted how long, by powers of two. The groups are the same as in
 // the keys, and without keys the names of system calls and events; the largest total is first. The
 // error may be a *key.KeyError.
 func Histograms(w io.Writer, s *session.Session, keep Keep, opts key.Options) (format.Skipped, error) {

@@ -2,7 +2,7 @@
 // by time.
 //
 // A span is a sample of a tracepoint with the field duration, in ns; the tree also needs the field
-// start, in ns. A sample with the fields of a bucket has the spans of a histogram that last about as long.
+// start, in ns. A sample with the fields of a bucket stands for the spans of a histogram that last about as long.
 package spans
 
 import (
@@ -16,7 +16,7 @@ import (
 	"gperf/report/key"
 )
 
-// ErrNone: the recording has no spans.
+// ErrNone: the recording contains no spans.
 var ErrNone = errors.New("the recording has no spans: record them with -e span:syscalls")
 
 // Keep selects samples; nil selects all.
@@ -39,11 +39,11 @@ func Summarizes(f *format.File) bool {
 	return found
 }
 
-// spanEvent has the fields of an event's spans. The last three may be nil.
+// spanEvent holds the fields of an event's spans. The last three may be nil.
 type spanEvent struct {
 	name      string
 	duration  *tracepoint.Field   // nil for histograms
-	bucket    []*tracepoint.Field // those of a histogram, nil for others
+	bucket    []*tracepoint.Field // the buckets of a histogram, nil for other spans
 	start, id *tracepoint.Field
 	ret       *tracepoint.Field
 }
@@ -52,7 +52,7 @@ type spanEvent struct {
 type span struct {
 	event           *spanEvent
 	start, duration uint64
-	id              int64 // of the system call, if event has the field
+	id              int64 // of the system call, if event contains the field
 	failed          bool
 	bucket          *bucket // nil for a single span
 }
@@ -91,7 +91,7 @@ type decoder struct {
 	names  fields.SyscallTable
 }
 
-// ErrNoStarts: histograms do not have the times of their spans.
+// ErrNoStarts: histograms lack the times of spans.
 var ErrNoStarts = errors.New("the recording has only histograms of spans, which have no order: record without hist, " +
 	"as -e span:syscalls")
 
@@ -147,7 +147,7 @@ func (d *decoder) decode(s *session.Sample) (p span, ok bool) {
 	return p, ok
 }
 
-// decodeBucket returns the bucket of a sample's raw data, and whether it has any spans.
+// decodeBucket returns the bucket of a sample's raw data, and whether it contains any spans.
 func (d *decoder) decodeBucket(raw []byte, fields []*tracepoint.Field) (*bucket, bool) {
 	b := new(bucket)
 	for i, to := range []*uint64{&b.count, &b.failed, &b.total, &b.min, &b.max} {

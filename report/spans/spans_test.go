@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// tree returns the text of the spans, each given as name, start and end in ns, in the order of their ends.
+// tree returns the text of the spans, each given as name, start and end in ns, in the order of ends.
 func tree(opts TreeOptions, list ...span) string {
 	var b strings.Builder
 	t := treeWriter{Writer: &b, TreeOptions: opts, name: func(p *span) string { return p.event.name }}
@@ -87,7 +87,7 @@ func TestTreeEdges(t *testing.T) {
 	}
 }
 
-// TestPercentiles compares percentiles with those of the sorted durations.
+// TestPercentiles compares percentiles with the percentiles of the sorted durations.
 func TestPercentiles(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	var d durations
@@ -122,7 +122,7 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-// TestHistograms: buckets of a histogram count as the spans that they have.
+// TestHistograms: buckets of a histogram count as the spans in them.
 func TestHistograms(t *testing.T) {
 	var d, all durations
 	sum := thread{byName: map[string]*durations{}}

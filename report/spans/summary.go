@@ -16,14 +16,14 @@ import (
 type thread struct {
 	tid    int32
 	comm   string // the last one
-	order  int    // of its first call
+	order  int    // of the first call
 	calls  uint64
 	total  uint64 // ns
 	byName map[string]*durations
 }
 
-// Summary writes for each thread the number and durations of its system calls or other spans, as perf trace -s does:
-// threads and calls by their total time. Percentiles are at most 1 % too long.
+// Summary writes for each thread the number and durations of system calls or other spans, as perf trace -s does:
+// threads and calls by total time. Percentiles are at most 1 % too long.
 func Summary(w io.Writer, s *session.Session, keep Keep) (format.Skipped, error) {
 	d, err := newDecoder(s.File)
 	if err != nil {

@@ -20,7 +20,7 @@ type TreeOptions struct {
 }
 
 // Tree writes the spans of each thread, nested by time, as ftrace's function_graph prints calls: duration,
-// self time (without that of the nested spans) and name. Its memory grows with the number of spans,
+// self time (without the time of nested spans) and name. Memory grows with the number of spans,
 // as the longest one arrives last.
 func Tree(w io.Writer, s *session.Session, opts TreeOptions) (format.Skipped, error) {
 	d, err := newDecoder(s.File)
@@ -35,7 +35,7 @@ func Tree(w io.Writer, s *session.Session, opts TreeOptions) (format.Skipped, er
 		spans []span
 	}
 	threads := map[int32]*spansOf{}
-	var tids []int32 // in the order of their first spans
+	var tids []int32 // in the order of first spans
 	skipped, err := d.walk(s, opts.Keep, func(one *session.Sample, p *span) {
 		if p.event.start == nil {
 			return

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Filter selects samples. The zero value selects those of event 0. A nil list selects all.
+// Filter selects samples. The zero value selects the samples of event 0. A nil list selects all.
 type Filter struct {
 	Event      int    // index in Table.Events
 	From, To   uint64 // times in ns, both included; To 0: without an end
@@ -13,7 +13,7 @@ type Filter struct {
 	Threads    []bool // by index in Table.Threads
 	CPUs       []bool // by number; samples without a CPU are selected only by nil
 	Groups     []bool // by index in Table.Groups; samples without a group are selected only by nil
-	Focus      []bool // by index in Table.Functions: the stack must have one of them
+	Focus      []bool // by index in Table.Functions: the stack must contain one of them
 	NoIdle     bool
 	NoGuests   bool
 }
@@ -32,7 +32,7 @@ func where[T any](list []T, match func(*T) bool) []bool {
 	return selected
 }
 
-// Sum is what samples sum up to.
+// Sum is the sum of samples.
 type Sum struct{ Weight, Samples uint64 }
 
 // Add adds a sum.
@@ -42,7 +42,7 @@ func (s *Sum) Add(o Sum) { s.Weight, s.Samples = s.Weight+o.Weight, s.Samples+o.
 type Tree struct {
 	table *Table
 	Self  []Sum // by node: of the samples that were taken in it
-	Total []Sum // by node: with those in what it called
+	Total []Sum // by node: with the samples in callees
 }
 
 // orLast returns the end of a time range.

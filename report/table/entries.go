@@ -39,7 +39,7 @@ type Entries struct {
 // sampleKey is the values of the keys that do not depend on the stack, "" for the other keys.
 type sampleKey struct {
 	texts   []string
-	threads []bool // that have these values; nil without a key of threads
+	threads []bool // with these values; nil without a key of threads
 	cpu     int32
 	group   int32 // -1: any
 }
@@ -63,7 +63,7 @@ func (t *Table) Fields(event int) (keys []string) {
 
 func (t *Table) dsoOf(node int32) int32 { return t.Functions[t.FunctionOf(node)].DSO }
 
-// newSampleKeys makes the sampleKeys: those of threads, and their combinations with CPUs and groups as they occur.
+// newSampleKeys makes the sampleKeys: one for each thread, and the combinations with CPUs and groups as they occur.
 func (n *indexer) newSampleKeys() {
 	ids := map[string]int32{}
 	byThread := make([]int32, len(n.table.Threads))
@@ -194,7 +194,7 @@ func (e *Entries) Text(entry *Entry, i int) string {
 	return e.samples[entry.sample].texts[i]
 }
 
-// Text returns the name of a function with the mode of its samples, as gperf report prints it.
+// Text returns the name of a function with the mode of the samples, as gperf report prints it.
 func (f *Function) Text() string {
 	if f.Kernel {
 		return "[k] " + f.Name
@@ -251,11 +251,11 @@ func (c *Tree) CallersOfSampled(functions ...int32) *Branch {
 
 // Spot is an address in a function.
 type Spot struct {
-	Off    uint64 // from its start, in bytes
+	Off    uint64 // from the start, in bytes
 	Return bool   // a call returns there
 }
 
-// BySpot returns the samples that were taken in a function by their addresses. It needs Loader.Exact.
+// BySpot returns the samples that were taken in a function by address. It needs Loader.Exact.
 func (c *Tree) BySpot(function int32) map[Spot]Sum {
 	spots := map[Spot]Sum{}
 	for _, i := range c.table.sampledOf.of(function) {

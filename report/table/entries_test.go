@@ -36,7 +36,7 @@ func reported(t *testing.T, path, event, keys string, children bool) (lines []st
 	return lines
 }
 
-// TestEntriesAreThoseOfReport: the entries, their figures and their order are those of gperf report.
+// TestEntriesAreThoseOfReport: the entries, the figures and the order are the same as in gperf report.
 func TestEntriesAreThoseOfReport(t *testing.T) {
 	seen := 0
 	for _, path := range []string{"two.data", "threads.data", "drops.data", "answers.data", "spans.data"} {
@@ -64,7 +64,7 @@ func TestEntriesAreThoseOfReport(t *testing.T) {
 						}
 						want := reported(t, path, name, keys, children)
 						seen += len(want)
-						// perf marks callers in the kernel like those of a process.
+						// perf marks callers in the kernel like callers in a process.
 						mode := strings.NewReplacer("[k] ", "", "[.] ", "")
 						for i := range max(len(got), len(want)) {
 							g, w := "nothing", "nothing"

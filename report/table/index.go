@@ -31,11 +31,11 @@ func zeroes(list []Sum, n int) []Sum {
 type index struct {
 	keys    []string
 	samples []sampleKey
-	entries []Entry // without sums, in the order of their keys
+	entries []Entry // without sums, in the order of keys
 
 	pairs    []int32 // by sample: a sampleKey and a stack
 	sampled  []int32 // by pair: the entry where the samples were taken, -1 for none
-	pairNode []int32 // by pair: its node pair, -1 for none
+	pairNode []int32 // by pair: the node pair, -1 for none
 
 	// Node pairs are a sampleKey and a node. Callees precede callers.
 	parents   []int32 // by node pair, -1 for the outermost
@@ -59,8 +59,8 @@ func (c *Counter) index(keys []string) *index {
 	return get()
 }
 
-// Entries counts the samples that a filter selects by keys. In Total, callers include the samples of what they called;
-// without children, it is Self, and functions without samples of their own are left out.
+// Entries counts the samples that a filter selects by keys. In Total, callers include the samples of their callees;
+// without children, it is Self, and functions without own samples are left out.
 func (c *Counter) Entries(f Filter, keys []string, children bool) *Entries {
 	x := c.index(keys)
 	result := &Entries{table: c.Table, Keys: keys, samples: x.samples}
@@ -105,7 +105,7 @@ func (c *Counter) Entries(f Filter, keys []string, children bool) *Entries {
 	return result
 }
 
-// ordered sorts entries by their figures, the largest first, and keeps the order of those with equal figures, of which
+// ordered sorts entries by figures, the largest first, and keeps the order of those with equal figures, of which
 // there are many: it sorts groups of them.
 func ordered(list []Entry) []Entry {
 	type figures struct{ total, self uint64 }
@@ -185,9 +185,9 @@ func newIndex(t *Table, keys []string) *index {
 // maxDense is how many entries are found by index rather than in a map.
 const maxDense = 1 << 24
 
-// keyed numbers pairs of a sampleKey and a stack or node. Most stacks and nodes have one key.
+// keyed numbers pairs of a sampleKey and a stack or node. Most stacks and nodes belong to one key.
 type keyed struct {
-	key, id []int32 // by stack or node; the id is that of the first key plus 1, 0 for none
+	key, id []int32 // by stack or node; the id is the first key's plus 1, 0 for none
 	more    map[uint64]int32
 }
 
@@ -245,7 +245,7 @@ func (n *indexer) makeNodes(pairKeys, pairStacks []int32) {
 			}
 		}
 	}
-	// Renumber them by node, the last first: callers have lower numbers than what they call.
+	// Renumber them by node, the last first: callers have lower numbers than callees.
 	starts := make([]int32, len(n.table.Nodes)+1)
 	for _, node := range nodes {
 		starts[len(n.table.Nodes)-1-int(node)+1]++
@@ -304,7 +304,7 @@ func (n *indexer) entryAt(key, node int32) int32 {
 	return at
 }
 
-// order puts the entries into the order of their keys, in which gperf report has those with equal figures.
+// order sorts the entries by keys, as gperf report sorts entries with equal figures.
 func (n *indexer) order() {
 	ranks := make([][]int32, len(n.index.keys)) // by key, of functions, DSOs or sampleKeys
 	for i, key := range n.index.keys {
@@ -361,7 +361,7 @@ func (n *indexer) order() {
 	}
 }
 
-// ranked returns the rank of each of n elements; equal ones have the same.
+// ranked returns the rank of each of n elements; equal ones share a rank.
 func ranked(n int, compare func(a, b int32) int) []int32 {
 	order, ranks := make([]int32, n), make([]int32, n)
 	for i := range order {
@@ -377,7 +377,7 @@ func ranked(n int, compare func(a, b int32) int) []int32 {
 	return ranks
 }
 
-// compare compares functions by their names; those without a name come last.
+// compare compares functions by name; functions without a name come last.
 func (f *Function) compare(g *Function) int {
 	switch {
 	case f.Unnamed && g.Unnamed:

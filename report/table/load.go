@@ -13,7 +13,7 @@ import (
 	"gperf/report/key"
 )
 
-// Loader reads recordings into a Table. Its memory is about 33 bytes per sample, and that of the distinct stacks.
+// Loader reads recordings into a Table. It needs about 33 bytes per sample, and the memory of the distinct stacks.
 type Loader struct {
 	MaxStack int  // how many frames of a callchain count, 0 for all
 	NoInline bool // omits inlined functions
@@ -22,7 +22,7 @@ type Loader struct {
 	// Exact keeps functions of the same name apart, and addresses without a symbol, as gperf report does, and sets the
 	// fields of functions and frames that say where they are.
 	Exact bool
-	// Origins adds the host, file and boot of each recording to the fields of its samples.
+	// Origins adds the host, file and boot of each recording to the fields of the samples.
 	Origins bool
 	// Ticks makes Add call Tick for each value, between samples: Table may be called then, to see a recording that is
 	// still made. An error of Tick ends Add.
@@ -41,10 +41,10 @@ type Loader struct {
 	chainFrame map[*session.Frame][]int32
 }
 
-// maxGroups is how many combinations of fields' values a Table has. Samples with others have no group.
+// maxGroups limits the combinations of fields' values in a Table. Samples with others belong to no group.
 const maxGroups = 100_000
 
-// chain is a stack whose frames have no names yet.
+// chain is a stack whose frames are not named yet.
 type chain struct {
 	session.Chain
 	leaf *session.Frame // nil if there is a callchain
@@ -70,7 +70,7 @@ type Source struct {
 	Baseline bool // the others are compared with it; add it before them
 }
 
-// Add reads the samples of a recording. The result counts the skipped parts of its file.
+// Add reads the samples of a recording. The result counts the skipped parts of the file.
 func (l *Loader) Add(src Source) (format.Skipped, error) {
 	if l.events == nil {
 		l.init()
@@ -235,7 +235,7 @@ func (l *Loader) Table() *Table {
 	return &t
 }
 
-// settle names the new frames, and adds their stacks to the table.
+// settle names the new frames, and adds the stacks to the table.
 func (l *Loader) settle() {
 	if l.events == nil {
 		l.init()
@@ -248,7 +248,7 @@ func (l *Loader) settle() {
 	}
 }
 
-// frameFunctions is a frame of the recording with its functions.
+// frameFunctions is a frame of the recording with functions.
 type frameFunctions struct {
 	frame     *session.Frame
 	functions []session.Function

@@ -93,7 +93,7 @@ type functionSum struct {
 	self, total Sum   // in recursion, a sample counts once
 }
 
-// byFunction returns the functions that have samples, those with most weight of their own first.
+// byFunction returns the functions with samples, the largest own weight first.
 func byFunction(c *Tree) []functionSum {
 	sums := make([]functionSum, len(c.table.Functions))
 	for i := 1; i < len(c.table.Nodes); i++ {
@@ -133,8 +133,8 @@ func TestByFunctionAgreesWithCountingEachSample(t *testing.T) {
 	}
 }
 
-// recursion has the stacks main-f-g-f (3 samples), main-f (2) and main-g (1), one sample each ns, and main-g for an
-// idle CPU.
+// recursion contains the stacks main-f-g-f (3 samples), main-f (2) and main-g (1), one sample each ns, and main-g for
+// an idle CPU.
 func recursion() *Table {
 	t := &Table{Recordings: []Recording{{Samples: 7, First: 1, Last: 7}}, Events: []Event{{Name: "cycles"}},
 		Threads: []Thread{{PID: 1, TID: 1, Comm: "a"}, {PID: 2, TID: 2, Comm: "b"}}, DSOs: []DSO{{"p", "p"}},
@@ -161,7 +161,7 @@ func TestRecursionCountsOnce(t *testing.T) {
 	}
 }
 
-// text writes the entries of a tree, one per line, with their total and self samples.
+// text writes the entries of a tree, one per line, with total and self samples.
 func text(t *Table, b *Branch) (s string) {
 	for _, next := range b.Next() {
 		s += t.Functions[next.Function].Name + ":" + string(rune('0'+next.Total.Samples)) + "/" +

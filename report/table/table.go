@@ -1,8 +1,9 @@
 // Package table keeps the samples of recordings in columns: a Loader reads recordings once into a Table, and a Table
 // counts the samples that a Filter selects, by function, by call tree and by time, in milliseconds.
 //
-// A Table has an entry per sample in each column, and one per distinct stack in a tree of nodes. A count passes over
-// the columns once, and over the tree once: its cost grows with neither the depth of stacks nor the length of names.
+// A Table contains an entry per sample in each column, and one per distinct stack in a tree of nodes. A count passes
+// over the columns once, and over the tree once: the cost grows with neither the depth of stacks nor the length of
+// names.
 package table
 
 import (
@@ -22,20 +23,20 @@ type Table struct {
 	// Nodes is the tree of all stacks. Callers precede callees, and Nodes[0] is the root, which calls the outermost
 	// frames.
 	Nodes []Node
-	// Stacks is the innermost node of each stack, by the numbers in Columns.Stack. Several stacks may have the same
+	// Stacks is the innermost node of each stack, by the numbers in Columns.Stack. Several stacks may end at the same
 	// node.
 	Stacks []int32
 	Columns
-	// Origins has a frame of each function, with Loader.Exact only.
+	// Origins holds a frame of each function, with Loader.Exact only.
 	Origins []*session.Frame
 
 	firstChild, nextSibling []int32 // by node, -1 for none
-	outer                   []bool  // by node: none of its callers is a frame of the same function
+	outer                   []bool  // by node: no caller is a frame of the same function
 	function                []int32 // by node, -1 for the root
-	nodesOf, sampledOf      lists   // by function: its nodes, and the nodes of stacks that were sampled in it
+	nodesOf, sampledOf      lists   // by function: the function's nodes, and the nodes of stacks sampled in it
 }
 
-// Columns has a value per sample in each of its slices. The samples of a recording are consecutive, in the order of
+// Columns contains a value per sample in each slice. The samples of a recording are consecutive, in the order of
 // time.
 type Columns struct {
 	Time   []uint64 // ns, on the recording's clock
@@ -51,7 +52,7 @@ type Columns struct {
 // Flags are properties of a sample.
 type Flags uint8
 
-// Idle means that the sample's CPU had no work, see session.Session.Idle.
+// Idle means that the sample's CPU was idle, see session.Session.Idle.
 const Idle Flags = 1
 
 // Guest means that the sample was taken in a virtual machine.
@@ -63,13 +64,13 @@ type Recording struct {
 	Baseline bool
 	Cmdline  []string
 	About    []string // facts such as "hostname: server", one per line
-	Start    int      // index of its first sample
+	Start    int      // index of the first sample
 	Samples  int
-	// First and Last are the times of its first and last samples, in ns.
+	// First and Last are the times of the first and last samples, in ns.
 	First, Last uint64
 }
 
-// Event is an event. Events of several recordings are one if they have the same name.
+// Event is an event. Events of several recordings are one if the names are equal.
 type Event struct {
 	Name string
 	Unit string // of the weights: "nanoseconds", or "count"
@@ -78,7 +79,7 @@ type Event struct {
 	Clock bool
 }
 
-// Kind is what the samples of an event are.
+// Kind is the kind of an event's samples.
 type Kind uint8
 
 const (
@@ -91,7 +92,7 @@ const (
 	Bucket             // several spans that last about as long
 )
 
-// Thread is a thread of a recording, with one of its names.
+// Thread is a thread of a recording, with one of the names.
 type Thread struct {
 	Recording int32
 	PID, TID  int32
@@ -99,7 +100,7 @@ type Thread struct {
 	Process   string // name of the process's first thread
 }
 
-// Group is the values of fields that some samples have in common, such as the reason and location of drops.
+// Group is the values of fields that some samples share, such as the reason and location of drops.
 type Group struct{ Values []key.Value }
 
 // DSO is a file of functions.
@@ -108,13 +109,13 @@ type DSO struct {
 	Short string
 }
 
-// Function is a function. Those of several recordings are one if they have the same name and DSO.
+// Function is a function. Functions of several recordings with the same name and DSO are one.
 type Function struct {
-	Name    string // demangled; that of the DSO in brackets for addresses without a symbol
+	Name    string // demangled; the DSO's name in brackets for addresses without a symbol
 	DSO     int32
 	Kernel  bool
 	Unnamed bool // addresses without a symbol
-	// With Loader.Exact only: the symbol's address in its DSO, or the address itself, and whether it is inlined into
+	// With Loader.Exact only: the symbol's address in the DSO, or the address itself, and whether it is inlined into
 	// the function of this symbol.
 	Start   uint64
 	Inlined bool
@@ -132,7 +133,7 @@ type Frame struct {
 	Return bool
 }
 
-// Node is a frame with its callers.
+// Node is a frame with callers.
 type Node struct{ Parent, Frame int32 }
 
 // Len returns the number of samples.
@@ -151,7 +152,7 @@ type lists struct{ starts, nodes []int32 }
 
 func (l *lists) of(function int32) []int32 { return l.nodes[l.starts[function]:l.starts[function+1]] }
 
-// newLists makes the lists of nodes, whose functions are those of functionOf.
+// newLists makes the lists of nodes, whose functions come from functionOf.
 func newLists(functions int, nodes []int32, functionOf func(node int32) int32) lists {
 	l := lists{make([]int32, functions+2), make([]int32, len(nodes))}
 	for _, node := range nodes {

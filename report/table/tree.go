@@ -7,12 +7,12 @@ import (
 )
 
 // Branch is an entry of a call tree: a function with the path that leads to it, and the sum of the samples whose
-// stacks have this path. Next makes the entries after it, so that only those cost that are shown.
+// stacks contain this path. Next makes the entries after it, so that only those cost that are shown.
 type Branch struct {
 	Function int32 // index in Table.Functions, -1 for the root
 	Total    Sum
-	// Self is the part of Total that no entry of Next has: of samples in the function itself, or in a tree of callers,
-	// of stacks that begin with the function.
+	// Self is the part of Total outside all entries of Next: of samples in the function itself, or in a tree of
+	// callers, of stacks that begin with the function.
 	Self Sum
 
 	tree    *Tree
@@ -26,19 +26,19 @@ type part struct {
 	sum  Sum
 }
 
-// Callees returns the tree of what the outermost functions call.
+// Callees returns the tree of the outermost functions and their callees.
 func (c *Tree) Callees() *Branch {
 	b := &Branch{Function: -1, tree: c}
 	b.add(part{0, c.All()})
 	return b
 }
 
-// CalleesOf returns the tree of what a function calls, whoever called it. In recursion, a sample counts once.
+// CalleesOf returns the tree of a function's callees, for all callers. In recursion, a sample counts once.
 func (c *Tree) CalleesOf(function int32) *Branch {
 	return c.branchOf(function, false)
 }
 
-// CallersOf returns the tree of the callers of a function, with the samples in it and in what it called. In recursion,
+// CallersOf returns the tree of the callers of a function, with the samples in it and in its callees. In recursion,
 // a sample counts once.
 func (c *Tree) CallersOf(function int32) *Branch {
 	return c.branchOf(function, true)

@@ -12,7 +12,7 @@ import (
 	"gperf/report"
 )
 
-// Block is what happened in an interval.
+// Block is the samples of an interval.
 type Block struct {
 	Time   string // when the interval was shown, or its end in a past recording
 	Length time.Duration

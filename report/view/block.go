@@ -43,7 +43,7 @@ type recording struct {
 	Start    int      `json:"start"`
 	Samples  int      `json:"samples"`
 	First    string   `json:"first"` // ns; JavaScript's numbers are too short for some
-	// Shift is what the page adds to times, which are relative to First, in ns.
+	// The page adds Shift to times, which are relative to First, in ns.
 	Shift float64 `json:"shift"`
 	Lasts float64 `json:"lasts"` // ns
 }

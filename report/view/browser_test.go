@@ -277,7 +277,7 @@ func TestBrowserKeys(t *testing.T) {
 	}
 }
 
-// TestBrowserNames: labels show the name itself, also those of lambdas and operators.
+// TestBrowserNames: labels show the name itself, also of lambdas and operators.
 func TestBrowserNames(t *testing.T) {
 	_, url := serve(t, craft(t, false))
 	b := open(t, url, 1400, 900)
@@ -315,7 +315,7 @@ func TestBrowserNearestCallers(t *testing.T) {
 		`(functionView.callers.canvas.parentElement)`)
 }
 
-// A page with a baseline shows what has changed.
+// A page with a baseline shows the changes.
 func TestBrowserDiff(t *testing.T) {
 	_, url := serve(t, craft(t, true))
 	b := open(t, url+"#view=functions&sort=change", 1400, 900)

@@ -56,7 +56,7 @@ func (s *Site) URL() string {
 	return fmt.Sprintf("http://%s/%s/", net.JoinHostPort(host, fmt.Sprint(addr.Port)), s.Token)
 }
 
-// What connections may take: more of them wait, also those of people who do not know the address.
+// Limits of connections: more of them wait, also of people who do not know the address.
 const (
 	maxConnections = 256
 	maxHeader      = 64 << 10 // bytes

@@ -121,7 +121,7 @@ func programFirst(mappings []*profile.Mapping) []*profile.Mapping {
 	return list
 }
 
-// pprofSamples returns a sample for each node and side with samples. Those of a baseline are negative, as in
+// pprofSamples returns a sample for each node and side with samples. Samples of a baseline are negative, as in
 // pprof -base.
 func pprofSamples(t *table.Table, locations []*profile.Location) (list []*profile.Sample) {
 	for event := range t.Events {

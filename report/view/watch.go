@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Change is what happened to a file.
+// Change says how a file changed.
 type Change int
 
 const (

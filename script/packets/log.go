@@ -239,7 +239,7 @@ func (l *log) text(f *flight, e end) string {
 	return b.String()
 }
 
-// writeDetails writes what few packets have.
+// writeDetails writes details that few packets have.
 func (h *hop) writeDetails(b *strings.Builder) {
 	if h.Mark != 0 {
 		fmt.Fprintf(b, " mark 0x%x", h.Mark)
@@ -275,7 +275,7 @@ func (h *hop) namespace() string {
 
 // flagLetters returns TCP's flags as tcpdump shows them, after a blank; "" for none.
 func flagLetters(flags uint8) string {
-	const letters, ack = "FSRP.UEW", 0x10 // from the lowest bit; that of ACK comes last
+	const letters, ack = "FSRP.UEW", 0x10 // from the lowest bit; ACK's comes last
 	text := " "
 	for i := range len(letters) {
 		if flags&^ack>>i&1 != 0 {

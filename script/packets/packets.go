@@ -49,7 +49,7 @@ type Packet struct {
 	Network bool
 }
 
-// Kind is what an event reports about its packet.
+// Kind is the step of a packet that an event reports.
 type Kind uint8
 
 const (
@@ -222,7 +222,7 @@ func (e *event) reasonText(reason int64) string {
 	return "reason " + strconv.FormatInt(reason, 10) // of a module, such as mac80211
 }
 
-// kindOf returns what it means for a packet that it passes a function, by its name.
+// kindOf returns the meaning of a function that a packet passes, by the function's name.
 func kindOf(function string) Kind {
 	switch {
 	case function == "skb_copy_datagram_iter" || function == "skb_consume_udp":

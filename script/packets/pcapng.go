@@ -33,7 +33,7 @@ func HasBytes(f *format.File) bool {
 // Pcapng writes the samples with bytes of packets as enhanced packet blocks, in the order of time. Their
 // comments have the event, the process, and the innermost functions of the stacks. There is an interface for
 // each device, network namespace and kind of header. Times are times of day if the recording describes its
-// clock, otherwise those of the recording. The result counts the skipped parts of the recording. The error
+// clock, otherwise the recording's times. The result counts the skipped parts of the recording. The error
 // may be ErrNone, or ErrNoBytes, which it returns without writing.
 func Pcapng(w io.Writer, s *session.Session) (format.Skipped, error) {
 	d, err := newDecoder(s)
@@ -71,7 +71,7 @@ type pcapng struct {
 	offset     uint64 // from the recording's clock to the time of day, in ns
 }
 
-// netInterface is what the packets of an interface block have in common.
+// netInterface is the part that the packets of an interface block share.
 type netInterface struct {
 	dev     string
 	netns   uint32
@@ -137,7 +137,7 @@ func (p *Packet) wireLen() int { return min(max(int(p.WireLen), len(p.Bytes)), 1
 // maxComment limits a comment, in bytes; names of C++ functions can be long.
 const maxComment = 1000
 
-// comments describe the sample: a line for what happened, and one for each stack.
+// comments describe the sample: a line for the step, and one for each stack.
 func comments(p *Packet, s *session.Sample) (lines []string) {
 	line := p.Hop
 	if p.Kind.Ends() {

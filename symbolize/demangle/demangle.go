@@ -27,7 +27,7 @@ func Name(name string) string {
 	return name
 }
 
-// demangleCXX demangles names of C++. Other names are those of C: perf 7.3.4 treats them as mangled types, and shows a
+// demangleCXX demangles names of C++. Other names are C's: perf 7.3.4 treats them as mangled types, and shows a
 // C function called f as "float", one called i as "int".
 func demangleCXX(name string) (string, bool) {
 	if strings.HasPrefix(name, "_Z") {

@@ -70,7 +70,7 @@ func (d *debugInfo) pieces() []piece {
 	defer d.readers.Put(r)
 	for i, u := range d.units {
 		if list = u.spans(&u.attrs, list[:0]); len(list) == 0 && u.hasLines {
-			d.read(u, r) // the root DIE has no ranges: take those of the functions
+			d.read(u, r) // the root DIE has no ranges: take the functions' ranges
 			list = append(list, r.spans...)
 		}
 		for _, s := range list {

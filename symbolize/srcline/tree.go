@@ -27,7 +27,7 @@ type tree struct {
 	resolved []piece
 }
 
-// reset removes a unit's functions and keeps the memory for those of the next.
+// reset removes a unit's functions and keeps the memory for the functions of the next.
 func (t *tree) reset() {
 	t.nodes, t.spans, t.functions = t.nodes[:0], t.spans[:0], append(t.functions[:0], function{})
 	if t.known == nil || len(t.known) > maxKnown {

@@ -39,11 +39,11 @@ func Rewrite(c *cobra.Command, args []string) []string {
 	return append(rewritten, args...)
 }
 
-// argument is a flag with its value, or an operand.
+// argument is a flag with a value, or an operand.
 type argument struct {
-	flag *pflag.Flag // that has the value; nil: none
+	flag *pflag.Flag // that contains the value; nil: none
 	text []string
-	rest string // the other letters that text also has: "-g" of "-gF 99"
+	rest string // the other letters in the text: "-g" of "-gF 99"
 }
 
 // isFlag reports whether an argument is one or more flags; - is stdin.
@@ -53,7 +53,7 @@ func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' }
 // argument or another flag follows. It holds the replacement of the argument.
 const BareKey = "bare"
 
-// bareFlag returns the flag and the replacement of args[0] if this is a flag without its
+// bareFlag returns the flag and the replacement of args[0] if this is a flag without a
 // optional value, otherwise nil.
 func bareFlag(s *pflag.FlagSet, args []string) (found *pflag.Flag, replacement string) {
 	if args[0] == "-" { // stdin
@@ -114,7 +114,7 @@ func undo(given []argument, f *pflag.Flag) (kept []argument) {
 	return kept
 }
 
-// long returns the flag --NAME, with its value, and how many arguments it has. --no-NAME becomes --NAME=VALUE.
+// long returns the flag --NAME, with a value, and the number of its arguments. --no-NAME becomes --NAME=VALUE.
 func long(s *pflag.FlagSet, args []string) (a argument, n int) {
 	if f := negated(s, args[0]); f != nil {
 		value := "false"
@@ -131,7 +131,7 @@ func long(s *pflag.FlagSet, args []string) (a argument, n int) {
 	return argument{flag: f, text: args[:n]}, n
 }
 
-// letters returns flags of one letter, and how many arguments they have. It joins a letter and its optional value, as
+// letters returns flags of one letter, and the number of arguments. It joins a letter and an optional value, as
 // -z=LEVEL.
 func letters(s *pflag.FlagSet, args []string) (a argument, n int) {
 	arg := args[0]
@@ -156,7 +156,7 @@ func letters(s *pflag.FlagSet, args []string) (a argument, n int) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// takesRest reports whether the text after a letter is its value: after -z a number, after
+// takesRest reports whether the text after a letter is the letter's value: after -z a number, after
 // -I and -S anything.
 func takesRest(f *pflag.Flag, next byte) bool {
 	switch {

@@ -12,7 +12,7 @@ type numberOrBare struct {
 	bare   *bool
 }
 
-// NumberOrBare adds a flag that sets number to its value, or bare if it has none.
+// NumberOrBare adds a flag that sets number to the flag's value, or to bare without a value.
 func NumberOrBare(s *pflag.FlagSet, number *uint64, bare *bool, name, short, usage string) {
 	s.VarP(numberOrBare{number, bare}, name, short, usage)
 	s.SetAnnotation(name, BareKey, []string{"--" + name + "="})

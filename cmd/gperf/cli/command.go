@@ -28,7 +28,7 @@ func (e *UsageError) Error() string { return e.msg }
 // WrongUse returns a UsageError.
 func WrongUse(msg string, args ...any) error { return &UsageError{fmt.Sprintf(msg, args...)} }
 
-// NewCommand returns a command. use is its name and its arguments, in one line for each form;
+// NewCommand returns a command. use is the name and the arguments, in one line for each form;
 // summary is one line.
 func NewCommand(group, use, summary string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: summary, GroupID: group, Args: cobra.ArbitraryArgs}
@@ -47,7 +47,7 @@ func NoOperands(_ *cobra.Command, args []string) error {
 // General is the title of the last group of flags.
 const General = "General"
 
-// groupKey is the annotation of a flag that holds the title of its group.
+// groupKey is the annotation of a flag that holds the title of the flag's group.
 const groupKey = "group"
 
 // AddFlags adds the flags that define defines, as a group with this title in the help.
@@ -59,17 +59,17 @@ func AddFlags(c *cobra.Command, title string, define func(*pflag.FlagSet)) {
 	c.Flags().AddFlagSet(s)
 }
 
-// Hide hides flags of perf that have no effect in gperf from the help.
+// Hide hides flags of perf without effect in gperf from the help.
 func Hide(s *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		s.Lookup(name).Hidden = true
 	}
 }
 
-// stopKey is the annotation of a command whose first operand ends its flags.
+// stopKey is the annotation of a command whose first operand ends the flags.
 const stopKey = "stop"
 
-// StopAtOperand makes the first operand of a command end its flags, because it begins another
+// StopAtOperand makes the first operand of a command end the flags, because it begins another
 // command.
 func StopAtOperand(c *cobra.Command) {
 	c.Annotations = map[string]string{stopKey: ""}

@@ -51,7 +51,7 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	f := e.GetFlag()
 	why := expected(f.Value.Type())
 	switch l := f.Annotations[insteadKey]; {
-	case why == "": // a function that has its own words
+	case why == "": // a function with other words
 		return WrongUse("%v", e.Unwrap())
 	case l != nil:
 		why += ": " + l[0]
@@ -59,7 +59,7 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	return WrongUse("%s %s: %s", shortName(f), shown(e.GetValue()), why)
 }
 
-// expected says which values a flag of this type takes, or nothing if its own errors say that.
+// expected says which values a flag of this type takes, or nothing if the type's errors say that.
 func expected(kind string) string {
 	switch kind {
 	case "bool":
@@ -78,7 +78,7 @@ func expected(kind string) string {
 	return fmt.Sprintf("use a number from 0 to %d", uint64(1)<<bits-1)
 }
 
-// shown returns a value as the user may have typed it.
+// shown returns a value as the user typed it.
 func shown(value string) string {
 	if value == "" {
 		return "''"

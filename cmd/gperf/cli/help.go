@@ -79,7 +79,7 @@ func printCommands(w io.Writer, root *cobra.Command) {
 	fmt.Fprint(w, "\n`gperf help COMMAND` and `gperf help TOPIC` print more; `gperf --version` prints\nthe version.\n")
 }
 
-// Group holds the visible flags of a command that have the same title.
+// Group holds the visible flags of a command with the same title.
 type Group struct {
 	Title string
 	Flags []*pflag.Flag
@@ -115,7 +115,7 @@ func (g *Group) width() (n int) {
 	return n
 }
 
-// FlagName returns the names of a flag and of its value: "-z, --compression-level[=level]".
+// FlagName returns the names of a flag and of the value: "-z, --compression-level[=level]".
 func FlagName(f *pflag.Flag) string {
 	text := "    --" + f.Name
 	if f.Shorthand != "" {
@@ -131,7 +131,7 @@ func FlagName(f *pflag.Flag) string {
 	}
 }
 
-// FlagText returns the line that describes a flag, with its default value unless this is empty.
+// FlagText returns the line that describes a flag, with the default value unless that is empty.
 func FlagText(f *pflag.Flag) string {
 	_, text := pflag.UnquoteUsage(f)
 	switch f.DefValue {

@@ -3,7 +3,7 @@
 
 package cli
 
-// ReportIdleFlags lists the flags of perf report that have no effect or are refused.
+// ReportIdleFlags lists the flags of perf report without effect, and those that are refused.
 var ReportIdleFlags = []Idle{
 	{Name: "demangle", Why: "C++ and Rust names are demangled unless --no-demangle is given"},
 	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},
@@ -35,7 +35,7 @@ var ReportIdleFlags = []Idle{
 		Refused: true},
 }
 
-// ScriptIdle lists the flags of perf script that have no effect or are refused.
+// ScriptIdle lists the flags of perf script without effect, and those that are refused.
 var ScriptIdle = []Idle{
 	{Name: "a,all-cpus", Why: "it applies to recording with perf's scripts"},
 	{Name: "d,debug-mode", Why: "gperf script always checks the order of samples and counts lost events",
@@ -80,7 +80,7 @@ const (
 	noGuests = "gperf has no symbols of virtual machines: --guest shows their samples as addresses"
 )
 
-// AnnotateIdle lists the flags of perf annotate that have no effect or are refused.
+// AnnotateIdle lists the flags of perf annotate without effect, and those that are refused.
 var AnnotateIdle = []Idle{
 	{Name: "m,modules", Why: "the symbols of modules are always read"},
 	{Name: "demangle-kernel", Why: "the kernel's names are demangled like others"},

@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Idle is a flag of perf that has no effect in gperf: gperf always does what it requests,
-// or does not have this part of perf.
+// Idle is a flag of perf without effect in gperf: gperf always does what it requests,
+// or lacks this part of perf.
 type Idle struct {
 	Name  string // "modules", or "m,modules" with a shorthand
-	Value bool   // whether it has a value
-	Why   string // the reason that it has no effect or is refused
+	Value bool   // whether it takes a value
+	Why   string // the reason that it does nothing or is refused
 	// Refused is set if ignoring the flag would give a wrong result.
 	Refused bool
 }

@@ -1,6 +1,6 @@
 package cli
 
-// RecordIdle lists the flags of perf record that have no effect or are refused.
+// RecordIdle lists the flags of perf record without effect, and those that are refused.
 var RecordIdle = []Idle{
 	{Name: "affinity", Value: true, Why: "the Go runtime places the threads of gperf"},
 	{Name: "aio", Why: "gperf does not write asynchronously; -z compresses and writes in a separate thread"},
@@ -23,7 +23,7 @@ var RecordIdle = []Idle{
 			"--overwrite keeps the newest samples"},
 }
 
-// TopIdle lists the flags of perf top that have no effect or are refused.
+// TopIdle lists the flags of perf top without effect, and those that are refused.
 var TopIdle = []Idle{
 	{Name: "z,zero", Why: "each table shows its own interval only"},
 	{Name: "tui", Why: "gperf top draws its table on terminals unless --stdio is given"},
@@ -63,7 +63,7 @@ var TopIdle = []Idle{
 		Why: "`gperf record`, then `gperf annotate FUNCTION`, shows a function's instructions"},
 }
 
-// DiffIdle lists the flags of perf diff that have no effect or are refused.
+// DiffIdle lists the flags of perf diff without effect, and those that are refused.
 var DiffIdle = []Idle{
 	{Name: "D,dump-raw-trace", Why: "`gperf report -D` prints the records of a recording"},
 	{Name: "m,modules", Why: "gperf always resolves modules"},
@@ -77,7 +77,7 @@ const (
 	onRecord   = "gperf top does not have it: use gperf record, then gperf report"
 )
 
-// BuildIDListIdle lists the flags of perf buildid-list that have no effect or are refused.
+// BuildIDListIdle lists the flags of perf buildid-list without effect, and those that are refused.
 var BuildIDListIdle = []Idle{
 	{Name: "m,kernel-maps", Refused: true,
 		Why: "-k prints the running kernel's build ID; those of modules are in /sys/module"},

@@ -18,7 +18,7 @@ type pager struct {
 	cmd     *exec.Cmd
 	in      *os.File // nil: it does not run
 	signals chan os.Signal
-	status  atomic.Int32 // exit code, if the output did not reach its end; 0: it did
+	status  atomic.Int32 // exit code, if the output is not complete; 0: it is
 }
 
 // lessFlags make less quit if the text fits the screen, keep colours, chop long lines, and keep the screen as it is.
@@ -97,7 +97,7 @@ func (p *pager) start(terminal *os.File) {
 	}()
 }
 
-// write writes to the program. The error is EPIPE if it has exited, or if a signal ended the output.
+// write writes to the program. The error is EPIPE if the program exited, or if a signal ended the output.
 func (p *pager) write(text []byte) error {
 	_, err := p.in.Write(text)
 	switch {
@@ -110,7 +110,7 @@ func (p *pager) write(text []byte) error {
 }
 
 // CloseOutput waits until the user quits the pager. It returns the exit code of gperf if that was before the end of the
-// output, as that of a program that SIGPIPE or another signal ends, else 0.
+// output, as of a program that SIGPIPE or another signal ends, else 0.
 func CloseOutput(out io.Writer) int {
 	t, ok := out.(*Terminal)
 	if !ok || !t.device.pager.runs() {

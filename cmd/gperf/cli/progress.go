@@ -24,13 +24,13 @@ type Progress struct {
 	read  int       // files that were
 }
 
-// step is a step that has begun.
+// step is a step in progress.
 type step struct {
 	start time.Time
 	shown bool
 }
 
-// NewProgress returns one that begins its lines with prefix and writes to w. quiet makes it silent.
+// NewProgress returns one whose lines begin with prefix and writes to w. quiet makes it silent.
 func NewProgress(prefix string, w io.Writer, quiet bool) *Progress {
 	p := &Progress{prefix: prefix, w: w, quiet: quiet, steps: map[string]*step{}}
 	p.terminal, _ = w.(*Terminal)
@@ -67,7 +67,7 @@ func (p *Progress) Bytes(name string, n, of int64) {
 	p.show(name, func(since time.Duration) string { return bar(name, n, of, since) })
 }
 
-// bar returns the text of a step's progress: its share, bytes, rate and the time left.
+// bar returns the text of a step's progress: the share, bytes, rate and the time left.
 func bar(name string, n, of int64, since time.Duration) string {
 	const width = 20
 	rate := float64(n) / max(since.Seconds(), 1e-3)

@@ -26,12 +26,12 @@ type Terminal struct {
 	rest   []byte // an incomplete character at the end of the last Write
 }
 
-// device is what the outputs of a process to its terminal share.
+// device is the part that the outputs of a process to a terminal share.
 type device struct {
 	mu    sync.Mutex
 	pager *pager   // nil: none
 	line  *os.File // that shows a line of progress; nil: none does
-	open  bool     // the last line of output has no newline yet
+	open  bool     // the last line of output is not ended yet
 }
 
 // Output returns a writer to f, which is a terminal if f is one.
@@ -51,7 +51,7 @@ func output(f *os.File, d *device) io.Writer {
 	return f
 }
 
-// Write writes all of p except an incomplete character at its end, which the next Write
+// Write writes all of p except an incomplete character at the end, which the next Write
 // completes.
 func (t *Terminal) Write(p []byte) (int, error) {
 	t.device.mu.Lock()
@@ -80,7 +80,7 @@ func (t *Terminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// EscapeControls appends text to b and escapes its control characters, except newlines,
+// EscapeControls appends text to b and escapes control characters, except newlines,
 // tabs and the colours of package text. rest is an incomplete character at the end of text.
 func EscapeControls(b, text []byte) (escaped, rest []byte) {
 	for len(text) > 0 {
@@ -136,8 +136,8 @@ func beginsColor(line []byte) bool {
 // clearLine erases the line from the cursor on (ECMA-48).
 const clearLine = "\x1b[K"
 
-// Overwrite writes text over the current line, cropped to its width. It writes nothing within a line of output, and
-// while the pager runs.
+// Overwrite writes text over the current line, cropped to the terminal's width. It writes nothing within a line of
+// output, and while the pager runs.
 func (t *Terminal) Overwrite(str string) {
 	t.device.mu.Lock()
 	defer t.device.mu.Unlock()
@@ -164,11 +164,11 @@ func (t *Terminal) Size() (width, height int) {
 	return int(size.Col), int(size.Row)
 }
 
-// IsDumb reports whether the user's terminal has no control sequences (TERM is "dumb" or empty).
+// IsDumb reports whether the user's terminal knows no control sequences (TERM is "dumb" or empty).
 func IsDumb() bool { return os.Getenv("TERM") == "dumb" || os.Getenv("TERM") == "" }
 
 // StyleOf returns how to write text to an output, with colours as mode says: always, never or auto. auto is a terminal
-// that has colours, unless NO_COLOR is set (https://no-color.org).
+// with colours, unless NO_COLOR is set (https://no-color.org).
 func StyleOf(out io.Writer, mode string) (text.Style, error) {
 	t, ok := out.(*Terminal)
 	l := text.Style{Color: ok && !IsDumb() && os.Getenv("NO_COLOR") == ""}

@@ -16,10 +16,10 @@ import (
 	"gperf/internal/archive"
 )
 
-// ErrNone: a directory or a pattern has no recordings.
+// ErrNone: a directory or a pattern contains no recordings.
 var ErrNone = errors.New("no recordings")
 
-// Expand returns the recordings that words name, in their order, and those of one word in the order of their paths. It
+// Expand returns the recordings that words name, in order, and the recordings of one word in the order of paths. It
 // returns "-", "", URLs and names of missing files as they are.
 func Expand(words []string) (paths []string, err error) {
 	for _, word := range words {
@@ -96,10 +96,10 @@ func inDir(dir string) (paths []string, err error) {
 	return paths, err
 }
 
-// filesOfStores are directories of ELF files by build ID, which have no recordings.
+// filesOfStores are directories of ELF files by build ID, without recordings.
 var filesOfStores = []string{".build-id", ".debug", "buildid"}
 
-// isRecordingDir reports whether perf record wrote the directory: it has the file data.
+// isRecordingDir reports whether perf record wrote the directory: it contains the file data.
 func isRecordingDir(dir string) bool {
 	return format.IsRecording(head(filepath.Join(dir, format.DirData)))
 }

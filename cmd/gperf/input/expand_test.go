@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestExpand: what words name, in which order.
+// TestExpand: words name these recordings, in this order.
 func TestExpand(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

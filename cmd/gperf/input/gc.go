@@ -23,14 +23,14 @@ type Garbage struct {
 var (
 	// Reading a recording allocates garbage in proportion to the file's size.
 	WhileReading = Garbage{96 << 20, 100}
-	// The recorder shares the machine with its target. It allocates garbage in proportion to the
+	// The recorder shares the machine with the target. It allocates garbage in proportion to the
 	// number of processes that start.
 	WhileRecording = Garbage{16 << 20, 40}
 	// A recorder that stays uses the same memory for weeks.
 	WhileStaying = Garbage{2 << 20, 20}
 )
 
-// heapShare is the percentage of a memory limit for what Go allocates. The rest is for BPF maps, rings and files.
+// heapShare is the percentage of a memory limit for Go's allocations. The rest is for BPF maps, rings and files.
 const heapShare = 60
 
 // minHeap is the runtime's minimum heap, to which the GC percentage refers at first.

@@ -47,7 +47,7 @@ func (s *Live) Open(path string) (*archive.Recording, error) {
 	return archive.OpenStream(s.buffer, path)
 }
 
-// Wait returns the error that ended the recorder, once it has ended. err is the reader's, which
+// Wait returns the error that ended the recorder, after the end. err is the reader's, which
 // ends the recorder if it is not nil.
 func (s *Live) Wait(err error) error {
 	s.buffer.Close(err)

@@ -29,7 +29,7 @@ func (l *Warnings) addMisses(misses []session.Miss) {
 	}
 }
 
-// maxHave is how many values are listed of what samples have.
+// maxHave limits the listed values of samples.
 const maxHave = 8
 
 // warnMisses says why the filters selected no sample of any recording.

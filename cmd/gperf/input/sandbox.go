@@ -19,14 +19,14 @@ import (
 	"gperf/internal/untrusted"
 )
 
-// sandbox is what the process gave up, which it does once.
+// sandbox holds the rights that the process gave up, which it does once.
 type sandbox struct {
 	once  sync.Once
 	pager string // a command of a shell that may still be started
 	err   error
 }
 
-// own is nil in tests, which run commands in their own process: it keeps its rights.
+// own is nil in tests, which run commands in the test process: it keeps all rights.
 var own *sandbox
 
 // EnableSandbox makes Enter give up rights, except that to start a pager.
@@ -69,7 +69,7 @@ func changes(outputs []string) []string {
 	return l
 }
 
-// programs returns what starts if a shell runs a command, with what the kernel starts for it.
+// programs returns the programs that start if a shell runs a command, with interpreters.
 func programs(command string) []string {
 	var l []string
 	for _, name := range append(strings.Fields(command), "sh") {

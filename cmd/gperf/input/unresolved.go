@@ -31,7 +31,7 @@ func (l *Warnings) warnUnresolved(stderr io.Writer) {
 	for _, u := range l.unresolved {
 		switch kind := dso.KindOf(u.Path); {
 		case !kind.HasPath() && kind != dso.KindVDSO && kind != dso.KindFunctions: // warn reports the kernel
-		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // most addresses have a symbol
+		case u.Reason == symbolize.NoSymbol && 2*u.Missing <= u.Asked: // most addresses belong to a symbol
 		case l.shares[session.DSOFile{Path: u.Path, ID: u.ID}] < minUnresolved*float64(l.Samples):
 			few++
 		case u.Reason == symbolize.NoSymbol:
@@ -105,7 +105,7 @@ func filesWord(n int) string {
 	return "files"
 }
 
-// reasonText returns the reason; for a file with symbols, how many addresses have none.
+// reasonText returns the reason; for a file with symbols, the number of addresses without one.
 func reasonText(u symbolize.Unresolved) string {
 	if u.Reason == symbolize.NoSymbol {
 		return fmt.Sprintf("%d of %d addresses are in no function of the symbol table", u.Missing, u.Asked)

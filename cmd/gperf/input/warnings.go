@@ -13,7 +13,7 @@ import (
 	"gperf/symbolize"
 )
 
-// Warnings is what is to be reported.
+// Warnings collects the warnings to print.
 type Warnings struct {
 	session.Summary
 	Recordings int
@@ -28,7 +28,7 @@ type Warnings struct {
 	skipped    []damage
 	counts     []string // recordings of perf stat, by path
 	incomplete bool     // a recording is truncated, or no part of it was usable
-	kernel     []error  // why kernels have no symbols, each once
+	kernel     []error  // why kernels lack symbols, each once
 	shares     map[session.DSOFile]float64
 	unresolved []symbolize.Unresolved
 	lineless   []symbolize.Unresolved
@@ -114,7 +114,7 @@ func (l *Warnings) AddSymbols(s *symbolize.Symbolizer) {
 	}
 }
 
-// mergeUnresolved adds the counts of files to those of others, sorted as those of one symbolizer.
+// mergeUnresolved adds the counts of files to the counts of others, sorted as one symbolizer's.
 func mergeUnresolved(l, more []symbolize.Unresolved) []symbolize.Unresolved {
 	if len(l) == 0 {
 		return more
@@ -136,7 +136,7 @@ func mergeUnresolved(l, more []symbolize.Unresolved) []symbolize.Unresolved {
 }
 
 // Print prints the warnings; servers prints those about servers of symbols. It returns whether a recording is truncated
-// or has no usable part.
+// or contains no usable part.
 func (l *Warnings) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool) {
 	if lost := lostText(l.Lost); lost != "" {
 		fmt.Fprintf(stderr, "gperf: %s while recording: use a larger ring (gperf record -m) or fewer events\n", lost)
@@ -219,7 +219,7 @@ func WarnSkipped(stderr io.Writer, path string, skipped format.Skipped) {
 	}
 }
 
-// warnCut says what helps if at least 1 % of the samples have stacks that are larger than their copies.
+// warnCut names the remedy if the stacks of at least 1 % of the samples are larger than the copies.
 func (l *Warnings) warnCut(stderr io.Writer) {
 	const percent, largest = 100, 65528 // the kernel's limit, in bytes
 	if l.Cut*percent < max(l.Samples, 1) {

@@ -13,12 +13,12 @@ import (
 	"gperf/report/table"
 )
 
-// Options are what a Browser shows at first, and what it needs of the recording.
+// Options are the first view of a Browser, and the parts of the recording that it needs.
 type Options struct {
 	Path     string // of the recording
 	Table    *table.Table
 	Keys     []string // of the entries; nil: by the event
-	Children bool     // callers include the samples of what they called, if there are callchains
+	Children bool     // callers include the samples of callees, if there are callchains
 	Limit    float64  // entries and branches below this percentage are omitted
 	Filter   table.Filter
 	Search   string // entries whose functions have this text

@@ -134,7 +134,7 @@ func (v *view) lacks(texts ...string) *view {
 var entryLine = regexp.MustCompile(`(?m)^ +\d+\.\d\d%.*$`)
 
 // entriesOf returns the entries of a text, with single blanks and without the mode of functions: perf marks the
-// kernel's callers like those of a process.
+// kernel's callers like a process's.
 func entriesOf(text string) (lines []string) {
 	for _, line := range entryLine.FindAllString(text, -1) {
 		line = strings.NewReplacer("[.] ", "", "[k] ", "").Replace(line)

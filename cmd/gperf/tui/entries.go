@@ -24,14 +24,14 @@ type list struct {
 	scroll
 }
 
-// counts is what is counted, and the result.
+// counts selects the counted samples, and holds the result.
 type counts struct {
 	given   *Options
 	table   *table.Table
 	counter table.Counter
 
 	event    int
-	keys     []string // nil: those of the event
+	keys     []string // nil: the event's
 	children bool
 	callers  bool // callchains begin with the callers, also with children
 	relative bool // percentages are of the samples that the zooms select

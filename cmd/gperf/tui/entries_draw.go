@@ -185,7 +185,7 @@ func (d *drawing) drawBranch(y int, r *row, style tcell.Style, selected bool, ma
 	c.put(x, y, style, text.Function(l.branchName(r.branch), c.width-x))
 }
 
-// drawFooter draws the last line: what the last key did, or the zooms, or the most important keys.
+// drawFooter draws the last line: the effect of the last key, or the zooms, or the most important keys.
 func (d *drawing) drawFooter() {
 	l, c := d.list, d.c
 	var parts []string

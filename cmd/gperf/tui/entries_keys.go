@@ -14,7 +14,7 @@ import (
 	"gperf/report/table"
 )
 
-// command is what keys do with the list.
+// command is the effect of keys on the list.
 type command struct {
 	keys []key
 	help string

@@ -9,7 +9,7 @@ import (
 	"gperf/report/top"
 )
 
-// topView is what the screen shows, and what keys change.
+// topView is the state of the screen, which keys change.
 type topView struct {
 	block    *top.Block // nil: none yet
 	latest   *top.Block // that replaces block when the user continues
@@ -209,7 +209,7 @@ func (v *topView) footer() string {
 	return keyHelp
 }
 
-// fit cuts a text to width columns, with a mark, and replaces control characters and what is no UTF-8: recordings are
+// fit cuts a text to width columns, with a mark, and replaces control characters and invalid UTF-8: recordings are
 // untrusted.
 func fit(text string, width int) string {
 	var b strings.Builder

@@ -36,11 +36,11 @@ type Dir struct {
 	Suffix string // of the file names
 	Magic  string // 8 bytes; the last is the version
 	Limit  int64  // size of all files, in bytes
-	// Open, if set, opens the files, for example those of an archive. The Dir only reads them then.
+	// Open, if set, opens the files, for example files of an archive. The Dir only reads them then.
 	Open func(path string) (fs.File, error)
 }
 
-// ErrDamaged is the error for a file that is incomplete or has another version.
+// ErrDamaged is the error for a file that is incomplete or of another version.
 var ErrDamaged = errors.New("not a valid cached file")
 
 const (
@@ -61,8 +61,8 @@ func Path(name string) (string, error) {
 // File returns the path of the file for a build ID.
 func (d *Dir) File(id dso.BuildID) string { return filepath.Join(d.Path, id.String()+d.Suffix) }
 
-// Load returns the data stored for a build ID. Its address is a multiple of 8. The error
-// is fs.ErrNotExist, ErrDamaged or an I/O error.
+// Load returns the data stored for a build ID. The data's address is a multiple of 8. The error is fs.ErrNotExist,
+// ErrDamaged or an I/O error.
 func (d *Dir) Load(id dso.BuildID) ([]byte, error) {
 	if d == nil || id.IsZero() {
 		return nil, fs.ErrNotExist
@@ -136,8 +136,8 @@ func (d *Dir) Store(id dso.BuildID, pieces ...[]byte) error {
 	return d.evict()
 }
 
-// The cache counts its files after Limit/evictShare stored bytes on average. Counting
-// after each Store would dominate the cost and grow with the number of files.
+// The cache counts files after Limit/evictShare stored bytes on average. Counting after each Store would dominate
+// the cost and grow with the number of files.
 const evictShare = 16
 
 // dueToEvict reports whether to count the files now. It decides at random, in proportion
@@ -230,7 +230,7 @@ func (d *Dir) remove(files []fs.FileInfo, n int64) error {
 	return nil
 }
 
-// Size returns the number of files and their total size in bytes.
+// Size returns the number of files and the total size in bytes.
 func (d *Dir) Size() (files int, bytes int64, err error) {
 	list, bytes, err := d.files()
 	return len(list), bytes, err

@@ -102,8 +102,8 @@ func TestEvict(t *testing.T) {
 	}
 }
 
-// However many files Store writes, their size stays close to the limit, and counting them
-// does not dominate the time.
+// However many files Store writes, the total size stays close to the limit, and counting them does not dominate the
+// time.
 func TestEvictSometimes(t *testing.T) {
 	const size = 1000
 	const limit = 200 * (header + size)

@@ -13,12 +13,11 @@ import (
 	"gperf/internal/dso"
 )
 
-// errUnknown: the cache has no entry.
+// errUnknown: the cache contains no entry.
 var errUnknown = errors.New("not in the cache")
 
-// cached returns nil if the cache has the file at path, ErrNotThere if servers
-// lacked it recently, or else errUnknown. An empty file marks a file that servers
-// lack; elfutils before 0.186 used one without read permission.
+// cached returns nil if the cache contains the file at path, ErrNotThere if servers lacked it recently, or else
+// errUnknown. An empty file marks a file that servers lack; elfutils before 0.186 used one without read permission.
 func (c *Client) cached(path string) error {
 	st, err := os.Stat(path)
 	switch {
@@ -47,14 +46,14 @@ func (c *Client) seconds(name string, otherwise time.Duration) time.Duration {
 	return time.Duration(s) * time.Second
 }
 
-// missing notes in the cache that no server has the file.
+// missing notes in the cache that no server offers the file.
 func missing(path string) {
 	if fd, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err == nil {
 		fd.Close()
 	}
 }
 
-// elfutils' defaults for settings that the cache does not have.
+// elfutils' defaults for settings missing in the cache.
 const (
 	defaultCleanEvery = 24 * time.Hour
 	defaultUnusedFor  = 7 * 24 * time.Hour

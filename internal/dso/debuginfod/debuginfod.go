@@ -53,10 +53,9 @@ type Client struct {
 	// Timeout is how long a server may take to send 100 KB, or the complete file. A
 	// slower server is not used again.
 	Timeout time.Duration
-	// MaxSize is how many bytes a file may have.
+	// MaxSize is the maximum size of a file in bytes.
 	MaxSize int64
-	// Progress, if set, is called when downloads progress. Its calls do not
-	// overlap.
+	// Progress, if set, is called when downloads progress. The calls do not overlap.
 	Progress func(Progress)
 
 	http    http.Client
@@ -65,11 +64,11 @@ type Client struct {
 
 	mu      sync.Mutex
 	servers []*server
-	files   map[string]*file // by their paths in the cache
+	files   map[string]*file // by path in the cache
 	now     Progress
 }
 
-// server is a server, and the error that ended its use.
+// server is a server, and the error after which it is not used any more.
 type server struct {
 	url  string
 	dead *ServerError
@@ -87,15 +86,15 @@ const (
 	defaultMissFor = 10 * time.Minute
 )
 
-// defaultMaxSize is more than the debug information of nearly all programs has.
+// defaultMaxSize is larger than the debug information of nearly all programs.
 const defaultMaxSize = 2 << 30
 
 // parallel is how many files are asked for at a time.
 const parallel = 8
 
-// New returns a client of the servers in a list as DEBUGINFOD_URLS has it, nil if
-// it names none. DEBUGINFOD_CACHE_PATH, XDG_CACHE_HOME, DEBUGINFOD_TIMEOUT (in
-// seconds) and DEBUGINFOD_MAXSIZE (in bytes) are heeded.
+// New returns a client of the servers in a list in the form of DEBUGINFOD_URLS, nil if it names none.
+// DEBUGINFOD_CACHE_PATH, XDG_CACHE_HOME, DEBUGINFOD_TIMEOUT (in seconds) and DEBUGINFOD_MAXSIZE (in bytes) are
+// heeded.
 func New(urls string) *Client {
 	c := &Client{Dir: CacheDir(), Timeout: defaultTimeout, MaxSize: defaultMaxSize,
 		slots: make(chan struct{}, parallel), files: map[string]*file{}}
@@ -153,8 +152,8 @@ func isDir(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// Find returns the path of the file that servers or the cache have for a build ID:
-// what is dso.DebugFile or dso.CodeFile. Each is asked for once.
+// Find returns the path of the file for a build ID, from the cache or a server. what is dso.DebugFile or
+// dso.CodeFile. Each is asked for once.
 func (c *Client) Find(id dso.BuildID, what string) (path string, err error) {
 	if c.Dir == "" {
 		return "", errors.New("debuginfod: no home directory for the cache: set DEBUGINFOD_CACHE_PATH")

@@ -19,7 +19,7 @@ import (
 	"gperf/internal/dso"
 )
 
-// own is an ELF file with a build ID: its bytes and ID.
+// own is an ELF file with a build ID: the bytes and the ID.
 func own(t *testing.T) ([]byte, dso.BuildID) {
 	t.Helper()
 	for _, path := range []string{"/bin/sh", "/bin/ls", "/bin/cat"} {
@@ -99,7 +99,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A file from a server is used only if it has the requested build ID.
+// A file from a server is used only if the build ID is the requested one.
 func TestFindRefuses(t *testing.T) {
 	contents, id := own(t)
 	other := dso.NewBuildID([]byte("another"))
@@ -237,8 +237,8 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Debian's server serves a stripped program's debug information, and its client
-// and this one use each other's cache.
+// Debian's server serves a stripped program's debug information, and Debian's client and this one use each other's
+// cache.
 func TestAgainstElfutils(t *testing.T) {
 	for tool, pkg := range map[string]string{"debuginfod": "debuginfod", "debuginfod-find": "debuginfod", "gcc": "gcc",
 		"objcopy": "binutils"} {
@@ -316,7 +316,7 @@ func serve(t *testing.T, dir string) (url string, stop func()) {
 	return fmt.Sprintf("http://127.0.0.1:%d", port), stop
 }
 
-// wait returns the debug file of id as soon as the server has it.
+// wait returns the debug file of id as soon as the server offers it.
 func wait(t *testing.T, c *Client, id dso.BuildID) string {
 	t.Helper()
 	var path string
@@ -350,7 +350,7 @@ func TestEndlessServer(t *testing.T) {
 	}))
 	defer srv.Close()
 	c := client(t, srv.URL)
-	const buffers = 16 << 20 // what sockets hold
+	const buffers = 16 << 20 // the size of the sockets' buffers
 	for _, what := range []struct {
 		name string
 		max  int64
@@ -370,7 +370,7 @@ func TestEndlessServer(t *testing.T) {
 	}
 }
 
-// What a gperf has left that was killed disappears, but not what another one is receiving.
+// Partial files of a killed gperf are removed, but not the files that another gperf is receiving.
 func TestRemovePartials(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(dir+"/abcd", 0o700); err != nil {

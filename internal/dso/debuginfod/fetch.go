@@ -114,7 +114,7 @@ func (c *Client) fetchFrom(s *server, id dso.BuildID, what, path string, report 
 	return nil
 }
 
-// cause returns why a request ended: the timeout rather than its consequence.
+// cause returns why a request ended: the timeout rather than the error that it caused.
 func cause(ctx context.Context, err error) error {
 	if why := context.Cause(ctx); why != nil {
 		return why

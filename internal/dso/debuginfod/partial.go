@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// partial is a file that is being received. It has no name, so that nothing is left of it however gperf ends. Where the
-// file system does not have such files (O_TMPFILE), it has a name, and is locked: the next gperf removes those that
-// nobody locks.
+// partial is a file that is being received. It is unnamed, so that no file is left however gperf ends. If the file
+// system does not support unnamed files (O_TMPFILE), the file is named and locked, and the next gperf removes
+// unlocked ones.
 type partial struct {
 	*os.File
 	named bool
@@ -36,14 +36,14 @@ func newPartial(path string) (*partial, error) {
 	return p, nil
 }
 
-// keep gives the file its name, in place of a file that has it.
+// keep gives the file a path, replacing a file that is there.
 func (p *partial) keep(path string) error {
 	if p.named {
 		return os.Rename(p.Name(), path)
 	}
 	self := fmt.Sprintf("/proc/self/fd/%d", p.Fd())
 	err := unix.Linkat(unix.AT_FDCWD, self, unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
-	if errors.Is(err, os.ErrExist) { // a damaged one, or one that another gperf has received meanwhile
+	if errors.Is(err, os.ErrExist) { // a damaged one, or one that another gperf received meanwhile
 		if err = os.Remove(path); err == nil {
 			err = unix.Linkat(unix.AT_FDCWD, self, unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
 		}
@@ -54,15 +54,15 @@ func (p *partial) keep(path string) error {
 	return nil
 }
 
-// Close closes the file, which disappears unless it has been kept.
+// Close closes the file, which disappears unless keep was called.
 func (p *partial) Close() error {
 	if p.named {
-		os.Remove(p.Name()) // which fails when the file has been kept
+		os.Remove(p.Name()) // which fails after keep
 	}
 	return p.File.Close()
 }
 
-// removePartials removes what gperfs have left in the cache that were killed.
+// removePartials removes the partial files that killed gperfs left in the cache.
 func removePartials(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, "*", "*"+partialSuffix+"*"))
 	for _, path := range left {

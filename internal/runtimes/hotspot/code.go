@@ -6,7 +6,7 @@ type state uint8
 const (
 	unknown state = iota
 	none          // the return address is at rsp
-	pushed        // rbp has been pushed, nothing else
+	pushed        // rbp is pushed, nothing else
 	byFP          // rbp is the frame pointer
 	live          // a complete frame, but the caller's rbp is not saved yet
 	full
@@ -25,8 +25,8 @@ func saveRBP(b []byte) bool {
 	return b[0] == 0x48 && b[1] == 0x89 && (b[2] == 0x6c || b[2] == 0xac) && b[3] == 0x24
 }
 
-// poll reports whether an instruction reads the word that a safepoint changes: cmp rsp, [r15 + n] or
-// mov r10, [r15 + n]; mode is its ModRM byte without the register.
+// poll reports whether an instruction reads the word that a safepoint changes: cmp rsp, [r15 + n] or mov r10, [r15
+// + n]; mode is the ModRM byte without the register.
 func poll(b []byte, mode byte) bool {
 	return b[0] == 0x49 && b[1] == 0x3b && b[2] == mode|0x20 || b[0] == 0x4d && b[1] == 0x8b && b[2] == mode|0x10
 }
@@ -60,7 +60,7 @@ func atEnd(code *[codeBytes]byte) state {
 	return unknown
 }
 
-// inPrologue recognizes how far a prologue has got by the code before ip.
+// inPrologue recognizes by the code before ip which part of a prologue was executed.
 func inPrologue(code *[codeBytes]byte) state {
 	for i := 4; i <= codeBefore-4; i++ {
 		b := code[codeBefore-i:]

@@ -20,7 +20,7 @@ func (t *tables) counter(m *procmem.Cursor, name string) uint64 {
 	if start == 0 {
 		return 0
 	}
-	// What cannot be read costs this counter only.
+	// A read error costs this counter only.
 	c := m.Again()
 	number := func(at uint64, field string) uint64 { return uint64(uint32(c.Int32(at + t.off(field)))) }
 	at := start + number(start, "PerfDataPrologue.entry_offset")

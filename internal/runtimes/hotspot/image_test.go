@@ -29,7 +29,7 @@ const (
 // release is the layout of the structures in a release of HotSpot.
 type release struct {
 	name            string
-	heapArray       bool // CodeCache has an array of heaps
+	heapArray       bool // CodeCache contains an array of heaps
 	header          uint64
 	used            uint64
 	codeType        string // of _code_begin or _code_offset
@@ -89,7 +89,7 @@ type fieldEntry struct {
 	off, addr       uint64
 }
 
-// newImage makes an image of a virtual machine with one heap, which has no blobs yet.
+// newImage makes an image of a virtual machine with one heap, still without blobs.
 func newImage(r *release) *image {
 	m := &image{base: imageBase, bytes: make([]byte, imageSize), symbols: map[string]uint64{}, end: imageBase + 0x1000}
 	heap := m.alloc(256)
@@ -199,8 +199,8 @@ func (m *image) tables(fields []fieldEntry, header uint64) {
 	m.put64(at+72, 336)
 }
 
-// blob adds a blob of so many segments at a segment of the heap, and returns the ip of its code. The code is 16 bytes
-// after the blob's header of 128 bytes.
+// blob adds a blob of so many segments at a segment of the heap, and returns the ip of the code. The code is 16
+// bytes after the blob's header of 128 bytes.
 func (m *image) blob(r *release, segment, segments, words, complete int) (code uint64) {
 	for i := range segments {
 		back := i

@@ -53,7 +53,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// madePlace is a compiled method, 200, that has inlined another one, 100, at offset 50.
+// madePlace is a compiled method, 200, with another method, 100, inlined at offset 50.
 func madePlace(pcs, scopes []byte) *Place {
 	return &Place{Code: 0x1000, Size: 100, method: 200, pcs: pcs, scopes: scopes, metadata: []uint64{100, 200},
 		at: &methodFields{pcSize: 16, pcScope: 4}}

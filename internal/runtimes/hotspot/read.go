@@ -8,15 +8,15 @@ import (
 	"gperf/internal/procmem"
 )
 
-// Heap is a code heap: where it is, and where the fields are that a walk reads. The BPF programs have the same layout
-// (struct code_heap in bpf/data.h).
+// Heap is a code heap: where it is, and where the fields are that a walk reads. The layout must match struct
+// code_heap in bpf/data.h.
 type Heap struct {
 	Low, High           uint64 // memory reserved for the heap
 	Segments            uint64 // address of the segment map
 	CacheLow, CacheHigh uint64 // memory reserved for all heaps of the process
 	Interp, InterpSize  uint64 // the interpreter's code, which may be in another heap
 	Unloaded            uint64 // address of the number of classes that were unloaded, 64 bits; 0: unknown
-	Shift               uint8  // a segment has 1 << Shift bytes
+	Shift               uint8  // a segment is 1 << Shift bytes
 
 	// Offsets from the start of a block, at most maxOffset.
 	Blob     uint8 // the blob
@@ -37,7 +37,7 @@ const BlockHead = 128
 // maxOffset is the highest offset of a field in a block.
 const maxOffset = BlockHead - 8
 
-// ErrStarting means that the virtual machine has not created its heaps or its interpreter yet.
+// ErrStarting means that the virtual machine did not yet create the heaps or the interpreter.
 var ErrStarting = errors.New("virtual machine is starting")
 
 const (
@@ -47,7 +47,7 @@ const (
 	maxIP    = 1 << 47 // end of user space
 )
 
-// Read finds the code heaps of a process. symbol returns the ip of a symbol of its libjvm.so.
+// Read finds the code heaps of a process. symbol returns the ip of a symbol of the process's libjvm.so.
 func Read(mem io.ReaderAt, symbol func(name string) (ip uint64, ok bool)) ([]Heap, error) {
 	m := procmem.NewCursor(mem, maxPages)
 	t, err := readTables(m, symbol)
@@ -110,7 +110,7 @@ func (t *tables) layout(h *Heap) error {
 // widths is the sizes of fields by type, in bits.
 var widths = map[string]uint8{"int": 32, "u2": 16, "uint16_t": 16, "int16_t": 16, "address": 64}
 
-// heaps reads the heaps. like has their layout.
+// heaps reads the heaps. like contains the layout.
 func (t *tables) heaps(m *procmem.Cursor, like *Heap) (l []Heap) {
 	if queue := m.Word(t.addr("AbstractInterpreter._code")); queue != 0 {
 		like.Interp = m.Word(queue + t.off("StubQueue._stub_buffer"))
@@ -134,7 +134,7 @@ func (t *tables) heaps(m *procmem.Cursor, like *Heap) (l []Heap) {
 	return l
 }
 
-// heapAddrs returns the addresses of the CodeHeaps: JDK 8 has one, later versions have an array.
+// heapAddrs returns the addresses of the CodeHeaps: one in JDK 8, an array in later versions.
 func (t *tables) heapAddrs(m *procmem.Cursor) (l []uint64) {
 	if _, ok := t.fields["CodeCache._heap"]; ok {
 		if heap := m.Word(t.addr("CodeCache._heap")); heap != 0 {

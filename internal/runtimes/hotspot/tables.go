@@ -16,8 +16,8 @@ type tables struct {
 
 // field is an entry of gHotSpotVMStructs.
 type field struct {
-	kind string // its type
-	off  uint64 // in its object
+	kind string // the field's type
+	off  uint64 // in the object
 	addr uint64 // of a static field
 }
 
@@ -30,7 +30,7 @@ var needed = []string{"CodeCache", "CodeHeap", "CodeBlob", "VirtualSpace", "Heap
 // sized are the types whose sizes are kept.
 var sized = []string{"HeapBlock", "PcDesc", "ConstMethod", "ConstantPool"}
 
-// maxEntries limits the entries of a table: vmStructs.cpp has some 3,000.
+// maxEntries limits the entries of a table: vmStructs.cpp contains some 3,000.
 const maxEntries = 20_000
 
 // maxStride limits the size of an entry, in bytes.
@@ -67,7 +67,7 @@ func readTables(m *procmem.Cursor, symbol func(string) (uint64, bool)) (*tables,
 	return t, t.check()
 }
 
-// check returns an error if a field is missing that all versions have.
+// check returns an error if a field is missing that all versions contain.
 func (t *tables) check() error {
 	for _, name := range []string{"CodeHeap._memory", "CodeHeap._segmap", "CodeHeap._log2_segment_size",
 		"VirtualSpace._low", "VirtualSpace._high_boundary", "AbstractInterpreter._code", "StubQueue._stub_buffer",
@@ -79,7 +79,7 @@ func (t *tables) check() error {
 	return nil
 }
 
-// first returns the offset of the first of some fields that this version has.
+// first returns the offset of the first of some fields that this version contains.
 func (t *tables) first(names ...string) (off uint64, kind string, ok bool) {
 	for _, name := range names {
 		if f, ok := t.fields[name]; ok {
@@ -98,7 +98,7 @@ type table struct {
 	offsets    []uint64 // of the words that are read of each entry
 }
 
-// readLayout reads where a table is and where its entries have the words.
+// readLayout reads the address of a table and the offsets of the words in the table's entries.
 func readLayout(m *procmem.Cursor, symbol func(string) (uint64, bool), name, entry string,
 	words ...string) (*table, error) {
 	value := func(name string) (uint64, error) {

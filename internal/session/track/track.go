@@ -11,7 +11,7 @@ import (
 	"gperf/internal/addrspace"
 )
 
-// Machine is what runs on a machine, after the records applied so far.
+// Machine is the state of a machine after the records applied so far.
 type Machine struct {
 	kernel    []byte // records of the kernel's mappings, without sample ids
 	processes map[int32]*process
@@ -39,7 +39,7 @@ type mapping struct {
 	file  *file
 }
 
-// file is what mappings of one file have in common.
+// file holds the values that all mappings of one file share.
 type file struct{ fileKey }
 
 type fileKey struct {
@@ -109,7 +109,7 @@ func (m *Machine) process(pid int32) *process {
 	return p
 }
 
-// fork adds a thread, or a process with its parent's mappings.
+// fork adds a thread, or a process with the parent's mappings.
 func (m *Machine) fork(f *format.Fork) {
 	from := m.processes[f.PPID]
 	if f.PID == f.TID || m.processes[f.PID] == nil {
@@ -155,7 +155,7 @@ func cut(old *addrspace.Range[mapping], start, _ uint64) mapping {
 	return mapping{old.Value.pgoff + start - old.Start, old.Value.file}
 }
 
-// file returns the same file for all equal mappings but their addresses.
+// file returns the same file for all mappings that differ only in addresses.
 func (m *Machine) file(r *format.Mmap) *file {
 	k := fileKey{r.Misc, r.V2, string(r.BuildID), r.Maj, r.Min, r.Ino, r.InoGen, r.Prot, r.Flags, r.Filename}
 	f := m.files[k]
@@ -166,8 +166,8 @@ func (m *Machine) file(r *format.Mmap) *file {
 	return f
 }
 
-// Append appends the records that describe the machine, with sample ids of idSize zeros: readers sort them before all
-// others. The order is that of package synth.
+// Append appends the records that describe the machine, with sample ids of idSize zeros: readers sort them before
+// all others. The order is the same as in package synth.
 func (m *Machine) Append(b []byte, idSize int) []byte {
 	b = m.appendKernel(b, idSize)
 	for _, id := range slices.Sorted(maps.Keys(m.cgroups)) {
@@ -191,7 +191,7 @@ func (m *Machine) appendKernel(b []byte, idSize int) []byte {
 	return b
 }
 
-// append appends the records of a process: its leader, the mappings, and the other threads.
+// append appends the records of a process: the leader, the mappings, and the other threads.
 func (p *process) append(b []byte, pid int32, idSize int) []byte {
 	b = p.threads[pid].append(b, format.Fork{PID: pid, TID: pid, PPID: p.parent, PTID: p.parent}, idSize)
 	for r := range p.maps.All() {

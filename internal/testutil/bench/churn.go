@@ -37,15 +37,15 @@ var wholeSystem = []string{"-a", "-e", "cpu-clock", "-F", "999"}
 // stormProcesses is the number of processes of a fork storm.
 const stormProcesses = 10000
 
-// stormCommand starts processes one after the other in each of four shells. It prints the wall time and the CPU time
-// in user mode. Its first process has the name that countByLoad finds.
+// stormCommand starts processes one after the other in each of four shells. It prints the wall time and the CPU
+// time in user mode. The name of the first process is the one that countByLoad looks for.
 func stormCommand() []string {
 	shell := fmt.Sprintf("n=0; while [ $n -lt %d ]; do /bin/true; n=$((n + 1)); done", stormProcesses/4)
 	return []string{"bash", "-c", `printf @storm >/proc/$$/comm; TIMEFORMAT="%3R %3U"
 		{ time { for i in 1 2 3 4; do sh -c "$0" & done; wait; }; } 2>&1`, shell}
 }
 
-// forkStorm compares the time of a fork storm alone with its time while it is recorded.
+// forkStorm compares the time of a fork storm alone with the time of a recorded fork storm.
 func (b churnPart) forkStorm(by []grapher) error {
 	rows := make([]stormRow, 1+len(by))
 	for range b.runs {
@@ -130,7 +130,7 @@ func (b churnPart) recordStorm(row *stormRow, g grapher) error {
 	return nil
 }
 
-// manyProcesses measures the time until a recorder starts its command while many processes exist.
+// manyProcesses measures the time until a recorder starts the command while many processes exist.
 func (b churnPart) manyProcesses(by []grapher) error {
 	const processes = 10000
 	stop, err := b.sleepers(processes)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A grapher is a tool with its flags for callchains.
+// A grapher is a tool with the tool's flags for callchains.
 type grapher struct {
 	tool
 	graph string
@@ -45,7 +45,7 @@ func (b dwarfPart) dwarf() error {
 	return nil
 }
 
-// whole records compilers, whose code has no frame pointers, and measures the complete stacks and their cost.
+// whole records compilers, whose code uses no frame pointers, and measures the number and the cost of complete stacks.
 func (b dwarfPart) whole(w *workloads) error {
 	for _, load := range []struct {
 		name, freq string
@@ -128,7 +128,7 @@ func (b dwarfPart) bpfTime(w *workloads) error {
 	return tw.Flush()
 }
 
-// slowDown compares a busy program's time alone with its time while it is recorded; the program measures itself.
+// slowDown compares a busy program's time alone with the time of the recorded program; the program measures itself.
 func (b dwarfPart) slowDown(w *workloads) error {
 	calls, err := b.calibrate(w, time.Duration(b.seconds)*time.Second)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // librarySource is a library with a function that calls its successor in a list, as many times as left says.
-// FUNCTIONS are further functions, each with rows of its own in the unwind table.
+// FUNCTIONS are further functions, each with separate rows in the unwind table.
 const librarySource = `
 typedef long enter_t(void **next, long left, long spin);
 
@@ -32,8 +32,8 @@ __attribute__((noipa)) long enter(void **next, long left, long spin) {
 FUNCTIONS
 `
 
-// librariesSource loads all libraries of a directory, and then calls through them for some seconds: each time through
-// as many as its depth, in another order.
+// librariesSource loads all libraries of a directory, and then calls through them for some seconds: each time
+// through as many as the depth, in another order.
 const librariesSource = `
 #include <dirent.h>
 #include <dlfcn.h>

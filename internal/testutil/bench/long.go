@@ -47,7 +47,7 @@ const (
 )
 
 // long measures the CPU time and memory of a recorder per minute, while many short processes and new programs run:
-// its memory for exited processes must not accumulate.
+// the recorder's memory for exited processes must not accumulate.
 func (b longPart) long() error {
 	program, err := b.newSpin()
 	if err != nil {
@@ -101,7 +101,7 @@ func (b longPart) watch(pid int) error {
 	return err
 }
 
-// every calls f at an interval, each call in its own goroutine, until stop is closed.
+// every calls f at an interval, each call in a new goroutine, until stop is closed.
 func every(stop <-chan struct{}, interval time.Duration, f func()) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -187,7 +187,7 @@ func memoryOf(pid int) (rss, anon int64, err error) {
 // clockTick is the unit of CPU time in /proc/PID/stat (USER_HZ), which is the same on all machines.
 const clockTick = 10 * time.Millisecond
 
-// cpuOf returns the CPU time of a process, its ended threads included.
+// cpuOf returns the CPU time of a process, including ended threads.
 func cpuOf(pid int) (time.Duration, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -1,7 +1,7 @@
-// Bench measures gperf and perf in turns, on the same recordings and the same load, and prints
-// tables: wall-clock time, CPU time and peak memory of each command, and gperf's ratio to each perf; for unwinding
-// also the number of complete user stacks, bytes per sample and BPF time per sample; for probes the cost of a hit
-// in the program. It has no limits that fail.
+// Bench measures gperf and perf in turns, on the same recordings and the same load, and prints tables: wall-clock
+// time, CPU time and peak memory of each command, and gperf's ratio to each perf; for unwinding also the number of
+// complete user stacks, bytes per sample and BPF time per sample; for probes the cost of a hit in the program. No
+// figure makes it fail.
 //
 //	go run ./internal/testutil/bench
 //	PERF="perf,/opt/perf7/bin/perf" go run ./internal/testutil/bench -n 9 -part read -f my.data
@@ -34,7 +34,7 @@ import (
 const event = "skb:kfree_skb"
 
 type bench struct {
-	ctx     context.Context // canceled by a signal; the bench then undoes its changes of the machine
+	ctx     context.Context // canceled by a signal; the bench then undoes the changes of the machine
 	runs    int
 	drops   int // in the files for script and report
 	big     int // drops in the big file
@@ -191,7 +191,7 @@ func (b *bench) build(pkg string) (string, error) {
 	return bin, nil
 }
 
-// time runs one command and discards its output.
+// time runs one command and discards the output.
 func (b *bench) time(t tool, args ...string) (usage, error) {
 	cmd, stderr := b.command(t, nil, args...)
 	start := time.Now()
@@ -204,7 +204,7 @@ func (b *bench) time(t tool, args ...string) (usage, error) {
 // command prepares the tool with args; stdout nil is /dev/null itself, not a pipe that must be drained.
 func (b *bench) command(t tool, stdout io.Writer, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	cmd := exec.CommandContext(b.ctx, t.argv[0], slices.Concat(t.argv[1:], args)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // a recorder then ends its command too
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // a recorder then ends the command, too
 	cmd.WaitDelay = 5 * time.Second
 	var stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = stdout, &stderr
@@ -227,7 +227,7 @@ func used(p *os.ProcessState, wall time.Duration) usage {
 		maxRSS: p.SysUsage().(*syscall.Rusage).Maxrss << 10}
 }
 
-// A row of the table: one command and its runs.
+// A row of the table: one command and the runs of it.
 type row struct {
 	tool    tool
 	args    []string
@@ -263,7 +263,7 @@ func ratio(a, b time.Duration) float64 {
 	return a.Seconds() / b.Seconds()
 }
 
-// printRows prints the rows and below them their ratios; drops is how many were recorded.
+// printRows prints the rows and, below them, the ratios; drops is how many were recorded.
 func printRows(rows []*row, drops int, ratioName string, ratioOf func(r, against *row) float64) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	recording := rows[0].args == nil

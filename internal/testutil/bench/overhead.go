@@ -42,7 +42,8 @@ func (b probePart) overhead() error {
 	return b.overheadOf("kprobe", "kprobe:"+sysGetppid, kernelProbe, argv)
 }
 
-// overheadOf measures the cost for one probe: spec is its name for gperf and bpftrace, make creates perf's event.
+// overheadOf measures the cost for one probe: spec is the probe's name for gperf and bpftrace, make creates perf's
+// event.
 func (b probePart) overheadOf(kind, spec string, makeProbe func() (func(), error), program []string) error {
 	remove, err := makeProbe()
 	if err != nil {
@@ -81,8 +82,8 @@ func (b probePart) overheadOf(kind, spec string, makeProbe func() (func(), error
 	return tw.Flush()
 }
 
-// watchers are gperf, the perfs and bpftrace, each without stacks, with stacks by frame pointers, and with
-// complete stacks if the tool has them.
+// watchers are gperf, the perfs and bpftrace, each without stacks, with stacks by frame pointers, and with complete
+// stacks if the tool records them.
 func (b probePart) watchers(spec string) (l []watcher) {
 	file := filepath.Join(b.dir, "overhead.data")
 	for _, stack := range []string{"none", "fp", "dwarf"} {

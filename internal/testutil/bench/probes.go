@@ -132,8 +132,8 @@ func (b probePart) probes() error {
 		return err
 	}
 	os.Setenv("BPFTRACE_MAX_PROBES", fmt.Sprint(2*len(functions)+2*globbed))
-	// Bpftrace opens a file for each probe and does not raise the limit of open files.
-	// Commands do not inherit the limit that Go raises at its start.
+	// Bpftrace opens a file for each probe and does not raise the limit of open files. Commands do not inherit the
+	// limit that Go raises at the start of this process.
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
 		files.Cur = files.Max
@@ -201,8 +201,8 @@ var quiet = regexp.MustCompile(
 	`^(tcp|udp|inet|inet6|ip|ip6|ipv6|icmp|igmp|arp|fib|xfrm|netdev|sock|skb|rtnl|genl|unix|packet|` +
 		`raw|ping|ethtool|devlink|bond|vlan|tc|qdisc)_\w+$`)
 
-// plainFunctions returns n kernel functions that can be traced and have unique names, and the number of functions
-// that match the globs.
+// plainFunctions returns n kernel functions that can be traced and whose names are unique, and the number of
+// functions that match the globs.
 func plainFunctions(n int) (names []string, globbed int, err error) {
 	text, err := os.ReadFile("/sys/kernel/tracing/available_filter_functions")
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// record measures the cost of a recorder: first of its start and end only, then under load. The load runs next to
-// the recorder, not as its command, so that their CPU times are separate.
+// record measures the cost of a recorder: first of start and end only, then under load. The load runs next to the
+// recorder, not as the recorder's command, so that the CPU times are separate.
 func (b *bench) record() error {
 	for _, drops := range []int{0, b.rate * b.seconds} {
-		// perf's samples have no packets: gperf is measured with and without them.
+		// perf's samples contain no packets: gperf is measured with and without them.
 		rows := []*row{{tool: b.gperf}, {tool: tool{b.gperf.name + " --no-packet", b.gperf.argv}}}
 		for _, p := range b.perfs {
 			r := &row{tool: p}

@@ -17,8 +17,7 @@ import (
 	"time"
 )
 
-// A recording is the result of one run of a recorder and its usage. CPU and memory exclude the recorder's
-// command.
+// A recording is the result and the usage of one run of a recorder. CPU and memory exclude the recorder's command.
 type recording struct {
 	by   grapher
 	file string
@@ -66,8 +65,8 @@ func (r *recording) early() string {
 	return strings.Join(l, ", ")
 }
 
-// recordAll records load by each and prints a line for each. A recorder that fails costs its own line. The files of
-// those in keep stay, and are returned.
+// recordAll records load by each and prints a line for each. For a recorder that fails, the line only says so. The
+// files of the graphers in keep stay, and are returned.
 func (b *bench) recordAll(title string, by []grapher, opts, load []string,
 	keep func(grapher) bool) (kept []string, err error) {
 	w := newTable(
@@ -106,7 +105,7 @@ func (r *recording) print(w io.Writer) {
 		float64(r.maxRSS)/(1<<20), r.wall.Seconds(), r.early())
 }
 
-// recordCommand records load and finds how its user stacks ended.
+// recordCommand records load and finds how the user stacks ended.
 func (b *bench) recordCommand(g grapher, opts, load []string) (*recording, error) {
 	r, err := b.recordFile(g, opts, load)
 	if err != nil {
@@ -115,7 +114,7 @@ func (b *bench) recordCommand(g grapher, opts, load []string) (*recording, error
 	return r, b.unwound(r)
 }
 
-// recordFile records load from its start to its end, without any table cached before.
+// recordFile records load from start to end, without any table cached before.
 func (b *bench) recordFile(g grapher, opts, load []string) (*recording, error) {
 	cache, err := os.MkdirTemp(b.dir, "cache-")
 	if err != nil {
@@ -223,8 +222,8 @@ func field(text []byte, name string) uint64 {
 }
 
 // count counts the file's samples and lost samples. It prefers the counts of the events, in LOST_SAMPLES records at
-// the end: LOST records count the same losses, but not the last ones, and count a sample and its stack from BPF as
-// two.
+// the end: LOST records count the same losses, but not the last ones, and count a sample and the sample's stack
+// from BPF as two.
 func (r *recording) count() error {
 	const typeLost, typeSample, typeLostSamples = 2, 9, 13
 	st, err := os.Stat(r.file)

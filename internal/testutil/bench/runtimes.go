@@ -80,8 +80,8 @@ func (b runtimePart) chosenLoads(dir string) ([]string, error) {
 	return chosen, nil
 }
 
-// recordLoads records loads at the same time by each, and prints a row for each load. With several, the first row is
-// their sum.
+// recordLoads records loads at the same time by each, and prints a row for each load. With several loads, the first
+// row is the sum.
 func (b runtimePart) recordLoads(by []grapher, dir string, loads ...string) error {
 	argv := append([]string{runtimesScript, "run", dir, strconv.Itoa(b.loadSeconds)}, loads...)
 	var recordings []*recording
@@ -118,7 +118,7 @@ func (b runtimePart) recordLoads(by []grapher, dir string, loads ...string) erro
 	return nil
 }
 
-// frequentEnds returns the most frequent outermost frames of incomplete stacks with their numbers.
+// frequentEnds returns the most frequent outermost frames of incomplete stacks, with counts.
 func (c stackCount) frequentEnds() (l []string) {
 	ends := slices.SortedFunc(maps.Keys(c.ends), func(a, b string) int { return c.ends[b] - c.ends[a] })
 	for _, end := range ends[:min(4, len(ends))] {
@@ -165,7 +165,7 @@ func printRuntimesRow(name, load string, cost []*recording, counts []map[string]
 	fmt.Println()
 }
 
-// stackCount counts the samples of a load that have a user stack.
+// stackCount counts the samples of a load with a user stack.
 type stackCount struct {
 	stacks, complete   int
 	late, lateComplete int // those a second after the load's first one, and later
@@ -182,7 +182,7 @@ func percent(part, all int) string {
 	return fmt.Sprintf("%.2f %%", 100*float64(part)/float64(all))
 }
 
-// add counts a stack at a time in seconds, with the names of its two outermost frames. Times are in order.
+// add counts a stack at a time in seconds, with the names of the two outermost frames. Times are in order.
 func (c *stackCount) add(time float64, outer [2]string) {
 	if c.stacks == 0 {
 		c.first, c.ends = time, map[string]int{}
@@ -203,9 +203,9 @@ func (c *stackCount) add(time float64, outer [2]string) {
 // countByLoad counts the user stacks of each load's processes, and of all loads at "". Samples in kernel threads and
 // without user stack do not count.
 //
-// A stack is complete if its outermost frame, or the frame that this one called, is one of the functions in which
-// programs and threads start. The latter is for programs without symbols, whose _start has no name. gperf's and
-// perf's recordings with stack copies are each unwound by their own script command.
+// A stack is complete if the outermost frame, or the frame that this one called, is one of the functions in which
+// programs and threads start. The latter is for programs without symbols, whose _start is unnamed. The script
+// command of the tool that made a recording with stack copies unwinds the recording.
 func (b *bench) countByLoad(r *recording) (map[string]stackCount, error) {
 	loads, err := processLoads(r.file)
 	if err != nil {
@@ -214,7 +214,7 @@ func (b *bench) countByLoad(r *recording) (map[string]stackCount, error) {
 	args := []string{"script", "--no-inline", "--max-stack", "1024", "-F", "pid,time,ip,sym,dso", "-i", r.file}
 	t := r.by.tool
 	if r.by.graph != "dwarf" {
-		t = b.gperf // the file has the frames
+		t = b.gperf // the file contains the frames
 	}
 	cmd, stderr := b.command(t, nil, args...)
 	out, err := cmd.StdoutPipe()
@@ -277,8 +277,8 @@ func isStart(frame string) bool {
 	return slices.Contains(starts, strings.TrimSuffix(name, ".abi0"))
 }
 
-// processLoads returns the load to which each process of a recording belongs: the first process of a load has the
-// name @LOAD, the others are its descendants.
+// processLoads returns the load to which each process of a recording belongs: the first process of a load is named
+// @LOAD, the others are descendants of the first.
 func processLoads(file string) (map[uint32]string, error) {
 	const typeComm, typeFork = 3, 7
 	parents, loads := map[uint32]uint32{}, map[uint32]string{}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// spanCount is the number of bytes that the load of spans reads and writes one by one. perf trace and
-// strace need some 50 µs for each: they get a tenth, and the table has times per call.
+// spanCount is the number of bytes that the load of spans reads and writes one by one. perf trace and strace need
+// some 50 µs for each: they get a tenth, and the table shows times per call.
 const spanCount = 1000000
 
 // bpftraceSpans counts the durations of system calls, with the keys of a summary.

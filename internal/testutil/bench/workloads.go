@@ -106,7 +106,7 @@ func (b *bench) makeWorkloads() (*workloads, error) {
 	w := &workloads{
 		program: filepath.Join(b.dir, "deep"),
 		heavy:   []string{"g++", "-O2", "-c", heavy, "-o", filepath.Join(b.dir, "heavy.o")},
-		// make bench itself may have -n or -j in its environment
+		// make bench itself may run with -n or -j in the environment
 		tiny: []string{"env", "-u", "MAKEFLAGS", "-u", "MFLAGS", "-u", "MAKELEVEL", "make", "-s", "-B",
 			"-j2", "-C", dir},
 	}
@@ -194,7 +194,7 @@ func makeProbe(file, place string) (remove func(), err error) {
 	}
 	return func() {
 		err := undo()
-		for range 20 { // the kernel releases a recorder's events shortly after its end
+		for range 20 { // the kernel releases a recorder's events shortly after the recorder ends
 			if err == nil {
 				return
 			}

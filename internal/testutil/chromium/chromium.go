@@ -12,7 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// names are those of Chromium.
+// names are the names of Chromium's program.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "chrome"}
 
 // Start starts Chromium until the test ends, for at most limit. It skips the test if Chromium is not installed.
@@ -24,7 +24,7 @@ func Start(t testing.TB, limit time.Duration) context.Context {
 	}
 	opts := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(names[i]),
 		chromedp.WindowSize(1400, 4000), chromedp.UserDataDir(t.TempDir()))
-	if os.Geteuid() == 0 { // Chromium refuses to run as root in its sandbox
+	if os.Geteuid() == 0 { // Chromium refuses to run as root in the sandbox
 		opts = append(opts, chromedp.NoSandbox)
 	}
 	ctx, stop := context.WithTimeout(t.Context(), limit)

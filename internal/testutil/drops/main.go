@@ -117,7 +117,7 @@ func sendto(fd int, to syscall.Sockaddr) error {
 
 var loopback = [4]byte{127, 0, 0, 1}
 
-// bound returns a UDP socket with a loopback port of its own.
+// bound returns a UDP socket with an unused loopback port.
 func bound() (int, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

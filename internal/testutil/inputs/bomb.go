@@ -9,15 +9,15 @@ import (
 	"encoding/binary"
 )
 
-// BombFiles returns files of at most 9 MB by what they are. Each has one section with a name without its prefix, such
-// as debug_info, which claims to have 1 GB or more.
+// BombFiles returns files of at most 9 MB by description. Each contains one section, named without prefix, such as
+// debug_info, which claims a size of 1 GB or more.
 func BombFiles(section string) map[string][]byte {
 	const size = 1 << 30
 	var z bytes.Buffer
 	w := zlib.NewWriter(&z)
 	// A frame of zstd (RFC 8878): a window of 128 kB, and blocks of a byte that is repeated as often.
 	zstd := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 7 << 3}
-	for range size >> 24 { // a reader that asks for more has taken much already
+	for range size >> 24 { // a reader that asks for more already took much
 		w.Write(make([]byte, 1<<20))
 		const block = 1<<17<<3 | 1<<1
 		zstd = append(zstd, block&0xff, block>>8&0xff, block>>16, 0)

@@ -23,7 +23,7 @@ func AtMost(t *testing.T, name string, limit time.Duration, bytes uint64, f func
 	}
 }
 
-// CPU returns the CPU time that this process has taken.
+// CPU returns the CPU time of this process.
 func CPU() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -158,7 +158,7 @@ func (t *twin) tracingData(p *part) {
 	}
 }
 
-// terminated takes a string with its NUL.
+// terminated takes a string with the NUL.
 func (p *part) terminated() string {
 	n := bytes.IndexByte(p.t.in[p.pos:p.end], 0)
 	return strings.TrimSuffix(string(p.bytes(n+1)), "\x00")
@@ -170,7 +170,7 @@ func (p *part) sized(size int) []byte { return p.bytes(int(p.uint(size))) }
 // field is a field of a tracepoint's raw data: numbers of elem bytes.
 type field struct {
 	off, size, elem int
-	dynamic         bool // its value is length<<16 | offset of the data
+	dynamic         bool // the value is length<<16 | offset of the data
 	relative        bool // the offset counts from the field's end
 }
 
@@ -227,7 +227,7 @@ func parseField(line string) field {
 	return f
 }
 
-// typeSize knows the size of a C type by its words.
+// typeSize returns the size of a C type by the words of the declaration.
 func typeSize(decl string) int {
 	has := func(words ...string) bool {
 		for _, w := range words {

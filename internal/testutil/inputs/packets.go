@@ -1,5 +1,5 @@
-// This file makes network packets for tests of filters: those of common protocols, with few different addresses and
-// ports, and damaged ones.
+// This file makes network packets for tests of filters: packets of common protocols, with few different addresses
+// and ports, and damaged ones.
 
 package inputs
 
@@ -9,7 +9,7 @@ import (
 	"net/netip"
 )
 
-// Packet is the first bytes of a packet. Len is its length on the network, in bytes.
+// Packet is the first bytes of a packet. Len is the packet's length on the network, in bytes.
 type Packet struct {
 	Data []byte
 	Len  int
@@ -120,7 +120,7 @@ func (g generator) arp() []byte {
 	return join([]byte{0, 1, 8, 0, 6, 4, 0, pick[byte](g, 1, 2)}, g.mac(), g.ipv4Addr(), g.mac(), g.ipv4Addr())
 }
 
-// network returns an IPv4 or IPv6 packet with its EtherType.
+// network returns an IPv4 or IPv6 packet and the EtherType.
 func (g generator) network() (int, []byte) {
 	if g.Intn(5) < 2 {
 		return 0x86dd, g.ipv6()
@@ -152,7 +152,7 @@ func (g generator) ports() []byte {
 	return join(u16(pick(g, ports...)), u16(pick(g, ports...)))
 }
 
-// transport returns a packet with its IP protocol.
+// transport returns a packet and the IP protocol.
 func (g generator) transport(ipv6 bool, depth int) (int, []byte) {
 	data := g.bytes(g.Intn(60))
 	switch g.Intn(10) {

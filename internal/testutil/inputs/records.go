@@ -57,7 +57,7 @@ var recordLayouts = map[uint32]string{
 	75: "*",         // STAT_CONFIG
 	76: "844888",    // STAT
 	77: "88",        // STAT_ROUND
-	79: "88888.",    // TIME_CONV; the shorter one of old has three numbers
+	79: "88888.",    // TIME_CONV; the shorter one of old kernels contains three numbers
 	82: "",          // FINISHED_INIT
 }
 
@@ -177,7 +177,7 @@ func layoutSize(layout string) (n int) {
 	return n
 }
 
-// event returns the attr of a record by its id, or the first attr if the id is unknown.
+// event returns the attr of a record by id, or the first attr if the id is unknown.
 func (t *twin) event(p *part, sample bool) *attr {
 	if len(t.attrs) == 0 {
 		p.fail("no attr before it")
@@ -238,7 +238,7 @@ func (t *twin) sample(p *part) {
 			p.uint(8)
 		}
 	}
-	if has(14) || has(24) { // WEIGHT; the parts of WEIGHT_STRUCT keep their places in the number
+	if has(14) || has(24) { // WEIGHT; the parts of WEIGHT_STRUCT keep the places in the number
 		p.uint(8)
 	}
 	if has(15) { // DATA_SRC, also bit-fields

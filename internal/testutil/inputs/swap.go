@@ -44,7 +44,7 @@ type twin struct {
 	cpus    uint64 // from the NRCPUS section
 }
 
-// attr holds the parts of an attr that determine the layout of its records.
+// attr holds the parts of an attr that determine the layout of the attr's records.
 type attr struct {
 	kind                           uint32
 	sampleType, readFormat, flags  uint64
@@ -104,7 +104,7 @@ func (t *twin) section(p *part, what string) *part {
 // numbers of 8 bytes are sig_data and config3.
 const attrLayout = "4488" + "88F" + "44" + "8888" + "448" + "422" + "44" + "88" + "*"
 
-// attr swaps the struct perf_event_attr at the start of p and returns its index.
+// attr swaps the struct perf_event_attr at the start of p and returns the attr's index.
 func (t *twin) attr(p *part) int {
 	var a attr
 	start := p.pos
@@ -136,9 +136,8 @@ func (t *twin) ids(p *part, i int) {
 	}
 }
 
-// mirror reverses the order of the bit-fields in a word. A little-endian compiler
-// puts the first one into the lowest bits, a big-endian one into the highest. The
-// bits within a field keep their order.
+// mirror reverses the order of the bit-fields in a word. A little-endian compiler puts the first one into the
+// lowest bits, a big-endian one into the highest. The order of bits within a field stays the same.
 func mirror(v uint64, widths []int) (m uint64) {
 	pos := 0
 	for _, w := range widths {
@@ -149,12 +148,12 @@ func mirror(v uint64, widths []int) (m uint64) {
 	return m
 }
 
-// attrBits are the widths of the bit-fields of struct perf_event_attr: precise_ip,
-// the 16th, has two bits, the others one.
+// attrBits are the widths of the bit-fields of struct perf_event_attr: precise_ip, the 16th, is two bits wide, the
+// others one.
 var attrBits = slices.Concat(slices.Repeat([]int{1}, 15), []int{2}, slices.Repeat([]int{1}, 47))
 
-// branchBits are those of struct perf_branch_entry: mispred, predicted, in_tx,
-// abort, cycles, type, spec, new_type, priv, not_taken, reserved.
+// branchBits are the widths of the bit-fields of struct perf_branch_entry: mispred, predicted, in_tx, abort,
+// cycles, type, spec, new_type, priv, not_taken, reserved.
 var branchBits = []int{1, 1, 1, 1, 16, 4, 2, 4, 3, 1, 30}
 
 // part is a part of the file; the bytes before pos are swapped.
@@ -211,7 +210,7 @@ func (p *part) uint(size int) uint64 {
 	return p.t.peek(off, size)
 }
 
-// put swaps 8 bytes after f changes their value.
+// put swaps 8 bytes after f changes the value.
 func (p *part) put(f func(uint64) uint64) {
 	off := p.pos
 	if v := p.uint(8); p.t.err == nil {
@@ -233,7 +232,7 @@ func (p *part) elements(size int) {
 //
 //	1 2 4 8   a number of this size in bytes
 //	F         the bit-fields of an attr
-//	S         a string of a feature section: its length in bytes, then the bytes
+//	S         a string of a feature section: the length in bytes, then the bytes
 //	*         the rest, numbers of 8 bytes
 //	.         the rest, unchanged
 //

@@ -76,8 +76,8 @@ func (p *Program) name() string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// make builds the program unless it exists. Programs of the same source have the same name, which tests
-// look for, so each has its own directory.
+// make builds the program unless it exists. Programs of the same source are named alike, because tests look for the
+// name, so each is built in a separate directory.
 func (p *Program) make() (string, error) {
 	path := filepath.Join(dir, fmt.Sprintf("%.8x", sha256.Sum256([]byte(p.String()))), p.name())
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +118,7 @@ func (p *Program) Path(t testing.TB) string {
 func ownHome() (own string, err error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", nil // gperf has no cache then
+		return "", nil // gperf uses no cache then
 	}
 	entries, err := os.ReadDir(home)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -132,7 +132,7 @@ func ownHome() (own string, err error) {
 			err = errors.Join(err, os.Symlink(filepath.Join(home, e.Name()), filepath.Join(own, e.Name())))
 		}
 	}
-	// Go's modules keep their path: a package in another directory is compiled again.
+	// Go's modules keep the path: a package in another directory is compiled again.
 	return own, errors.Join(err, os.Setenv("GOPATH", build.Default.GOPATH), os.Setenv("HOME", own))
 }
 

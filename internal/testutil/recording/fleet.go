@@ -1,4 +1,4 @@
-// This file makes recordings of many machines from those of one, for tests and measurements.
+// This file makes recordings of many machines from recordings of one, for tests and measurements.
 
 package recording
 
@@ -14,8 +14,9 @@ import (
 	"gperf/format"
 )
 
-// MakeFleet writes n recordings to dir, below a directory per host, from the files of bases in turn. It returns their
-// paths in order. Each is of another host, and of another boot if its base has CLOCK_DATA.
+// MakeFleet writes n recordings to dir, below a directory per host, from the files of bases in turn. It returns the
+// recordings' paths in order. Each recording is of another host, and of another boot if its base contains
+// CLOCK_DATA.
 func MakeFleet(dir string, bases []string, n int) (paths []string, err error) {
 	var files [][]byte
 	for _, base := range bases {
@@ -43,8 +44,8 @@ func MakeFleet(dir string, bases []string, n int) (paths []string, err error) {
 	return paths, nil
 }
 
-// OfHost returns a little-endian recording in file mode with another host, whose name has at most 63 bytes, and its
-// time of day later.
+// OfHost returns a little-endian recording in file mode with another host, whose name must be at most 63 bytes, and
+// a later time of day.
 func OfHost(recording []byte, host string, later time.Duration) ([]byte, error) {
 	b := bytes.Clone(recording)
 	f, err := format.Open(bytes.NewReader(b), int64(len(b)))

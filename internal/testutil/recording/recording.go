@@ -15,11 +15,11 @@ import (
 	"gperf/symbolize"
 )
 
-// testdata is the folder of the recordings, from that of a package two levels below the top.
+// testdata is the folder of the recordings, relative to the folder of a package two levels below the top.
 const testdata = "../../testdata"
 
-// Open returns one of the project's recordings, which was written at a time. Names come from its own list of the
-// kernel's, and from no file.
+// Open returns one of the project's recordings, which was written at a time. Kernel names come from the project's
+// own list of symbols, and other names from no file.
 func Open(t testing.TB, name string, written time.Time) *session.Session {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(testdata, name))

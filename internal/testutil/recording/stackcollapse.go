@@ -5,7 +5,7 @@
 //
 //   - A sample starts at a line that begins in column one with a command of at least two characters, blanks,
 //     and a number. perf pads commands to 16 columns in samples without a callchain, so these are
-//     ignored, and so are their frames. A command of one letter includes the blank after it
+//     ignored, including the frames. A command of one letter includes the blank after it
 //     ("a_"), and a command that contains a number ends before it.
 //   - A sample counts only when an empty line ends it.
 //   - The event is known only if it ends the line. Fold uses the first known event. Tracepoints print
@@ -22,12 +22,12 @@ import (
 	"strings"
 )
 
-// FoldOptions are those of stackcollapse-perf.pl; the zero value is its default, and its --all means Kernel
-// and JIT.
+// FoldOptions are the options of stackcollapse-perf.pl. The zero value is the script's default, and the script's
+// --all means Kernel and JIT.
 type FoldOptions struct {
-	Pid    bool   // --pid: the command is comm-pid, or comm-? where the text has only tids
+	Pid    bool   // --pid: the command is comm-pid, or comm-? where the text contains only tids
 	Tid    bool   // --tid: the command is comm-pid/tid
-	Kernel bool   // --kernel: mark frames of the kernel and its modules with _[k]
+	Kernel bool   // --kernel: mark frames of the kernel and of modules with _[k]
 	JIT    bool   // --jit: mark frames of /tmp/perf-PID.map with _[j]
 	Addrs  bool   // --addrs: show the address of frames without a symbol
 	Event  string // --event-filter: the event to fold; by default the first known one
@@ -63,8 +63,8 @@ type folder struct {
 	folded map[string]uint64
 
 	comm   string   // of the sample being read; empty between samples and in one that is filtered out
-	period uint64   // its weight
-	frames []string // its functions, innermost first; of one frame, the outermost function first
+	period uint64   // the sample's weight
+	frames []string // the sample's functions, innermost first; of one frame, the outermost function first
 	inner  []string // scratch: the functions of one frame
 }
 
@@ -134,7 +134,7 @@ func (f *folder) frame(pc, function, module string) {
 	f.inner = f.inner[:0]
 	for i, name := range functions {
 		name = f.name(pc, name, module)
-		if mark := f.mark(module, i > 0); !strings.Contains(name, mark) { // a JIT's map may have marked it
+		if mark := f.mark(module, i > 0); !strings.Contains(name, mark) { // a JIT's map may already mark it
 			name += mark
 		}
 		f.inner = append(f.inner, name)
@@ -219,7 +219,7 @@ func dropQuotes(name string) string {
 	return strings.NewReplacer(`"`, "", "'", "").Replace(name)
 }
 
-// A header is the thread in the first line of a sample. pid is "?" if the line has only one number.
+// A header is the thread in the first line of a sample. pid is "?" if the line contains only one number.
 type header struct{ comm, pid, tid string }
 
 // parseHeader reads "comm tid …" and "comm pid/tid …": the shortest command of two characters or more that
@@ -287,7 +287,7 @@ func parseFrame(line string) (pc, function, module string, ok bool) {
 		return "", "", "", false
 	}
 	open := strings.LastIndex(line[:end], " (")
-	// The function has at least one character: if necessary a blank or the end of pc.
+	// The function is at least one character: if necessary a blank or the end of pc.
 	from := min(pcEnd+blanks(line[pcEnd:]), open-1)
 	if from <= start {
 		return "", "", "", false

@@ -52,7 +52,7 @@ func TestInfernoPairs(t *testing.T) {
 // frameAfterEvent matches a sample of one line. The event is not at the line's end, so Fold does not know it.
 var frameAfterEvent = regexp.MustCompile(`(?m)^ +(\S.*\S: ) +([0-9a-f]+ .*\))$`)
 
-// breakLines moves the frame of a sample of one line to a line of its own.
+// breakLines moves the frame of a sample of one line to a separate line.
 func breakLines(text string) string {
 	return frameAfterEvent.ReplaceAllString(text, "$1 -\n$2\n")
 }
@@ -85,7 +85,7 @@ func infernoTidy(name string) string {
 	return dropQuotes(strings.ReplaceAll(name, ";", ":"))
 }
 
-// Each row is the output of stackcollapse-perf.pl by its rules.
+// Each row is the output of stackcollapse-perf.pl by the script's rules.
 func TestOddities(t *testing.T) {
 	const frame = "\tffffffff81000000 f+0x10 ([kernel.kallsyms])\n\n"
 	for _, c := range []struct{ name, text, want string }{
@@ -131,7 +131,7 @@ func fold(t *testing.T, text string, o FoldOptions) map[string]uint64 {
 	return got
 }
 
-// compare prints the lines that only one side has.
+// compare prints the lines that only one side contains.
 func compare(t *testing.T, folded map[string]uint64, want string) {
 	t.Helper()
 	var got []string

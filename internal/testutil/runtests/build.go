@@ -14,7 +14,7 @@ import (
 
 // binary is the test binary of a package.
 type binary struct {
-	dir  string // of the package, relative to the module: the directory in which its tests run
+	dir  string // of the package, relative to the module: the directory in which the tests run
 	path string
 }
 
@@ -49,8 +49,8 @@ func keep(program string, _ []string) error {
 	return copyFile(to, program)
 }
 
-// fileName returns the path below bin of a package's test binary. Its name is the one that go test gives it, because
-// probes in it have that name.
+// fileName returns the path below bin of a package's test binary. The file name is the one that go test uses,
+// because probes in the binary are named after it.
 func fileName(bin, dir string) string { return filepath.Join(bin, dir, filepath.Base(dir)+".test") }
 
 func copyFile(to, from string) error {
@@ -112,7 +112,7 @@ func (o *options) build() ([]binary, error) {
 // programs returns the directory of the programs that tests run.
 func (o *options) programs() string { return filepath.Join(o.bin, "programs") }
 
-// packagesWithTests returns the directories of packages that have tests, relative to the module.
+// packagesWithTests returns the directories of packages with tests, relative to the module.
 func packagesWithTests(root string, patterns []string) ([]string, error) {
 	const format = "{{if or .TestGoFiles .XTestGoFiles}}{{.Dir}}{{end}}"
 	cmd := exec.Command("go", slices.Concat([]string{"list", "-f", format}, patterns)...)

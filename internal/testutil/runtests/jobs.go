@@ -17,8 +17,8 @@ type job struct {
 	first bool
 }
 
-// list asks the binaries for their tests, and divides these into jobs: those that run beside others, and those that
-// need the machine alone. Each binary builds its programs at the same time.
+// list asks the binaries for their tests, and divides these into jobs: jobs that run next to others, and jobs that
+// need the machine alone. Meanwhile each binary builds the programs that its tests need.
 func (o *options) list(binaries []binary) (beside, alone []job, err error) {
 	tests := make([][]string, len(binaries))
 	errs := make([]error, len(binaries))
@@ -55,7 +55,7 @@ func (o *options) list(binaries []binary) (beside, alone []job, err error) {
 	return beside, alone, nil
 }
 
-// testsOf returns the selected tests, examples and fuzz targets of a package, in their order.
+// testsOf returns the selected tests, examples and fuzz targets of a package, in order.
 func (o *options) testsOf(b binary) ([]string, error) {
 	out, err := o.command(b, "-test.list=.").CombinedOutput()
 	if err != nil {
@@ -112,7 +112,7 @@ func (o *options) parallel(count, n int, f func(i int)) {
 	wg.Wait()
 }
 
-// runJob runs a process. A test without a result has failed: the process ended before it, or did not know it.
+// runJob runs a process. A test without a result counts as failed: the process ended before it, or did not know it.
 func (o *options) runJob(j job) []testResult {
 	args := []string{"-test.run=^(" + strings.Join(j.tests, "|") + ")$", "-test.v=test2json",
 		"-test.timeout=" + o.timeout}

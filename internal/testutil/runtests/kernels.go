@@ -30,7 +30,7 @@ func kernels() {
 
 var errFailed = errors.New("tests failed")
 
-// convert reads the output of tests in a guest, writes their results, and prints failed and skipped tests.
+// convert reads the output of tests in a guest, writes the results, and prints failed and skipped tests.
 func convert(r io.Reader, kernel, path string) error {
 	run, err := parseResults(r, kernel)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// groups lists the matrix's rows, named by features. A test belongs to the first group that matches its
-// package's directory and its name.
+// groups lists the matrix's rows, named by features. A test belongs to the first group that matches the package's
+// directory and the test's name.
 var groups = []struct {
 	name  string
 	tests *regexp.Regexp
@@ -44,7 +44,7 @@ var groups = []struct {
 
 const begin, end = "<!-- matrix: made by testdata/kernels/test.sh -matrix -->\n", "<!-- /matrix -->\n"
 
-// insertMatrix replaces the matrix between its marks in a file by the matrix of the results in dir.
+// insertMatrix replaces the matrix between the marks in a file by the matrix of the results in dir.
 func insertMatrix(file, dir string) error {
 	runs, err := readAllResults(dir)
 	if err != nil {

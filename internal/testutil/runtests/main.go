@@ -1,7 +1,8 @@
 // Runtests builds the test binaries of packages, each once, and runs their tests in several processes at a time.
 //
-// Tests of the packages that -each matches run one by one, in a process each; those of any other package run together.
-// Tests whose names end with Alone need the machine for themselves: they run at the end, one after the other.
+// Tests of the packages that -each matches run one by one, in a process each; the tests of any other package run
+// together. Tests whose names end with Alone need the machine for themselves: they run at the end, one after the
+// other.
 //
 // The binaries, and the programs that tests run (package programs), stay in the directory -bin for other runs: the
 // guests of testdata/kernels/test.sh run the same binaries.

@@ -1,4 +1,4 @@
-// This file reads the output of test binaries, and keeps the results of their tests in files.
+// This file reads the output of test binaries, and keeps the test results in files.
 
 package main
 
@@ -35,11 +35,11 @@ type testResult struct {
 var ended = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) \((\S+)s\)$`)
 
 // parseResults reads the output of test binaries that run with -test.v=test2json. A line before the output of each
-// names the package ("=== PACKAGE cmd/gperf"), one after it has the exit code ("=== EXIT 0"); "=== KERNEL 6.1" names
-// the release.
+// names the package ("=== PACKAGE cmd/gperf"), one after it contains the exit code ("=== EXIT 0"); "=== KERNEL 6.1"
+// names the release.
 func parseResults(r io.Reader, kernel string) (*testRun, error) {
 	u := &testRun{Kernel: kernel}
-	output := map[string][]string{} // of the tests that have not ended
+	output := map[string][]string{} // of the running tests
 	pkg, test := "", ""
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)

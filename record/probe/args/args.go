@@ -16,23 +16,22 @@ import (
 const (
 	maxArgs    = 128
 	maxArgName = 32
-	maxFetch   = 63 // bytes of a fetcharg with its type
+	maxFetch   = 63 // bytes of a fetcharg with the type
 	MaxArray   = 64
 )
 
 // Arg is a probe argument.
 type Arg struct {
 	Name  string
-	Fetch string // the kernel's description of its location and type: "+112(%di):u32"
+	Fetch string // the kernel's description of the location and type: "+112(%di):u32"
 	// Float marks a floating-point number, which the kernel treats as an integer.
 	Float bool
 	// Text marks an array of words that contains text.
 	Text bool
 }
 
-// LengthSuffix is the suffix of the argument with the length, in bytes, of another argument's
-// text: the kernel reads strings up to a NUL, which strings of Go and Rust do not have. The
-// text argument is an array of words.
+// LengthSuffix is the suffix of the argument with the length, in bytes, of another argument's text: the kernel
+// reads strings up to a NUL, which strings of Go and Rust do not contain. The text argument is an array of words.
 const LengthSuffix = "__len"
 
 // SiteKind is the kind of a Site.
@@ -53,14 +52,14 @@ type Site struct {
 	Kind SiteKind
 	Spec string // the probe as requested, for errors
 	Name string // the event's, for errors
-	// Returns means that the function returns: only its return value is available. AtReturn
-	// means that the site is an instruction that returns, not a return probe.
+	// Returns means that the function returns: only the return value is available. AtReturn means that the site is
+	// an instruction that returns, not a return probe.
 	Returns, AtReturn bool
 	FuncOff           uint64 // requested offset from the function's entry, in bytes
 	Path              string // the file of code
 	Off               uint64 // offset in Path, in bytes
-	// Own are the arguments that the event has in any case: those of the USDT probe that the
-	// kernel can read, or the fields of the tracepoint.
+	// Own are the event's arguments that need no request: the USDT probe's arguments that the kernel can read, or
+	// the fields of the tracepoint.
 	Own   []Arg
 	Notes []NoteArg // all arguments of the USDT probe
 	Count int       // number of arguments of the raw tracepoint
@@ -71,10 +70,10 @@ type Site struct {
 	Help    string                 // names the variables, or the command that lists them, for errors
 }
 
-// Resolve returns the site's arguments: those of s.Own that no word requests under their own
-// name, and those of words, in the syntax of perf-probe(1), PROBE ARGUMENT. off is s.Off, or the
-// end of the function's prologue if words name variables that have their locations there. The
-// error is a *SpecError if the words are wrong, a *NoDebugError if debug information is missing.
+// Resolve returns the site's arguments: the arguments in s.Own that no word requests by name, and the arguments in
+// words, in the syntax of perf-probe(1), PROBE ARGUMENT. off is s.Off, or the end of the function's prologue if
+// words name variables that get locations there. The error is a *SpecError if the words are wrong, a *NoDebugError
+// if debug information is missing.
 func (s Site) Resolve(words []string) (l []Arg, off uint64, err error) {
 	r := reader{Site: s}
 	if l, err = r.args(words); err != nil {
@@ -119,7 +118,7 @@ func (r *reader) args(texts []string) (l []Arg, err error) {
 	if len(words) > maxArgs {
 		return nil, r.bad(fmt.Sprintf("%d arguments; the kernel supports %d", len(words), maxArgs))
 	}
-	// The probe must be at its final place before registers are resolved.
+	// The probe must be at the final place before registers are resolved.
 	for _, w := range words {
 		if w.variable() {
 			if err := r.find(w); err != nil {
@@ -289,7 +288,7 @@ func (s *Site) someRegister() string {
 	return s.Machine.Arg(1)
 }
 
-// arg returns the nth argument, followed by its length if the kernel cannot find its end.
+// arg returns the nth argument, followed by the length if the kernel cannot find the end of the argument.
 func (r *reader) arg(w *argSpec, n int) ([]Arg, error) {
 	if w.path() {
 		return r.pathArg(w, n)
@@ -314,8 +313,7 @@ func (r *reader) arg(w *argSpec, n int) ([]Arg, error) {
 	return []Arg{{Name: w.nameOr(n, name), Fetch: fetch, Float: float}}, nil
 }
 
-// kernelType returns the kernel's name of a type, which has integers instead of
-// floating-point numbers.
+// kernelType returns the kernel's name of a type. Integers replace floating-point numbers.
 func kernelType(typ string) (kernel string, float bool) {
 	rest, float := strings.CutPrefix(typ, "f")
 	if float {
@@ -400,8 +398,7 @@ func (r *reader) untyped(w *argSpec) string {
 	return r.retval()
 }
 
-// retval returns the return value's location: at an instruction that returns, it is still in
-// its register.
+// retval returns the return value's location: at an instruction that returns, it is still in the register.
 func (s *Site) retval() string {
 	if s.AtReturn && s.Machine != nil {
 		return s.Machine.Returned()
@@ -427,7 +424,7 @@ func (r *reader) root(w *argSpec, p *operand) (*value, error) {
 	return r.value(found, w.user), nil
 }
 
-// returned returns the function's return value; nil if its type is unknown and not needed.
+// returned returns the function's return value; nil if the type is unknown and not needed.
 func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
 	if !r.Returns {
 		_, err := r.special(w, "$retval")
@@ -454,8 +451,8 @@ func (r *reader) returned(w *argSpec, p *operand) (*value, error) {
 	return r.value(&Var{Name: p.root, Type: t, Where: Where{Base: r.retval()}}, w.user), nil
 }
 
-// returnsChars reports whether a user function returns a string that has its own type and
-// needs more than one register.
+// returnsChars reports whether a user function returns a string of a string type that needs more than one
+// register.
 func (r *reader) returnsChars(t *Type) bool {
 	_, ok := t.Chars()
 	return ok && t.Size > 8 && r.Machine != nil && r.Kind.user()

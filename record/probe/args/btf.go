@@ -7,7 +7,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 )
 
-// Kernel holds the types of a kernel and one of its modules.
+// Kernel holds the types of a kernel and one module.
 type Kernel struct {
 	spec    *btf.Spec
 	machine *Machine
@@ -34,7 +34,7 @@ func NewKernel(spec *btf.Spec, m *Machine) *Kernel {
 	return &Kernel{spec, m, map[btf.Type]*Type{}}
 }
 
-// Scope returns the parameters of a function at its entry. The error is a *NoDebugError.
+// Scope returns the parameters of a function at the entry. The error is a *NoDebugError.
 func (k *Kernel) Scope(function string) (*Scope, error) {
 	var fn *btf.Func
 	if err := k.spec.TypeByName(function, &fn); err != nil {
@@ -70,7 +70,7 @@ func (k *Kernel) Prototype(tracepoint string, params []btf.FuncParam, names []st
 	return s
 }
 
-// arguments assigns locations to parameters, in their order.
+// arguments assigns locations to parameters, in order.
 type arguments struct {
 	machine *Machine
 	n       int  // places taken

@@ -7,8 +7,8 @@ type Chars struct {
 	Text   bool     // they are text, not arbitrary bytes
 }
 
-// layouts are the layouts of strings in languages that do not end them with a NUL, or that
-// have their own type for them.
+// layouts are the layouts of strings in languages that do not end them with a NUL, or that use a special type for
+// them.
 var layouts = []Chars{
 	{Start: []string{"str"}, Length: []string{"len"}, Text: true},               // Go: string
 	{Start: []string{"array"}, Length: []string{"len"}},                         // Go: []byte

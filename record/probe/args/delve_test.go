@@ -20,10 +20,10 @@ import (
 	"gperf/internal/testutil/programs"
 )
 
-// delve, Go's debugger, reads locations and types independently of this package. Probes cannot
-// use it: its evaluator computes numbers from the values of registers, and a probe needs a
-// description; its type reader does not know the types in lacks; its readers of lists and of
-// abstract origins panic or do not end on damaged files.
+// delve, Go's debugger, reads locations and types independently of this package. Probes cannot use it: delve's
+// evaluator computes numbers from the values of registers, and a probe needs a description; delve's type reader
+// does not know the types in lacks; delve's readers of lists and of abstract origins panic or do not end on
+// damaged files.
 var delvePrograms = []struct {
 	program *programs.Program
 	lacks   []string
@@ -97,7 +97,7 @@ func (d *delve) entry(e *dwarf.Entry, r *dwarf.Reader) {
 	}
 }
 
-// location compares a variable's location, or all locations of its list.
+// location compares a variable's location, or all locations of the variable's list.
 func (d *delve) location(e *dwarf.Entry) {
 	f := e.AttrField(dwarf.AttrLocation)
 	switch {
@@ -117,7 +117,7 @@ func (d *delve) location(e *dwarf.Entry) {
 	}
 }
 
-// list compares the expressions of a list at the ends of its ranges.
+// list compares the expressions of a list at the ends of the list's ranges.
 func (d *delve) list(e *dwarf.Entry, off uint64) {
 	var reader loclist.Reader = loclist.NewDwarf2Reader(d.loc, 8)
 	section := d.loc
@@ -150,7 +150,7 @@ func (d *delve) list(e *dwarf.Entry, off uint64) {
 	}
 }
 
-// Values that stand for those of a process.
+// Values used in place of a process's registers and memory.
 const (
 	cfaValue       = 0x7fff0000
 	frameBaseValue = 0x7fff1000
@@ -160,7 +160,7 @@ func registerValue(n uint64) uint64 { return 0x10000 * (n + 1) }
 
 func memoryValue(addr uint64) uint64 { return addr*3 + 1 }
 
-// expression compares the result of an expression in numbers, if probes can read its location.
+// expression compares the result of an expression in numbers, if probes can read the location.
 func (d *delve) expression(e *dwarf.Entry, expr []byte) {
 	f := frame{
 		machine: d.machine, addrSize: 8, addrs: d.addrs(d.w),

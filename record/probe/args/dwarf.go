@@ -13,7 +13,7 @@ import (
 	"gperf/unwind"
 )
 
-// Program reads the variables of a file of code from its DWARF.
+// Program reads the variables of a file of code from DWARF.
 type Program struct {
 	path    string
 	machine *Machine
@@ -22,7 +22,7 @@ type Program struct {
 	cfi   *unwind.CFI // nil: none
 	types map[dwarf.Offset]*Type
 	depth int        // recursion depth of typeAt
-	image *dso.Image // its headers
+	image *dso.Image // the file's headers
 }
 
 // OpenProgram reads the debug information of the program or library at path, which may be in
@@ -92,7 +92,7 @@ func (p *Program) read(file *dso.ELF) (err error) {
 	return nil
 }
 
-// functionAt is a function at one of its addresses, according to DWARF.
+// functionAt is a function at one of the function's addresses, according to DWARF.
 type functionAt struct {
 	program *Program
 	within
@@ -101,10 +101,9 @@ type functionAt struct {
 	function *dwarf.Entry
 }
 
-// Scope returns the names that are valid at the instruction at offset off of the file. If
-// that is the first instruction of a function whose variables get their locations in its
-// prologue, it returns the names that are valid after the prologue: see Scope.Off. inlined is
-// the requested function, in case off is in an inlined body of it.
+// Scope returns the names that are valid at the instruction at offset off of the file. If that is the first
+// instruction of a function whose variables get locations in the prologue, it returns the names that are valid
+// after the prologue: see Scope.Off. inlined is the requested function, in case off is in an inlined body of it.
 func (p *Program) Scope(off uint64, inlined string) (s *Scope, err error) {
 	defer recovered(&err)
 	pc, ok := p.image.VaddrOfOff(off)
@@ -127,7 +126,7 @@ func (p *Program) Scope(off uint64, inlined string) (s *Scope, err error) {
 	return s, at.globals(s, f)
 }
 
-// returned returns the type of the return value: for a Go function, of its first result.
+// returned returns the type of the return value: for a Go function, of the first result.
 func (at *functionAt) returned() (t *Type, err error) {
 	if t, ok := at.program.ref(at.function, dwarf.AttrType); ok {
 		return at.program.typeAt(t), nil
@@ -175,7 +174,7 @@ func (p *Program) functionAt(pc uint64) (*functionAt, error) {
 	}
 }
 
-// within returns what the lists of a compile unit refer to.
+// within returns the data that the lists of a compile unit refer to.
 func (p *Program) within(unit *dwarf.Entry, addrSize int) within {
 	w := within{
 		addrSize: addrSize,
@@ -206,8 +205,8 @@ func (p *Program) covers(e *dwarf.Entry, pc uint64) bool {
 	return false
 }
 
-// body returns the address at which variables have their locations: after the prologue if pc
-// is the entry of a function that the compiler did not optimize (as in perf, skip_prologue in
+// body returns the address from which on the locations of variables are valid: after the prologue if pc is the
+// entry of a function that the compiler did not optimize (as in perf, skip_prologue in
 // tools/perf/util/probe-finder.c).
 func (at *functionAt) body() uint64 {
 	producer, _ := at.unit.Val(dwarf.AttrProducer).(string)
@@ -282,7 +281,7 @@ func (at *functionAt) cfa() (term, error) {
 	return term{}, errors.New("it is on the stack, whose frame cannot be located without CFI")
 }
 
-// expression returns an attribute's location expression, from its list at pc.
+// expression returns an attribute's location expression, from the attribute's list at pc.
 func (at *functionAt) expression(f *dwarf.Field) ([]byte, error) {
 	if f == nil {
 		return nil, errOut
@@ -303,9 +302,8 @@ func (at *functionAt) expression(f *dwarf.Field) ([]byte, error) {
 	return nil, errDamaged
 }
 
-// collect adds the variables of the function, or of one of its blocks, to s: those of inner
-// blocks first. If there is a body of the inlined function at pc, it adds only the variables
-// of that.
+// collect adds the variables of the function, or of one of the function's blocks, to s: variables of inner blocks
+// first. If there is a body of the inlined function at pc, it adds only the variables of that.
 func (at *functionAt) collect(s *Scope, f *frame, block *dwarf.Entry, inlined string, depth int) error {
 	if depth == 0 {
 		return errors.New("blocks are nested too deep in the debug information")
@@ -386,8 +384,8 @@ func (p *Program) children(e *dwarf.Entry, do func(*dwarf.Entry) error) (err err
 	}
 }
 
-// variable returns the variable of an entry; ok is false if it has no name, is only declared,
-// or is a result of a Go function.
+// variable returns the variable of an entry; ok is false if it is unnamed, only declared, or a result of a Go
+// function.
 func (at *functionAt) variable(e *dwarf.Entry, f *frame) (v Var, ok bool) {
 	v.Name = at.program.string(e, dwarf.AttrName)
 	t, typed := at.program.ref(e, dwarf.AttrType)
@@ -410,7 +408,7 @@ func (at *functionAt) variable(e *dwarf.Entry, f *frame) (v Var, ok bool) {
 	return v, true
 }
 
-// field returns an attribute of an entry, or of its abstract origin or specification.
+// field returns an attribute of an entry, or of the entry's abstract origin or specification.
 func (p *Program) field(e *dwarf.Entry, a dwarf.Attr) any {
 	for range maxNesting {
 		if v := e.Val(a); v != nil {
@@ -555,8 +553,7 @@ func (p *Program) structure(e *dwarf.Entry, name string, size int64) *Type {
 	}}
 }
 
-// memberOffset returns the offset of a member in its struct, in bytes. Before DWARF 4 it is a
-// location expression.
+// memberOffset returns the offset of a member in the struct, in bytes. Before DWARF 4 it is a location expression.
 func (p *Program) memberOffset(e *dwarf.Entry) int64 {
 	switch at := e.Val(dwarf.AttrDataMemberLoc).(type) {
 	case int64:

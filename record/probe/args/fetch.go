@@ -89,8 +89,8 @@ func (r *reader) special(w *argSpec, v string) (string, error) {
 	return "", r.badArg(w, "unknown %s: use $arg1 …, $retval, $stack, $stack0 …, $comm, $params, $vars", v)
 }
 
-// argument returns the nth argument of the function at its entry. For uprobes the kernel does
-// not support this name.
+// argument returns the nth argument of the function at the entry. For uprobes the kernel does not support this
+// name.
 func (r *reader) argument(w *argSpec, n int) (string, error) {
 	switch {
 	case r.Kind == AtRaw && n > r.Count:
@@ -118,7 +118,7 @@ func (r *reader) argument(w *argSpec, n int) (string, error) {
 	return r.Machine.Arg(n), nil
 }
 
-// noteArgument returns the nth argument of a USDT probe, without its type.
+// noteArgument returns the nth argument of a USDT probe, without the type.
 func (r *reader) noteArgument(w *argSpec, n int) (string, error) {
 	args := r.Notes
 	switch {
@@ -132,7 +132,7 @@ func (r *reader) noteArgument(w *argSpec, n int) (string, error) {
 	return fetch, nil
 }
 
-// noteType returns the type of a USDT probe's argument, by its name.
+// noteType returns the type of a USDT probe's argument, by name.
 func (r *reader) noteType(name string) string {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "arg"))
 	if err != nil || n < 1 || n > len(r.Notes) {
@@ -142,7 +142,7 @@ func (r *reader) noteType(name string) string {
 	return typ
 }
 
-// static returns a variable by its symbol, or memory at an address.
+// static returns a variable by symbol, or memory at an address.
 func (r *reader) static(w *argSpec, v string) (string, error) {
 	name := v[1:]
 	if name == "" {

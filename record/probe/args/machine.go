@@ -50,7 +50,7 @@ func numbered(prefix string, n int) (l []string) {
 	return l
 }
 
-// MachineOf returns the machine of a GOARCH, nil if its ABI is unknown.
+// MachineOf returns the machine of a GOARCH, nil if the ABI is unknown.
 func MachineOf(goarch string) *Machine { return machines[goarch] }
 
 // Registers returns the kernel's names of registers.
@@ -63,8 +63,8 @@ func (m *Machine) register(n uint64) (string, error) {
 	return "%" + m.dwarf[n], nil
 }
 
-// Arg returns the fetcharg of a program's nth integer argument at a function's entry,
-// starting from 1; "" if the kernel cannot read its location.
+// Arg returns the fetcharg of a program's nth integer argument at a function's entry, starting from 1; "" if the
+// kernel cannot read the location.
 func (m *Machine) Arg(n int) string {
 	if n <= len(m.args) {
 		return "%" + m.args[n-1]

@@ -78,8 +78,7 @@ func FuzzNoteFetch(f *testing.F) {
 	})
 }
 
-// TestUSDTArguments checks that $arg1 of a USDT probe is the probe's argument, not that of
-// its function.
+// TestUSDTArguments checks that $arg1 of a USDT probe is the probe's argument, not the function's.
 func TestUSDTArguments(t *testing.T) {
 	for words, want := range map[string]string{
 		"":                            `arg1=%bx:s32 arg3=\5:u64`,

@@ -244,7 +244,7 @@ func (v *value) piece(bit, bits int64) error {
 
 func isString(typ string) bool { return typ == "string" || typ == "ustring" || typ == "symstr" }
 
-// typed returns the value with its type: the cast, or its own.
+// typed returns the value with a type: the cast, or the value's own type.
 func (v *value) typed(cast string) (string, error) {
 	if v.Pieces != nil && v.typ.Kind != Struct {
 		return "", fmt.Errorf("%s is in several places", v.name)
@@ -300,8 +300,8 @@ func (v *value) isFloat() bool {
 	return t.Kind == Float
 }
 
-// isChars reports whether the value is to be read as a string with its own type: if the cast
-// requests it, or, without a cast, if it is text and not a pointer.
+// isChars reports whether the value is to be read as a string of a string type: if the cast requests it, or,
+// without a cast, if it is text and not a pointer.
 func (v *value) isChars(cast string) bool {
 	t := v.typ
 	if cast == "" {
@@ -315,7 +315,7 @@ func (v *value) isChars(cast string) bool {
 	return ok && (cast == "string" || cast == "ustring")
 }
 
-// chars reads a string with its own type, and its length if no NUL ends it.
+// chars reads a string of a string type, and the length if no NUL ends the string.
 func (v *value) chars(name, cast string) ([]Arg, error) {
 	if v.typ.Kind == Pointer {
 		if err := v.follow(0); err != nil {
@@ -339,8 +339,8 @@ func (v *value) chars(name, cast string) ([]Arg, error) {
 	return []Arg{{Name: name, Fetch: text, Text: true}, {Name: name + LengthSuffix, Fetch: n}}, err
 }
 
-// Limits of texts with a length, in bytes: of one, and of all in a probe. On Linux 5.10 an
-// event has 2 KiB.
+// Limits of texts with a length, in bytes: of one, and of all in a probe. On Linux 5.10 an event is limited to 2
+// KiB.
 const (
 	maxText     = 256
 	maxAllTexts = 1536
@@ -402,7 +402,7 @@ func (v *value) elements(cast string) (string, error) {
 	return v.fetch() + ":" + cast, nil
 }
 
-// array returns all its elements, or a string if they are characters.
+// array returns all elements of the array, or a string if they are characters.
 func (v *value) array() (string, error) {
 	elem, n := v.typ.Elem(), v.typ.Len
 	if elem.Kind == Int && elem.Name == "char" {

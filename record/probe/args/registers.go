@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// NumInRegisters is the number of integer arguments in registers that all machines have.
+// NumInRegisters is the number of integer arguments in registers on all machines.
 const NumInRegisters = 6
 
 // InRegister is a parameter in a register at a function's entry.
 type InRegister struct {
 	Name     string
 	Type     *Type
-	Register int // its place among the registers of integer arguments, from 0
+	Register int // number among the registers of integer arguments, from 0
 }
 
 // InRegisters returns the parameters of a function that are integers or pointers, and in one of the first
-// registers at its entry. DWARF names the register only in optimized code: in other code, where a
-// parameter gets its place in memory after the entry, the ABI does.
+// registers at the entry. DWARF names the register only in optimized code: in other code, where a parameter gets a
+// place in memory after the entry, the ABI does.
 func (m *Machine) InRegisters(s *Scope, inGo bool) (l []InRegister) {
 	regs := m.args
 	if inGo {
@@ -25,7 +25,7 @@ func (m *Machine) InRegisters(s *Scope, inGo bool) (l []InRegister) {
 	}
 	next, lost := 0, inGo // the next register; it is unknown
 	if m.entry > 0 && s.Return.Kind == Struct && s.Return.Size > 16 {
-		next++ // the address for the result; arm64 has another register for it
+		next++ // the address for the result; on arm64 this is in another register
 	}
 	for i := range s.Vars {
 		v := &s.Vars[i]
@@ -44,7 +44,7 @@ func (m *Machine) InRegisters(s *Scope, inGo bool) (l []InRegister) {
 			}
 			next++
 		default:
-			lost = true // the registers of a struct depend on its members
+			lost = true // the registers of a struct depend on the members
 		}
 	}
 	return l

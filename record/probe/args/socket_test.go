@@ -2,7 +2,7 @@ package args
 
 import "testing"
 
-// sk and sock are the only socket among the parameters, whatever its name is.
+// sk and sock are the only socket among the parameters, whatever the parameter's name is.
 func TestSocket(t *testing.T) {
 	sock := &Type{Kind: Pointer, Size: 8, elem: func() *Type { return &Type{Name: "struct sock", Kind: Struct} }}
 	number := &Type{Name: "int", Kind: Int, Size: 4}

@@ -7,8 +7,8 @@ import (
 	"gperf/internal/dso"
 )
 
-// Symbol returns the location of a variable of the file at path, from its symbol tables: the
-// OFFSET of @+OFFSET in probes of the code at offset off.
+// Symbol returns the location of a variable of the file at path, from the file's symbol tables: the OFFSET of
+// @+OFFSET in probes of the code at offset off.
 func Symbol(path string, off uint64, name string) (at int64, err error) {
 	defer recovered(&err)
 	im, err := dso.Open(path)

@@ -65,11 +65,11 @@ func (t *Type) Elem() *Type {
 	return t.elem()
 }
 
-// Field is a member of a struct or union; an anonymous one has no name.
+// Field is a member of a struct or union; the name of an anonymous one is empty.
 type Field struct {
 	Name string
 	Type *Type
-	Bit  int64 // its offset in bits from the struct's first bit, the lowest of a byte first
+	Bit  int64 // offset in bits from the struct's first bit, the lowest of a byte first
 	Bits int64 // size of a bit-field; 0: not a bit-field
 }
 
@@ -168,11 +168,10 @@ type Piece struct {
 type Scope struct {
 	Function string
 	Vars     []Var // inner ones before outer ones, globals last
-	Return   *Type // the function's return type; for a Go function, that of its first result
+	Return   *Type // the function's return type; for a Go function, type of the first result
 
-	// For a program: the file offset at which the scope is valid, and the difference from a
-	// vaddr to the offset of @+OFFSET, which counts from the address that the file's first
-	// byte would have if it were mapped together with this code.
+	// For a program: the file offset at which the scope is valid, and the difference from a vaddr to the offset of
+	// @+OFFSET, which counts from where the file's first byte would be if it were mapped together with this code.
 	Off  uint64
 	Bias int64
 }
@@ -187,8 +186,9 @@ func (s *Scope) Lookup(name string) *Var {
 	return nil
 }
 
-// Socket returns the parameter that is a struct sock * for the names sk and sock, by which the kernel's developers call
-// it, whatever its own name is (rx_sk of skb:kfree_skb); nil for other names, and if there is no or more than one.
+// Socket returns the parameter that is a struct sock * for the names sk and sock, by which the kernel's developers
+// call it, whatever the parameter's name is (rx_sk of skb:kfree_skb); nil for other names, and if there is no or
+// more than one.
 func (s *Scope) Socket(name string) (found *Var) {
 	if name != "sk" && name != "sock" {
 		return nil

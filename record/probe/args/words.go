@@ -31,7 +31,7 @@ func walk(s string, f func(i int, c rune) bool) {
 	}
 }
 
-// Words splits s at its spaces, except those in quotes or brackets.
+// Words splits s at spaces, except at spaces in quotes or brackets.
 func Words(s string) (l []string) {
 	start := 0
 	take := func(end int) {

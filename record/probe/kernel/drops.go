@@ -5,10 +5,10 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Drops are the packets that BPF programs drop. An event of these has no tracepoint: its arguments are
-// those of package bpf's Drops.
+// Drops are the packets that BPF programs drop. There is no tracepoint for drops: the arguments are as in package
+// bpf's Drops.
 type Drops struct {
-	XDP bool // those of XDP programs, not of tc
+	XDP bool // drops of XDP programs, not of tc
 	// Optional means that the recording goes on if no program can be watched.
 	Optional bool
 }

@@ -15,8 +15,8 @@ type EnumValue struct {
 	Number int64
 }
 
-// EnumValues returns the values of an enumeration of the kernel or its modules, nil if BTF
-// has none of this name.
+// EnumValues returns the values of an enumeration of the kernel or a module, nil if BTF contains none of this
+// name.
 func EnumValues(name string) []EnumValue {
 	for s, err := range kernelTypes() {
 		if err != nil {
@@ -52,8 +52,8 @@ func enumValues(e *btf.Enum) (l []EnumValue) {
 	return l
 }
 
-// commonPrefix returns the longest prefix up to an underscore that at least three quarters of
-// the names, and at least two of them, have in common.
+// commonPrefix returns the longest prefix up to an underscore that at least three quarters of the names, and at
+// least two of them, share.
 func commonPrefix(names []string) (prefix string) {
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		for i := len(prefix); i < len(name); i++ {

@@ -14,7 +14,7 @@ import (
 
 // Function is a function of the kernel or of a module.
 type Function struct {
-	Addr   uint64 // ip of its entry, 0 if hidden from this user
+	Addr   uint64 // ip of the entry, 0 if hidden from this user
 	Name   string
 	Module string // "" for the kernel itself
 }
@@ -109,7 +109,7 @@ func parseBlacklist(text string) map[string]bool {
 // part (.cold) is not the function.
 var suffixes = []string{".isra.", ".constprop.", ".part.", ".llvm."}
 
-// plain returns the function's name in its source.
+// plain returns the function's name in the source code.
 func (f Function) plain() string {
 	base, rest, ok := strings.Cut(f.Name, ".")
 	if !ok || !f.whole() {
@@ -184,7 +184,7 @@ func (k *code) named(module, name string) (l []Function) {
 	return distinct(l)
 }
 
-// ambiguous reports whether another function has the same name in the same module.
+// ambiguous reports whether another function of the same module uses the same name.
 func (k *code) ambiguous(f Function) bool {
 	n := 0
 	for _, other := range k.called(f.Name) {

@@ -18,17 +18,17 @@ import (
 type Layout struct {
 	Size   int      // bytes before dynamic data
 	Values []Placed // values that a program reads
-	// Of the kernel's own tracepoint, if samples include its fields: its number, the size of
-	// its fixed fields in bytes, and the positions of its __data_loc fields.
+	// Of the kernel's own tracepoint, if samples include the tracepoint's fields: number, size of the fixed fields
+	// in bytes, and positions of the __data_loc fields.
 	OwnID   uint64
 	OwnSize int
 	Dynamic []int
-	// Of the packet, if samples have one: its position, and those of the __data_loc fields of the
-	// texts that gperf adds, and of the packet's first bytes; 0: none.
+	// Of the packet, if samples have one: the position, and the positions of the __data_loc fields of the texts
+	// that gperf adds, and of the packet's first bytes; 0: none.
 	PacketAt, BytesAt int
 	Texts             []Text
-	// Of the verdict, if samples have one: its position, and those of the __data_loc of the names of the table and the
-	// chain.
+	// Of the verdict, if samples have one: the position, and the positions of the __data_loc of the names of the
+	// table and the chain.
 	VerdictAt, TableAt, ChainAt int
 
 	raw         *Raw
@@ -39,17 +39,16 @@ type Layout struct {
 // Text is a field of package packet's Texts.
 type Text struct {
 	Name string
-	At   int // position of its __data_loc
+	At   int // position of the __data_loc
 }
 
-// Placed is a fetcharg, and the position of its value.
+// Placed is a fetcharg, and the position of the value.
 type Placed struct {
 	Fetch string
 	At    int
 }
 
-// maxFixedOwn limits the size of a tracepoint's fixed fields; the largest of Linux 6.18 has
-// 300 bytes.
+// maxFixedOwn limits the size of a tracepoint's fixed fields; the largest in Linux 6.18 is 300 bytes long.
 const maxFixedOwn = 1024
 
 // Layout lays out the fields of the samples.
@@ -97,8 +96,8 @@ func (l *Layout) reserve(size int) int {
 	return at
 }
 
-// packet adds the fields of a packet, except those that the tracepoint has itself. Those that are not
-// shown can be sorted and filtered by.
+// packet adds the fields of a packet, except fields that the tracepoint already contains. Those that are not shown
+// can be sorted and filtered by.
 func (l *Layout) packet(p *Packet, own []args.Arg) {
 	l.PacketAt = l.reserve(packet.Size)
 	has := func(name string) bool {
@@ -146,7 +145,7 @@ func (l *Layout) field(f *packet.Field, at int) {
 		Signed: f.Signed})
 }
 
-// dynamic adds an array of dynamic length, and returns the position of its __data_loc.
+// dynamic adds an array of dynamic length, and returns the position of the __data_loc.
 func (l *Layout) dynamic(name, typ string) int {
 	at := l.reserve(4)
 	l.fields = append(l.fields, tracefs.FormatField{Type: "__data_loc " + typ + "[]", Name: name, Offset: at, Size: 4})
@@ -314,11 +313,10 @@ func (l *Layout) Format(id uint16) []byte {
 	return b.Bytes()
 }
 
-// formatString matches the string literal at the start of a print format, up to its last
-// quote.
+// formatString matches the string literal at the start of a print format, up to the last quote.
 var formatString = regexp.MustCompile(`^\s*(?:"(?:[^"\\]|\\.)*"\s*)*"(?:[^"\\]|\\.)*`)
 
-// appendPrint adds conversions and their expressions to a print format.
+// appendPrint adds conversions and the matching expressions to a print format.
 func appendPrint(print, text, exprs string) string {
 	i := len(formatString.FindString(print))
 	return print[:i] + " " + text + print[i:] + exprs

@@ -11,15 +11,15 @@ import (
 // PacketFunction is a function of the kernel with a parameter that is a struct sk_buff *.
 type PacketFunction struct {
 	Site
-	SKB  int // its number, from 1
+	SKB  int // number of the parameter, from 1
 	Sock int // number of the parameter that is a struct sock *; 0: none
 }
 
 // maxPacketArg is the highest number of a parameter that is searched for: all machines pass more in registers.
 const maxPacketArg = 5
 
-// PacketFunctions returns the functions of the kernel and its modules that have a parameter struct
-// sk_buff *, according to their BTF, and that the kernel may allow probes in, sorted by name.
+// PacketFunctions returns the functions of the kernel and all modules that take a parameter struct sk_buff *,
+// according to BTF, and that the kernel may allow probes in, sorted by name.
 func (s *Symbols) PacketFunctions() (l []PacketFunction, err error) {
 	k, err := s.read()
 	if err != nil {
@@ -79,8 +79,8 @@ func parameterOf(f *btf.Func, structure string) int {
 	return 0
 }
 
-// notPassed are globs of functions that belong to the kernel's tracing, which runs in addition to other code:
-// the functions of tracepoints and what BPF programs call.
+// notPassed are globs of functions that belong to the kernel's tracing, which runs in addition to other code: the
+// functions of tracepoints and the functions that BPF programs call.
 var notPassed = []string{"__traceiter_*", "__probestub_*", "__bpf_trace_*", "perf_trace_*", "trace_event_*",
 	"trace_raw_*", "do_trace_*", "__do_trace_*", "bpf_*", "__bpf_*", "___bpf_*"}
 

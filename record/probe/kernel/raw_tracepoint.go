@@ -21,20 +21,20 @@ import (
 	"gperf/record/probe/args"
 )
 
-// Raw is a raw tracepoint: the arguments that kernel code passes to a tracepoint, before the
-// tracepoint makes an event of them, if it has one.
+// Raw is a raw tracepoint: the arguments that kernel code passes to a tracepoint, before the tracepoint makes an
+// event of them, if any.
 type Raw struct {
 	Name   string
 	Args   []RawArg
 	Values []args.Arg // additional values, read through the arguments
-	// Own, if not nil, is the kernel's tracepoint of this name: samples have its fields
-	// instead of Args.
+	// Own, if not nil, is the kernel's tracepoint of this name: samples contain the fields of Own instead of Args.
 	Own *Own
 	// Packet, if not nil, adds the packet of an argument.
 	Packet *Packet
 	// Drops, if not nil, are the samples' packets: BPF programs return, in place of a tracepoint.
 	Drops *Drops
-	// Verdict, if not nil, adds what dropped the packet, and records only packets that netfilter drops.
+	// Verdict, if not nil, adds the rule or policy that dropped the packet, and records only packets that
+	// netfilter drops.
 	Verdict *Verdict
 
 	scope *args.Scope // scope of the arguments
@@ -49,13 +49,13 @@ type Packet struct {
 
 // PacketArg is an argument that leads to a packet.
 type PacketArg struct {
-	Arg    int  // its number, from 1; 0: none
-	IsSock bool // it is a struct sock *, whose packets have its addresses, not a struct sk_buff *
+	Arg    int  // number of the argument, from 1; 0: none
+	IsSock bool // it is a struct sock *, not a struct sk_buff *; packets get the sock's addresses
 }
 
 // Verdict is the verdict of netfilter that dropped a packet.
 type Verdict struct {
-	RuleText bool // samples have the rule as nft prints it
+	RuleText bool // samples contain the rule as nft prints it
 	Optional bool // a kernel without a firewall is no error
 }
 
@@ -84,7 +84,7 @@ const (
 	AsFunction // the function at an address
 	AsCode     // the function containing an address, and the offset
 	AsEnum     // by name
-	Omitted    // samples do not have it
+	Omitted    // not in samples
 )
 
 // RawPrefix is the prefix of raw tracepoints in the words of -e, and in event names of files.
@@ -94,12 +94,12 @@ const RawPrefix = "raw_tracepoint:"
 // include/trace/bpf_probe.h).
 const rawTypedef = "btf_trace_"
 
-// rawFunctions are prefixes of functions with a raw tracepoint's parameters: the tracepoint's
-// type has no parameter names.
+// rawFunctions are prefixes of functions with a raw tracepoint's parameters, because the tracepoint's type
+// contains no parameter names.
 var rawFunctions = []string{"__probestub_", "__traceiter_", "__bpf_trace_"}
 
-// FindRaw describes raw tracepoints of the kernel and its modules, sorted by name; it omits
-// names that do not exist.
+// FindRaw describes raw tracepoints of the kernel and all modules, sorted by name; it omits names that do not
+// exist.
 func FindRaw(names ...string) (l []*Raw, err error) {
 	found := map[string]*Raw{}
 	for s, err := range kernelTypes() {
@@ -147,12 +147,13 @@ func (l Codes) Has(addr uint64) bool {
 	return found
 }
 
-// runners are prefixes of the functions that run the BPF programs of tracepoints: what a tracepoint calls, what calls
-// several programs, and what they all call; and those at the return of other programs. A tracepoint may use the
-// function of another one with the same arguments.
+// runners are prefixes of the functions that run the BPF programs of tracepoints: the function that a tracepoint
+// calls, the function that calls several programs, and the function that they all call; and those at the return of
+// other programs. A tracepoint may use the function of another one with the same arguments.
 var runners = []string{"__traceiter_", "__bpf_trace_", "bpf_trace_run", "bpf_trampoline_"}
 
-// Runners returns the functions that run the BPF programs of tracepoints. kallsyms reads /proc/kallsyms from its start.
+// Runners returns the functions that run the BPF programs of tracepoints. kallsyms reads /proc/kallsyms from the
+// start.
 func Runners(kallsyms io.Reader) (l Codes) {
 	for _, f := range FunctionCode(kallsyms, func(name string) bool {
 		return slices.ContainsFunc(runners, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
@@ -168,7 +169,7 @@ type NamedCode struct {
 	Code
 }
 
-// FunctionCode returns the functions whose names match, sorted by address. kallsyms reads /proc/kallsyms from its
+// FunctionCode returns the functions whose names match, sorted by address. kallsyms reads /proc/kallsyms from the
 // start, which the kernel takes long to write.
 func FunctionCode(kallsyms io.Reader, match func(name string) bool) (found []NamedCode) {
 	var addrs []uint64 // of all symbols
@@ -191,7 +192,7 @@ func FunctionCode(kallsyms io.Reader, match func(name string) bool) (found []Nam
 	return found
 }
 
-// BTFDir is the directory of the BTF of the kernel and its modules.
+// BTFDir is the directory of the BTF of the kernel and all modules.
 const BTFDir = "/sys/kernel/btf"
 
 // RawTracepoints returns the names of all raw tracepoints, sorted, from the names of types in
@@ -216,8 +217,8 @@ func RawTracepoints(dir string) ([]string, error) {
 	return slices.Compact(l), nil
 }
 
-// kernelTypes yields the types of the kernel, and then those of its modules. It skips modules
-// whose types cannot be read.
+// kernelTypes yields the types of the kernel, and then the types of each module. It skips modules whose types
+// cannot be read.
 func kernelTypes() iter.Seq2[*btf.Spec, error] {
 	return func(yield func(*btf.Spec, error) bool) {
 		kernel, err := loadTypes()
@@ -243,14 +244,14 @@ func kernelTypes() iter.Seq2[*btf.Spec, error] {
 	}
 }
 
-// TypesError means that the kernel does not describe its types (BTF).
+// TypesError means that the kernel does not provide types (BTF).
 type TypesError struct{ Err error }
 
 func (e *TypesError) Error() string { return fmt.Sprintf("the kernel's types (BTF): %v", e.Err) }
 func (e *TypesError) Unwrap() error { return e.Err }
 
-// HaveTypes returns nil if the kernel describes its types, which programs need to read packets. The error is
-// a *TypesError.
+// HaveTypes returns nil if the kernel provides types, which programs need to read packets. The error is a
+// *TypesError.
 func HaveTypes() error {
 	_, err := loadTypes()
 	return err
@@ -332,10 +333,10 @@ func (r *Raw) argNames() (l []string) {
 	return l
 }
 
-// WithValues returns the tracepoint with the values of words, which has the syntax of probe
-// arguments: "skb->len dev=skb->dev->name:string". text is the complete event, for errors.
+// WithValues returns the tracepoint with the values of words, in the syntax of probe arguments: "skb->len
+// dev=skb->dev->name:string". text is the complete event, for errors.
 //
-// Words that are names of fields of package packet are those of the packet, if the tracepoint has one.
+// Words that are names of fields of package packet mean fields of the packet, if the tracepoint has one.
 func (r *Raw) WithValues(text, words string) (*Raw, error) {
 	own := r.ownFields()
 	values, shown := cutPacket(r.PacketArg().Arg, args.Words(words))
@@ -371,8 +372,8 @@ func (r *Raw) PacketArg() PacketArg {
 	return PacketArg{}
 }
 
-// WithPacket returns the tracepoint with its packet, whose samples are printed with the default fields.
-// ok is false if it has none.
+// WithPacket returns the tracepoint with the packet added. Samples are printed with the packet's default fields.
+// ok is false if the tracepoint has no packet.
 func (r *Raw) WithPacket() (with *Raw, ok bool) {
 	arg, shown := r.PacketArg(), packet.Default
 	if arg.Arg == 0 {
@@ -417,7 +418,7 @@ func cutPacket(arg int, words []string) (others, fields []string) {
 	return others, fields
 }
 
-// ownFields returns the fields that samples have without any values, as arguments.
+// ownFields returns the fields of samples without any values, as arguments.
 func (r *Raw) ownFields() (l []args.Arg) {
 	if r.Own == nil {
 		for _, name := range r.argNames() {
@@ -435,7 +436,7 @@ func (r *Raw) ownFields() (l []args.Arg) {
 	return l
 }
 
-// rawNames returns the names of a raw tracepoint's parameters, nil if no function has them.
+// rawNames returns the names of a raw tracepoint's parameters, nil if no function declares them.
 func rawNames(s *btf.Spec, name string) (l []string) {
 	for _, prefix := range rawFunctions {
 		var f *btf.Func

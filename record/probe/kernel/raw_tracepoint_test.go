@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestFindRaw describes raw tracepoints of the running kernel with its names.
+// TestFindRaw describes raw tracepoints of the running kernel with the kernel's names.
 func TestFindRaw(t *testing.T) {
 	all, err := RawTracepoints(BTFDir)
 	if err != nil {

@@ -37,13 +37,13 @@ type Site struct {
 	// FromText is the offset of the function from _text, in bytes: the kernel resolves it
 	// without a search, and names can be ambiguous. 0: unknown.
 	FromText uint64
-	// ByAddr means that only the address identifies the function: its name is ambiguous.
+	// ByAddr means that only the address identifies the function, because the name is ambiguous.
 	ByAddr    bool
-	Ambiguous bool // another function of the module has this name
+	Ambiguous bool // another function of the module uses this name
 	Traced    bool // ftrace is known to be able to trace it
 }
 
-// NoFunctionError means that the kernel has no such function.
+// NoFunctionError means that this function does not exist in the kernel.
 type NoFunctionError struct {
 	Spec, Name string
 	Module     string   // the requested module; "" for none
@@ -119,9 +119,9 @@ func (s *Symbols) FindGlob(q Query) (sites []Site, skipped map[string]int, err e
 	return c.sites(functions), skipped, nil
 }
 
-// Functions returns the functions of the kernel, or of one of its modules, that match the glob
-// and that kprobes can probe, by name, each name once. If the kernel does not list traceable
-// functions, it only excludes those on kprobes' blacklist.
+// Functions returns the functions of the kernel, or of a module, that match the glob and that kprobes can probe,
+// by name, each name once. If the kernel does not list traceable functions, it only excludes those on kprobes'
+// blacklist.
 func (s *Symbols) Functions(module, glob string) ([]Function, error) {
 	c, err := s.read()
 	if err != nil {

@@ -14,8 +14,8 @@ type abi struct {
 	class   elf.Class
 }
 
-// ldFlags are the ABI bits of the flags in ld.so.cache (glibc's sysdeps/generic/ldconfig.h). ARM has
-// two ABIs for one machine and class.
+// ldFlags are the ABI bits of the flags in ld.so.cache (glibc's sysdeps/generic/ldconfig.h). On ARM there are two
+// ABIs for one machine and class.
 var ldFlags = map[abi]uint32{
 	{elf.EM_X86_64, elf.ELFCLASS64}:  0x0300,
 	{elf.EM_X86_64, elf.ELFCLASS32}:  0x0800, // x32

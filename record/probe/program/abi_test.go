@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// bareELF returns an ELF file of an ABI that has a header and nothing else.
+// bareELF returns an ELF file of an ABI with a header and nothing else.
 func bareELF(a abi) []byte {
 	ident := [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(a.class), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}
 	var b bytes.Buffer
@@ -41,8 +41,8 @@ func ldCacheOf(l []library) []byte {
 	return b
 }
 
-// In a tree with libraries of three ABIs under one name, as with Debian's libc6-x32 and libc6-i386, programs
-// get those of their ABI, with the linker's cache and without.
+// In a tree with libraries of three ABIs under one name, as with Debian's libc6-x32 and libc6-i386, programs get
+// the libraries of the program's ABI, with the linker's cache and without.
 func TestLibraryABI(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the ABIs are those of x86")
@@ -106,7 +106,7 @@ func writeFile(t *testing.T, path string, b []byte) {
 	}
 }
 
-// A program needs the libraries of its class: x32 and x86-64 have the same machine.
+// A program needs the libraries of the same class: the machine of x32 and x86-64 is the same.
 func TestNeededABI(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the ABIs are those of x86")
@@ -127,7 +127,8 @@ func TestNeededABI(t *testing.T) {
 	}
 }
 
-// A library's name alone is the file that the command maps, whatever its file name is, and which one is reported once.
+// A library's name alone is the file that the command maps, whatever the file name is, and which one is reported
+// once.
 func TestFileOfCommand(t *testing.T) {
 	dir := t.TempDir()
 	gcc := func(args ...string) {

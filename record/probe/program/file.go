@@ -50,7 +50,7 @@ func (r root) path(name string) (string, error) {
 	}
 	at, todo := "/", strings.Split(name, "/")
 	for links := 0; len(todo) > 0; {
-		next := filepath.Join(at, todo[0]) // for "..": the root is its own parent
+		next := filepath.Join(at, todo[0]) // for "..": the root's parent is the root itself
 		todo = todo[1:]
 		target, err := os.Readlink(string(r) + next)
 		switch {
@@ -91,8 +91,8 @@ func rootOf(pid int) root {
 
 var procRoot = regexp.MustCompile(`^(/proc/[0-9]+/root)(/.*)$`)
 
-// files returns the paths, for the kernel, of the file of code that a spec names; several if
-// the processes to be recorded have different ones. It reports which a name alone is.
+// files returns the paths, for the kernel, of the file of code that a spec names; several if the processes to be
+// recorded use different files. It reports which a name alone is.
 func (l *Locator) files(name string) ([]string, error) {
 	paths, err := l.candidates(name)
 	for _, path := range paths {
@@ -166,7 +166,7 @@ func same(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// fileOf looks up a file for a process: first among its mapped files, then below its root.
+// fileOf looks up a file for a process: first among the process's mapped files, then below the process's root.
 func fileOf(pid int, name string) (string, error) {
 	r := rootOf(pid)
 	if !strings.Contains(name, "/") {
@@ -188,8 +188,8 @@ func fileOf(pid int, name string) (string, error) {
 	return path, err
 }
 
-// named returns the path of the first of a program's files that has a name: as its file name, or else
-// as the name by which programs ask for the library (DT_SONAME), as libc-2.31.so is libc.so.6.
+// named returns the path of the first of a program's files with a name: with this file name, or else with this
+// name by which programs ask for the library (DT_SONAME), as libc-2.31.so is libc.so.6.
 func (r root) named(files []string, name string) (string, bool) {
 	for _, nameOf := range [...]func(string) string{filepath.Base, soname} {
 		for _, f := range files {
@@ -205,7 +205,7 @@ func (r root) named(files []string, name string) (string, bool) {
 	return "", false
 }
 
-// soname returns the DT_SONAME of a library; "" if it has none.
+// soname returns the DT_SONAME of a library; "" if there is none.
 func soname(path string) string {
 	f, err := dso.OpenELF(path)
 	if err != nil {
@@ -230,8 +230,8 @@ func mapped(pid int) (l []string) {
 	return slices.Compact(l)
 }
 
-// lookUp returns the path of the file that a spec names: by its path, or by its name alone,
-// for a program in $PATH, a library, preferably of this ABI, or a file in the current directory.
+// lookUp returns the path of the file that a spec names: by path, or by name alone, for a program in $PATH, a
+// library, preferably of this ABI, or a file in the current directory.
 func (r root) lookUp(name string, own abi) (string, error) {
 	if strings.Contains(name, "/") {
 		return r.path(name)
@@ -294,11 +294,11 @@ func (r root) program(name string) (string, bool) {
 	return r.find(paths, abi{})
 }
 
-// maxLdCache bounds ld.so.cache, in bytes; a large system's has 200 KB.
+// maxLdCache bounds ld.so.cache, in bytes; on a large system it takes 200 KB.
 const maxLdCache = 64 << 20
 
-// library looks up a library as the dynamic linker of programs of this ABI does: in its cache, or else
-// in ldconfig's default directories.
+// library looks up a library as the dynamic linker of programs of this ABI does: in the linker's cache, or else in
+// ldconfig's default directories.
 func (r root) library(name string, own abi) (string, bool) {
 	var l []library
 	if cache, err := r.path("/etc/ld.so.cache"); err == nil {
@@ -338,7 +338,7 @@ func isLibrary(file, name string) bool {
 	return ok && (rest == ".so" || strings.HasPrefix(rest, ".so."))
 }
 
-// compareVersions compares libx.so.9 and libx.so.10 by their numbers.
+// compareVersions compares libx.so.9 and libx.so.10 by number.
 func compareVersions(a, b string) int {
 	as, bs := strings.Split(a, "."), strings.Split(b, ".")
 	for i := range min(len(as), len(bs)) {

@@ -11,12 +11,12 @@ import (
 	"gperf/record/probe/args"
 )
 
-// FunctionError means that a file of code has no such function or USDT probe.
+// FunctionError means that a file of code does not contain this function or USDT probe.
 type FunctionError struct {
 	File, Name string
 	Why        string   // the reason; may be ""
 	Near       []string // existing similar names, best first
-	Stripped   bool     // the file has dynamic symbols only
+	Stripped   bool     // the file contains dynamic symbols only
 	USDT       bool     // Name is a USDT probe
 }
 
@@ -38,8 +38,7 @@ func (e *FunctionError) Error() string {
 type Locator struct {
 	PIDs    []int  // processes whose files are meant
 	Command string // else the program whose files are meant, which will start; "": none
-	// Notice, if set, receives warnings as they occur, and once the path of each file that is given by its
-	// name alone.
+	// Notice, if set, receives warnings as they occur, and once the path of each file that is given by name alone.
 	Notice func(what error)
 
 	reported map[string]bool // by name and path
@@ -48,7 +47,7 @@ type Locator struct {
 // Query names places in a file of code: a function, an address, a source line, or a USDT probe.
 type Query struct {
 	Spec string // the probe as requested, for errors
-	File string // its path, or a program's or library's name alone
+	File string // a path, or a program's or library's name alone
 	// Name is the function's, or a glob; for a source line the name of the source file, for an
 	// address the vaddr in hexadecimal, for USDT the probe's name, or a glob.
 	Name     string
@@ -58,8 +57,8 @@ type Query struct {
 	USDT     bool
 	Provider string // of USDT; "" if unspecified
 	Return   bool   // the places where the function returns
-	// KeepStack means that the program must survive exceptions that pass the function: its returns are
-	// instructions if it has any.
+	// KeepStack means that the program must survive exceptions that pass the function: gperf probes the return
+	// instructions if there are any.
 	KeepStack bool
 }
 
@@ -74,8 +73,8 @@ type Site struct {
 	// AtReturn marks an instruction that returns from the function, where a uretprobe is not possible.
 	AtReturn bool
 	USDT     *USDT // nil for other places
-	// Semaphore is the offset in the file of the counter by which a program knows that its
-	// USDT probe is in use; 0: none.
+	// Semaphore is the offset in the file of the counter by which a program knows that the USDT probe is in use;
+	// 0: none.
 	Semaphore uint64
 	Args      []args.NoteArg // of the USDT probe
 }
@@ -127,9 +126,8 @@ func (l *Locator) open(name string) (*File, error) {
 	return Open(paths[0])
 }
 
-// Functions returns the functions that can be probed in a file of code, given by its path, or
-// by a program's or library's name alone, sorted by their offset in the file. Several may
-// have the same offset.
+// Functions returns the functions that can be probed in a file of code, given by path, or by a program's or
+// library's name alone, sorted by offset in the file. The offsets of several functions may be equal.
 func (l *Locator) Functions(name string) ([]Function, error) {
 	file, err := l.open(name)
 	if err != nil {
@@ -170,8 +168,8 @@ func (l *Locator) sites(q Query, file *File) ([]Site, error) {
 	return l.inFunctions(q, file, found)
 }
 
-// inFunctions returns the places of a query in functions: if it has none in some of them, it
-// passes the first reason to Notice.
+// inFunctions returns the places of a query in functions: if there are none in some functions, it passes the first
+// reason to Notice.
 func (l *Locator) inFunctions(q Query, file *File, functions []*Function) (sites []Site, err error) {
 	var refused []error
 	for _, fn := range functions {

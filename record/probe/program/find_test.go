@@ -64,7 +64,7 @@ func TestFindIFUNC(t *testing.T) {
 			t.Skip(err)
 		}
 		running := Locator{PIDs: []int{cmd.Process.Pid}}
-		if runtime.GOARCH != "amd64" { // what chooses is not run here
+		if runtime.GOARCH != "amd64" { // resolvers are not run here
 			if len(notices) == 0 && err != nil && !strings.Contains(err.Error(), "record a running process (-p)") {
 				t.Error(err)
 			}
@@ -107,8 +107,8 @@ func funcAt(t *testing.T, f *Locator, p Site) (at Function) {
 	return at
 }
 
-// TestGoFunctionsAgainstSymbols checks that Go's own table has the functions of the symbol
-// table, wherever the linker put them.
+// TestGoFunctionsAgainstSymbols checks that Go's own table contains the functions of the symbol table, wherever
+// the linker put them.
 func TestGoFunctionsAgainstSymbols(t *testing.T) {
 	for name, p := range map[string]*programs.Program{"static": functionsGo, "PIE": functionsGoPIE,
 		"linked by C's compiler": functionsGoByC, "race": functionsGoRace} {

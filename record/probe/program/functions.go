@@ -22,14 +22,14 @@ type Function struct {
 	Size   uint64 // in bytes; 0: unknown
 
 	vaddr    uint64
-	version  string // "GLIBC_2.14", if the table has one
+	version  string // "GLIBC_2.14", if the table contains one
 	old      bool   // the version is not the default one for linking
 	ifunc    bool   // the code at Off is the resolver, not the function
 	imported bool   // it is defined in another file
 	library  string // that file, if imported and known
 }
 
-// Name returns the function's name in its source: for C++ with its parameters.
+// Name returns the function's name in the source code: for C++ with the parameters.
 func (fn *Function) Name() string {
 	if !strings.HasPrefix(fn.Symbol, "_") {
 		return fn.Symbol // C's f must not become "float"
@@ -83,8 +83,8 @@ var machines = map[string][]elf.Machine{
 	"arm64": {elf.EM_AARCH64, elf.EM_ARM},
 }
 
-// ReadFunctions reads the symbol tables, or else Go's table of functions. Symbols that the
-// file lacks are read from its debug information file.
+// ReadFunctions reads the symbol tables, or else Go's table of functions. Symbols that the file lacks are read
+// from the file's debug information file.
 func (f *File) ReadFunctions() error {
 	symbols, err := readSymbols(f.path)
 	if err != nil {
@@ -191,7 +191,7 @@ func (f *File) code(vaddr uint64) (off uint64, ok bool) {
 
 func (f *File) isGo() bool { return f.GoTable() != nil }
 
-// goFunctions returns the functions of a Go program without symbols, from the table that it has for stack traces.
+// goFunctions returns the functions of a Go program without symbols, from the program's table for stack traces.
 func (f *File) goFunctions() (l []Function) {
 	list, _ := srcline.GoFunctions(f.Image)
 	for _, fn := range list {
@@ -202,8 +202,8 @@ func (f *File) goFunctions() (l []Function) {
 	return l
 }
 
-// match returns the functions of a query, one for each offset, and those of that name that are
-// imported from other files.
+// match returns the functions of a query, one for each offset, and the functions of that name that are imported
+// from other files.
 func (f *File) match(q Query) (found, imported []*Function, err error) {
 	name := strings.TrimSuffix(q.Name, "@plt")
 	exact := func(spelling string) bool { return spelling == name }

@@ -16,16 +16,16 @@ import (
 	"gperf/internal/text"
 )
 
-// ifuncs are the IFUNCs of a file: the vaddrs of the functions that their resolvers choose, by the
-// resolvers' vaddrs; 0: not known yet.
+// ifuncs are the IFUNCs of a file: the vaddrs of the functions that the resolvers choose, by the resolvers'
+// vaddrs; 0: not known yet.
 type ifuncs struct {
 	file *File
 	at   map[uint64]uint64
 }
 
-// resolve replaces IFUNCs by their implementations: an IFUNC such as memcpy is a resolver
-// that chooses, when a program is loaded, the best function for the CPU. unresolved lists the
-// IFUNCs that could not be resolved, which are skipped.
+// resolve replaces IFUNCs by the chosen implementations: an IFUNC such as memcpy is a resolver that chooses, when
+// a program is loaded, the best function for the CPU. unresolved lists the IFUNCs that could not be resolved,
+// which are skipped.
 func (l *Locator) resolve(file *File, found []*Function) (direct []*Function, unresolved error) {
 	at := map[uint64]uint64{} // implementations by resolver, as vaddrs
 	for _, fn := range found {
@@ -120,8 +120,8 @@ func pidOf(path string) (pid int, ok bool) {
 	return pid, err == nil
 }
 
-// trusted returns an error if code of the file must not be run to find its choice: other
-// users who can write the file could run any code as gperf's user.
+// trusted returns an error if code of the file must not be run to find the implementation: other users who can
+// write the file could run any code as gperf's user.
 func trusted(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -134,9 +134,8 @@ func trusted(path string) error {
 	return nil
 }
 
-// readSlots reads the addresses that a process's dynamic linker has resolved, from the slots
-// for calls of the functions: those of the file itself, and those of the other files that the
-// process has mapped.
+// readSlots reads the addresses that a process's dynamic linker resolved, from the slots for calls of the
+// functions: slots of the file itself, and of the other files that the process maps.
 func (i ifuncs) readSlots(pid int) error {
 	mem, err := procmem.Open(pid)
 	if err != nil {
@@ -198,7 +197,7 @@ func (i ifuncs) readSlots(pid int) error {
 	return nil
 }
 
-// mapping is code that a process has mapped from a file.
+// mapping is code that a process mapped from a file.
 type mapping struct {
 	start, end, pgoff uint64
 	path              string // path in gperf's view

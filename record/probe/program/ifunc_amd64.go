@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// callResolvers calls the resolvers of a library to find the implementations that they
-// choose: in a program that has loaded and initialized it, but is stopped before its own
-// first instruction. It fills in vaddrs by resolver.
+// callResolvers calls the resolvers of a library to find the implementations that they choose: in a program that
+// loaded and initialized the library, but is stopped before the first instruction of the program itself. It fills
+// in vaddrs by resolver.
 func (i ifuncs) callResolvers() error {
 	if abiOf(i.file.Image) != native() || i.file.Type != elf.ET_DYN || i.file.Section(".interp") != nil &&
 		i.file.Section(".dynsym") == nil {
@@ -65,7 +65,7 @@ func (i ifuncs) callResolvers() error {
 	return errs
 }
 
-// tracee is a process under ptrace, which is stopped by a breakpoint at its entry.
+// tracee is a process under ptrace, which is stopped by a breakpoint at the entry.
 type tracee int
 
 const int3 = 0xcc
@@ -82,7 +82,7 @@ func (t tracee) stopAtEntry() error {
 	return t.untilTrap()
 }
 
-// entry returns the program's entry point, from its auxiliary vector (AT_ENTRY).
+// entry returns the program's entry point, from the auxiliary vector (AT_ENTRY).
 func (t tracee) entry() (uint64, error) {
 	const atEntry = 9
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/auxv", int(t)))

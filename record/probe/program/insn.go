@@ -27,7 +27,7 @@ func (f *File) instructions(fn *Function) iter.Seq2[uint64, []byte] {
 	}
 }
 
-// returns reports whether an instruction returns from its function.
+// returns reports whether an instruction returns from the function.
 func (f *File) returns(insn []byte) bool {
 	switch f.Machine {
 	case elf.EM_X86_64:

@@ -45,7 +45,7 @@ func TestX86LengthAgainstObjdump(t *testing.T) {
 			t.Fatal(err)
 		}
 		last, wrong := uint64(0), 0
-		bad := true // what lies between instructions is no instruction
+		bad := true // bytes between instructions are no instruction
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			addr, insn, ok := strings.Cut(lines.Text(), ":\t")
 			at, err := strconv.ParseUint(strings.TrimSpace(addr), 16, 64)

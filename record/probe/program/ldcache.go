@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// library is a line of the dynamic linker's cache, or a file of one of its directories.
+// library is a line of the dynamic linker's cache, or a file of one of the linker's directories.
 type library struct {
 	name, path string
 	flags      uint32 // anyABI for files outside the cache
@@ -21,8 +21,8 @@ func (l *library) fits(a abi) bool {
 	return !ok || l.flags == anyABI || l.flags&required == flags
 }
 
-// ldCache reads the cache that ldconfig makes, /etc/ld.so.cache (struct cache_file_new in
-// glibc's dl-cache.h), in its order. It ignores data after a damaged part.
+// ldCache reads the cache that ldconfig makes, /etc/ld.so.cache (struct cache_file_new in glibc's dl-cache.h), in
+// the order of the cache. It ignores data after a damaged part.
 func ldCache(b []byte) (l []library) {
 	const (
 		magic  = "glibc-ld.so.cache1.1"
@@ -50,7 +50,7 @@ func ldCache(b []byte) (l []library) {
 // maxPath is the kernel's PATH_MAX.
 const maxPath = 4096
 
-// cString returns the string at off, up to its NUL.
+// cString returns the string at off, up to the NUL.
 func cString(b []byte, off uint32) (string, bool) {
 	if uint64(off) >= uint64(len(b)) {
 		return "", false

@@ -18,8 +18,7 @@ type debugInfo struct {
 	data *dwarf.Data
 }
 
-// debugInfo reads the file's DWARF, or that of its separate debug information file; nil if
-// there is none.
+// debugInfo reads the DWARF of the file, or of the separate debug information file; nil if there is none.
 func (f *File) debugInfo() (info *debugInfo) {
 	defer func() {
 		if recover() != nil { // debug/elf may panic on damaged files
@@ -79,8 +78,8 @@ func (f *File) lineSites(q Query) ([]Site, error) {
 	return l, nil
 }
 
-// line returns the offset in the file of a source line's first instruction by function, and all
-// lines of the source file that have code.
+// line returns the offset in the file of a source line's first instruction by function, and all lines of the
+// source file for which there is code.
 func (d *debugInfo) line(source string, line int) (first map[*Function]uint64, lines map[int]bool) {
 	first, lines = map[*Function]uint64{}, map[int]bool{}
 	units(d.data, func(unit *dwarf.Entry) bool {
@@ -169,7 +168,7 @@ func (d *debugInfo) inlined(name string) string {
 	return "inlined everywhere: probe an inlined call, such as " + first + more
 }
 
-// entries calls do with each entry of DWARF, and the lines of its unit.
+// entries calls do with each entry of DWARF, and the lines of the entry's unit.
 func entries(d *dwarf.Data, do func(*dwarf.Entry, *dwarf.LineReader)) {
 	var lines *dwarf.LineReader
 	for r := d.Reader(); ; {

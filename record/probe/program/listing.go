@@ -22,7 +22,7 @@ type Listing struct {
 	Start    int     // first line, in the file
 	End      int     // last line, 0: the line after the last one with code
 	Code     []int   // lines with code, in order
-	Owner    *uint32 // of the program, if its own file has the lines and no link leads to it
+	Owner    *uint32 // of the program, if the program's own file contains the lines and no link leads to it
 }
 
 // listed is FUNC[@SRC][:RLN[+NUM|-RLN2]] or SRC[:ALN[+NUM|-ALN2]].
@@ -66,7 +66,7 @@ func (l *Locator) List(def, name string) (*Listing, error) {
 	return list, nil
 }
 
-// owner returns the owner of a file that has its own debug information.
+// owner returns the owner of a file that contains the debug information itself.
 func (f *File) owner() *uint32 {
 	path, err := filepath.Abs(f.path)
 	if err != nil || !f.HasDWARF() {
@@ -101,8 +101,8 @@ func (l *Listing) find(d *dwarf.Data) {
 	slices.Sort(l.Code)
 }
 
-// lineAt returns the lines that perf assigns to addresses: a function's first line at its
-// entry, elsewhere that of the first statement there.
+// lineAt returns the lines that perf assigns to addresses: a function's first line at its entry, elsewhere the
+// line of the first statement there.
 func lineAt(d *dwarf.Data, unit *dwarf.Entry) map[uint64]int {
 	at := map[uint64]int{}
 	rows(d, unit, func(row *dwarf.LineEntry) bool {
@@ -177,7 +177,7 @@ func (l *Listing) ofFunctions(d *dwarf.Data, unit *dwarf.Entry, code map[int]boo
 	return found
 }
 
-// declare sets the function's first line, which its lines are counted from.
+// declare sets the function's first line, from which the listing's lines are counted.
 func (l *Listing) declare(path string, line int) {
 	if l.Base > 0 {
 		return
@@ -189,8 +189,8 @@ func (l *Listing) declare(path string, line int) {
 	}
 }
 
-// ofFunction adds the lines of a function's code, except code inlined into it: that has the
-// line of its call.
+// ofFunction adds the lines of a function's code, except code inlined into it, which belongs to the line of the
+// call.
 func (l *Listing) ofFunction(d *dwarf.Data, unit, fn *dwarf.Entry, at map[uint64]int, code map[int]bool) {
 	if fn.Tag == dwarf.TagSubprogram {
 		code[l.Base] = true
@@ -219,7 +219,7 @@ func within(ranges [][2]uint64, addr uint64) bool {
 	return slices.ContainsFunc(ranges, func(r [2]uint64) bool { return addr >= r[0] && addr < r[1] })
 }
 
-// numberOf returns the value of a numeric attribute, -1 if the entry has none.
+// numberOf returns the value of a numeric attribute, -1 if there is none.
 func numberOf(e *dwarf.Entry, attr dwarf.Attr) int {
 	if n, ok := e.Val(attr).(int64); ok {
 		return int(n)

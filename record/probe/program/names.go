@@ -6,8 +6,8 @@ import (
 	"gperf/record/probe/args"
 )
 
-// WithoutParameters removes everything except the function's name from a demangled C++ name:
-// its parameters, the text after them, and, in templates, the return type.
+// WithoutParameters removes everything except the function's name from a demangled C++ name: the parameters, the
+// text after them, and, in templates, the return type.
 func WithoutParameters(s string) string {
 	for _, suffix := range [...]string{" const", " volatile", " &", " &&"} {
 		s = strings.TrimSuffix(s, suffix)

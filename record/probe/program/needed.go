@@ -13,12 +13,12 @@ import (
 	"gperf/internal/untrusted"
 )
 
-// maxNeeded limits the files that Needed returns: programs have up to some hundred libraries.
+// maxNeeded limits the files that Needed returns: programs use up to some hundred libraries.
 const maxNeeded = 500
 
-// Needed returns the absolute paths, without symbolic links, of the files that a program maps when it
-// starts: its own, those of its interpreter and libraries, and theirs. Of a script it returns the
-// files of its interpreter.
+// Needed returns the absolute paths, without symbolic links, of the files that a program maps when it starts: the
+// program, the interpreter and the libraries, and the files that these need. For a script it returns the files of
+// the script's interpreter.
 func Needed(path string) []string {
 	b, _ := os.ReadFile("/etc/ld.so.cache")
 	return neededWith(ldCache(b), path)
@@ -53,8 +53,8 @@ type needed struct {
 	files  []string // the program first
 }
 
-// add adds a file, and then its interpreter and libraries. It reports false if the file cannot be
-// read, or has another ABI than the program.
+// add adds a file, and then the file's interpreter and libraries. It reports false if the file cannot be read, or
+// if the file's ABI differs from the program's.
 func (n *needed) add(path string) bool {
 	path, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -109,7 +109,7 @@ func (n *needed) addLibrary(name string, dirs []string) {
 		slices.ContainsFunc(n.cache, cached) || slices.ContainsFunc(usual, in)
 }
 
-// runPath returns the directories that a file in the directory origin names for its libraries.
+// runPath returns the directories that a file in the directory origin names for the file's libraries.
 func runPath(f *elf.File, origin string) (dirs []string) {
 	expand := strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin)
 	for _, tag := range [...]elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {

@@ -6,8 +6,8 @@ import (
 )
 
 // returnSites returns the instructions that return from a function, for files in which a uretprobe is not
-// possible: why says so. A uretprobe puts its own address on the stack. Go crashes when it moves
-// this stack, and an exception that passes it ends the program.
+// possible: why says so. A uretprobe replaces the return address on the stack. Go crashes when it moves this
+// stack, and an exception that passes it ends the program.
 func (f *File) returnSites(fn *Function, why string) ([]Site, error) {
 	var l []Site
 	end := fn.Off
@@ -46,7 +46,7 @@ func (f *File) noTrampoline(q Query) string {
 	return ""
 }
 
-// throwing are functions that files with exceptions have or import: of C++, and of Rust.
+// throwing are functions that files with exceptions define or import: of C++, and of Rust.
 var throwing = []string{"__cxa_throw", "__gxx_personality_v0", "rust_eh_personality", "_Unwind_RaiseException"}
 
 // throws reports whether exceptions can pass the file's functions.

@@ -13,11 +13,11 @@ import (
 	"gperf/record/probe/args"
 )
 
-// USDT is a USDT probe: a probe that the author of a program has put into it with
-// <sys/sdt.h>. Linkers keep it as a stapsdt note.
+// USDT is a USDT probe: a probe that the author of a program put into it with <sys/sdt.h>. Linkers keep it as a
+// stapsdt note.
 type USDT struct {
 	Provider, Name string
-	Args           string // locations of its arguments, in assembler syntax: "-4@%edi 8@$5"
+	Args           string // locations of the arguments, in assembler syntax: "-4@%edi 8@$5"
 
 	vaddr     uint64
 	semaphore uint64 // vaddr of the counter of users; 0: none

@@ -24,7 +24,7 @@ func decodeARM64(code []byte, addr uint64, _ Syntax) Inst {
 	return in
 }
 
-// kindARM64 knows instructions by their bits (Arm ARM, "Branches, exception
+// kindARM64 recognizes instructions by bits (Arm ARM, "Branches, exception
 // generating and system instructions"), those with pointer authentication too.
 func kindARM64(word uint32) Kind {
 	switch {

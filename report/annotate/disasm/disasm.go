@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Syntax is the syntax of x86 instructions; arm64 has only one.
+// Syntax is the syntax of x86 instructions; arm64 needs none.
 type Syntax uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 
 // Inst is an instruction.
 type Inst struct {
-	Addr   uint64 // of its first byte
+	Addr   uint64 // of the first byte
 	Bytes  []byte
 	Kind   Kind
 	HasRef bool
@@ -67,7 +67,7 @@ func (e *MachineError) Error() string {
 }
 
 // decoder reads the first instruction of code, which is not empty. An unknown
-// instruction has at least one byte, and its text says that it is unknown.
+// instruction is at least one byte, and the text says that it is unknown.
 type decoder func(code []byte, addr uint64, syntax Syntax) Inst
 
 func decoderOf(m elf.Machine) (decoder, error) {
@@ -124,7 +124,7 @@ func asBytes(code []byte) string {
 	return strings.Join(l, ",")
 }
 
-// cut splits a text at its first blank.
+// cut splits a text at the first blank.
 func (in *Inst) cut(text string) { in.op, in.args, _ = strings.Cut(text, " ") }
 
 // guarded calls a library that may panic on invalid instructions.

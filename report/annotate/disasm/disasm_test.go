@@ -129,7 +129,7 @@ var objdumps = map[elf.Machine][]string{elf.EM_X86_64: {"objdump"},
 	elf.EM_AARCH64: {"aarch64-linux-gnu-objdump", "objdump"}}
 
 // TestObjdump compares boundaries and targets of all instructions of complete
-// programs with those of objdump; it logs how many texts are equal.
+// programs with objdump's; it logs how many texts are equal.
 func TestObjdump(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -170,7 +170,7 @@ func goProgram(t *testing.T, arch string) string {
 // line is an instruction in objdump's output: "  1040:\t48 89 fa \tmov ...".
 var line = regexp.MustCompile(`^ *([0-9a-f]+):\t([0-9a-f ]+)(?:\t(.*))?$`)
 
-// target is that of a direct call or jump.
+// target is the target of a direct call or jump.
 var target = regexp.MustCompile(
 	`^(?:\S+,(?:pn|pt) |notrack |bnd )*(?:b[.a-z]*|call|j[a-z]+|loop[a-z]*|xbegin|cbn?z|tbn?z)\s.*?\b([0-9a-f]+) <`)
 
@@ -242,7 +242,7 @@ func compareObjdump(t *testing.T, machine elf.Machine, path string) {
 	t.Logf("%s: %d instructions, %d written as %s does (%.2f%%)", path, n, texts, objdump,
 		100*float64(texts)/float64(n))
 	// The others are aliases of mnemonics and orders of prefixes, and instructions
-	// that x/arch does not know: on arm64 those of LSE, on x86 wrpkru and the like.
+	// that x/arch does not know: on arm64 LSE's, on x86 wrpkru and the like.
 	if texts < n*98/100 {
 		t.Errorf("more than 2%% are written otherwise")
 	}

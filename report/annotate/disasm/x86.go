@@ -84,7 +84,7 @@ var (
 )
 
 // mendVEX corrects x86asm's results for instructions with VEX or EVEX: vzeroupper
-// is too long, and their bytes may be decoded as prefixes.
+// is too long, and the bytes may be decoded as prefixes.
 func mendVEX(inst *x86asm.Inst, e x86.Encoding) {
 	inst.Len = e.Len
 	if e.Prefixed {
@@ -98,7 +98,7 @@ func mendVEX(inst *x86asm.Inst, e x86.Encoding) {
 }
 
 // mendMem corrects the memory operand: x86asm zero-extends displacements of four
-// bytes, shows an index although SIB has none, and with EVEX misses that an
+// bytes, shows an index although SIB contains none, and with EVEX misses that an
 // address is relative to the program counter.
 func mendMem(inst *x86asm.Inst, relative bool) {
 	for i, arg := range inst.Args {
@@ -119,7 +119,7 @@ func mendMem(inst *x86asm.Inst, relative bool) {
 	}
 }
 
-// hasZero reports whether the operand in memory has a displacement of zero, which
+// hasZero reports whether the operand in memory contains a displacement of zero, which
 // objdump shows: there is none with %rbp and %r13 without, and nops have one to be
 // longer.
 func hasZero(inst x86asm.Inst, e x86.Encoding) bool {
@@ -143,7 +143,7 @@ func kindX86(op x86asm.Op) Kind {
 	return Other
 }
 
-// usual maps x86asm's own mnemonics to those of objdump, which since binutils 2.37
+// usual maps x86asm's own mnemonics to objdump's, which since binutils 2.37
 // omits a size suffix if only one size is possible.
 var usual = map[string]string{"callq": "call", "jmpq": "jmp", "retq": "ret", "leaveq": "leave", "pushq": "push",
 	"popq": "pop", "movsxd": "movslq",
