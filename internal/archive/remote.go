@@ -1,7 +1,7 @@
 // A File fetches the ranges that are read (RFC 9110, section 14), with some of what follows, and keeps the latest.
 //
 // A server without ranges sends the complete file: a File then copies it to a temporary file, up to MaxCopy bytes.
-// Nothing waits without end: each request has a time limit, and so has the time in which no data arrives.
+// Nothing waits without end: the time of each request is limited, and so is the time without data.
 
 package archive
 
@@ -75,7 +75,7 @@ type RemoteFile struct {
 	size     int64
 	tag      string // If-Range's validator, "" if the server sends none
 	modified time.Time
-	copied   *os.File // the complete file, nil if the server has ranges
+	copied   *os.File // the complete file, nil if the server supports ranges
 
 	mu     sync.Mutex
 	blocks map[int64]*block // by number
@@ -91,8 +91,8 @@ type block struct {
 	err   error
 }
 
-// OpenRemote asks the server for a file. Its first request fetches the end of the file, which has the directory of a
-// zip file.
+// OpenRemote asks the server for a file. The first request fetches the end of the file, which contains the
+// directory of a zip file.
 func OpenRemote(ctx context.Context, address string, opts RemoteOptions) (*RemoteFile, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -183,7 +183,8 @@ func contentRange(text string) (from, to, size int64, ok bool) {
 	if n, err := fmt.Sscanf(text, "bytes %d-%d/%d", &from, &last, &size); n != 3 || err != nil {
 		return 0, 0, 0, false
 	}
-	return from, last + 1, size, from >= 0 && from <= last && last < size && size <= maxSize && last-from < maxRange+Block
+	ok = from >= 0 && from <= last && last < size && size <= maxSize && last-from < maxRange+Block
+	return from, last + 1, size, ok
 }
 
 // keep adds a block that was fetched, and drops those that were not read for the longest time.
