@@ -71,13 +71,15 @@ func TestDocsHeadings(t *testing.T) {
 	}
 }
 
-// TestDocsIndex checks that docs/README.md links each document.
+// TestDocsIndex checks that the README.md of each folder of documents links each document in it.
 func TestDocsIndex(t *testing.T) {
-	index := readDoc(t, "docs/README.md")
 	for _, name := range docs(t) {
-		base, ok := strings.CutPrefix(name, "docs/")
-		if ok && base != "README.md" && !strings.Contains(index, "]("+base+")") {
-			t.Errorf("docs/README.md does not link %s", base)
+		dir, base := filepath.Split(name)
+		if !strings.HasPrefix(dir, "docs/") || base == "README.md" {
+			continue
+		}
+		if !strings.Contains(readDoc(t, dir+"README.md"), "]("+base+")") {
+			t.Errorf("%sREADME.md does not link %s", dir, base)
 		}
 	}
 }
@@ -143,12 +145,14 @@ func docs(t *testing.T) []string {
 	t.Helper()
 	names := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
 		"testdata/README.md", "testdata/kernels/README.md"}
-	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("docs/ has %d documents, %v", len(paths), err)
-	}
-	for _, path := range paths {
-		names = append(names, "docs/"+filepath.Base(path))
+	for _, dir := range []string{"docs", "docs/design"} {
+		paths, err := filepath.Glob(filepath.Join(root, dir, "*.md"))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s contains %d documents, %v", dir, len(paths), err)
+		}
+		for _, path := range paths {
+			names = append(names, dir+"/"+filepath.Base(path))
+		}
 	}
 	return names
 }
