@@ -1,20 +1,15 @@
 // Package report aggregates samples. It makes histograms and writes them as text,
-// as `perf report --stdio` does, or it counts stacks for other programs: folded,
-// as a pprof profile, as a flame graph.
+// as `perf report --stdio` does.
 //
 // internal/session finds the thread and DSO of an address, symbolize its name,
 // and format/tracepoint prints a tracepoint's data. Package script prints single
-// samples.
+// samples, and package export writes samples for other programs.
 //
 // Samples that nothing distinguishes are counted as one stack (count.go). Each
 // stack becomes an entry of its event's histogram, and adds to the entries of its
 // callers (hist.go, by the keys of sort.go). An entry's callchains are merged into
 // a tree (chain.go), which graph.go draws. So the work grows with the distinct
 // stacks, not with the samples.
-//
-// The formats of stacks start from Stacks (stacks.go), which counts the stacks of
-// any number of recordings. function.go finds the functions and lines of a frame.
-// Each format is in a file of that name.
 package report
 
 import (
