@@ -41,8 +41,8 @@ func (c Column) Text(e *Entry) string { return strings.TrimSpace(string(c.Append
 // DSO reports whether the column shows DSOs.
 func (c Column) DSO() bool { return c.k.Name == "dso" }
 
-// Value returns the text that entries of different recordings share: the text, but of a
-// function the name only, "" for one without a name.
+// Value returns the text by which entries of different recordings are joined: as Append gives it, but for a function
+// only the name, "" for one without a name.
 func (c Column) Value(e *Entry) string {
 	if c.k.Name != "symbol" {
 		return string(c.Append(nil, e, c.Width(e)))

@@ -70,7 +70,7 @@ func (t *csvTable) head() (row []string) {
 	}
 	for _, k := range t.columns {
 		name := strings.TrimSpace(k.Head)
-		if k.Name == "latency_children" { // the head is the head of the column latency
+		if k.Name == "latency_children" { // its Head is also the head of the column latency
 			name = "Latency children"
 		}
 		row = append(row, name)

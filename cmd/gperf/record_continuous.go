@@ -63,7 +63,7 @@ func (f *recordFlags) applyContinuous(s *pflag.FlagSet, o *record.Options) (err 
 		return cli.WrongUse("--continuous records all CPUs, and no command")
 	}
 	f.events.continuous = true
-	const frequency = 19 // Hz: not in step with work of each 10 ms
+	const frequency = 19 // Hz: out of step with work that repeats every 10 ms
 	if !s.Changed("count") {
 		f.sampling.freq = cmp.Or(f.sampling.freq, strconv.Itoa(frequency))
 	}

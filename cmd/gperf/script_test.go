@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"debug/elf"
 	"fmt"
 	"maps"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"testing"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/internal/dso"
 	"gperf/internal/testutil/programs"
 	"gperf/internal/testutil/recording"
 )
@@ -216,12 +216,12 @@ func namesStripped(got, want string) bool {
 	if want != g[1]+" [unknown] "+file {
 		return false
 	}
-	f, err := elf.Open(strings.Trim(file, "()"))
+	im, err := dso.Open(strings.Trim(file, "()"))
 	if err != nil {
 		return false
 	}
-	defer f.Close()
-	return f.Section(".gopclntab") != nil && f.Section(".symtab") == nil
+	defer im.Close()
+	return im.HasGoTable() && !im.HasSymtab()
 }
 
 func TestNamesStripped(t *testing.T) {

@@ -1,32 +1,18 @@
 package archive
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"testing"
-)
 
-// answers is a server whose answers are bytes of HTTP/1.1, one for each request.
-type answers [][]byte
+	"gperf/internal/testutil/inputs"
+)
 
 // answerEnd separates the answers in the input of a fuzz target.
 var answerEnd = []byte("\x00\n")
-
-var errNoAnswer = errors.New("connection reset")
-
-func (a *answers) RoundTrip(req *http.Request) (*http.Response, error) {
-	if len(*a) == 0 {
-		return nil, errNoAnswer
-	}
-	next := (*a)[0]
-	*a = (*a)[1:]
-	return http.ReadResponse(bufio.NewReader(bytes.NewReader(next)), req)
-}
 
 // partial is a server's answer with a range of contents.
 func partial(contents []byte, from, to, size int64) []byte {
@@ -57,7 +43,7 @@ func FuzzRemote(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		server := answers(bytes.Split(data, answerEnd))
+		server := inputs.Answers(bytes.Split(data, answerEnd))
 		client := &http.Client{Transport: &server, CheckRedirect: SameHost}
 		file, err := OpenRemote(context.Background(), "http://host/x.zip", RemoteOptions{Client: client})
 		if err != nil {

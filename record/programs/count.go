@@ -66,7 +66,7 @@ type CounterOptions struct {
 
 // Counter counts events.
 type Counter struct {
-	no
+	defaults
 	opts        CounterOptions
 	bpf         *bpf.Counter
 	tracepoints map[int]int // by index of the event: the counter with the program

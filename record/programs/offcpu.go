@@ -47,7 +47,7 @@ type OffCPUOptions struct {
 
 // OffCPU records waits.
 type OffCPU struct {
-	no
+	defaults
 	opts     OffCPUOptions
 	bpf      *bpf.OffCPU
 	event    stacks.Event
@@ -122,20 +122,7 @@ func (r *OffCPU) Attach(mergers []*stacks.Merger) error {
 
 // Reopen opens the output of a CPU again that is online again. group is the number of events.
 func (r *OffCPU) Reopen(n *stacks.Merger, group int) error {
-	for i := range r.counters {
-		removed := &r.counters[i]
-		if removed.CPU != n.Ring.CPU {
-			continue
-		}
-		fresh, err := r.openOutput(n)
-		if err != nil {
-			return err
-		}
-		fresh.Replace(removed, &r.opts.Attr, group)
-		unix.Close(removed.FD)
-		*removed = fresh
-	}
-	return nil
+	return reopen(r.counters, n, &r.opts.Attr, group, r.openOutput)
 }
 
 // openOutput opens the BPF output events of a ring's CPU.

@@ -1,6 +1,8 @@
 package programs
 
 import (
+	"golang.org/x/sys/unix"
+
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/record/perfevent"
@@ -51,22 +53,40 @@ type Summary struct {
 	UnrecordedWaits uint64
 }
 
-// no implements the methods of Program that a kind of programs does not need.
-type no struct{}
+// defaults implements the methods of Program that a kind of programs does not need.
+type defaults struct{}
 
-func (no) Snapshot() error                      { return nil }
-func (no) Finish() error                        { return nil }
-func (no) Late(*stacks.Merged)                  {}
-func (no) NewFile()                             {}
-func (no) Counters() []perfevent.Counter        { return nil }
-func (no) Tracepoints() (map[uint64]int, []int) { return nil, nil }
-func (no) Summary(*Summary) error               { return nil }
-func (no) Stats() bpf.Stats                     { return bpf.Stats{} }
-func (no) Reopen(*stacks.Merger, int) error     { return nil }
+func (defaults) Snapshot() error                      { return nil }
+func (defaults) Finish() error                        { return nil }
+func (defaults) Late(*stacks.Merged)                  {}
+func (defaults) NewFile()                             {}
+func (defaults) Counters() []perfevent.Counter        { return nil }
+func (defaults) Tracepoints() (map[uint64]int, []int) { return nil, nil }
+func (defaults) Stats() bpf.Stats                     { return bpf.Stats{} }
+
+// reopen replaces the counter of a ring's CPU by the one that open returns. like is the attr of the counters, group the
+// number of events.
+func reopen(counters []perfevent.Counter, n *stacks.Merger, like *format.Attr, group int,
+	open func(*stacks.Merger) (perfevent.Counter, error)) error {
+	for i := range counters {
+		removed := &counters[i]
+		if removed.CPU != n.Ring.CPU {
+			continue
+		}
+		fresh, err := open(n)
+		if err != nil {
+			return err
+		}
+		fresh.Replace(removed, like, group)
+		unix.Close(removed.FD)
+		*removed = fresh
+	}
+	return nil
+}
 
 // Walk is the programs that walk the user stacks of events with counters.
 type Walk struct {
-	no
+	defaults
 	*stacks.Recorder
 	// For Attach.
 	Attrs    []format.Attr // of the events, with ids

@@ -44,7 +44,7 @@ type SamplerOptions struct {
 
 // Sampler makes the samples of a recording's events without counters.
 type Sampler struct {
-	no
+	defaults
 	opts       SamplerOptions
 	counters   []perfevent.Counter // the BPF output events, one of each CPU
 	bpf        *bpf.Sampler
@@ -262,20 +262,7 @@ func (s *Sampler) Attach(mergers []*stacks.Merger) error {
 
 // Reopen opens the output of a CPU again that is online again. group is the number of events.
 func (s *Sampler) Reopen(n *stacks.Merger, group int) error {
-	for i := range s.counters {
-		removed := &s.counters[i]
-		if removed.CPU != n.Ring.CPU {
-			continue
-		}
-		fresh, err := s.openOutput(n)
-		if err != nil {
-			return err
-		}
-		fresh.Replace(removed, &s.attrs[0], group)
-		unix.Close(removed.FD)
-		*removed = fresh
-	}
-	return nil
+	return reopen(s.counters, n, &s.attrs[0], group, s.openOutput)
 }
 
 // openOutput directs the samples of a ring's CPU to the ring.

@@ -42,7 +42,7 @@ type Options struct {
 	Look         text.Style // only its colours matter
 }
 
-// Column is printed before an instruction.
+// Column is a kind of number printed before an instruction.
 type Column int
 
 const (

@@ -243,7 +243,7 @@ func (t *table) shows(r *row, i int) bool {
 	return t.has(r, i) && (r.in(0) || t.opts.Compute == DeltaAbs || t.opts.Compute == Delta)
 }
 
-// first orders a row with samples before one without. It returns 0 if both contain samples.
+// first orders a condition that holds before one that does not: 0 for equal ones, and whether both hold.
 func first(a, b bool) (order int, both bool) {
 	switch {
 	case a == b:

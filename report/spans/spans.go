@@ -2,7 +2,7 @@
 // by time.
 //
 // A span is a sample of a tracepoint with the field duration, in ns; the tree also needs the field
-// start, in ns. A sample with the fields of a bucket stands for the spans of a histogram that last about as long.
+// start, in ns. A sample with the fields of a bucket represents the spans of a histogram that last about as long.
 package spans
 
 import (

@@ -1,26 +1,18 @@
 package debuginfod
 
 import (
-	"bufio"
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"gperf/internal/dso"
+	"gperf/internal/testutil/inputs"
 )
-
-// answer is a server whose answer is bytes of HTTP/1.1.
-type answer []byte
-
-func (a answer) RoundTrip(req *http.Request) (*http.Response, error) {
-	return http.ReadResponse(bufio.NewReader(bytes.NewReader(a)), req)
-}
 
 var smallestID = bytes.Repeat([]byte{0xab}, 20)
 
@@ -63,7 +55,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := New("http://host")
 		c.Dir, c.Timeout, c.MaxSize = filepath.Join(dir, fmt.Sprint(os.Getpid())), time.Minute, 1<<20
-		c.http.Transport = answer(data)
+		c.http.Transport = &inputs.Answers{data}
 		defer os.RemoveAll(c.Dir)
 		path, err := c.Find(id, dso.DebugFile)
 		if err == nil {

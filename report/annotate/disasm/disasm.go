@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Syntax is the syntax of x86 instructions; arm64 needs none.
+// Syntax is the syntax of x86 instructions; arm64 has only one.
 type Syntax uint8
 
 const (
