@@ -13,6 +13,7 @@ const (
 	recordBuildID      = 67
 	recordThreadMap    = 73
 	recordAuxtrace     = 71
+	recordAuxtraceErr  = 72
 	recordCPUMap       = 74
 	recordEventUpdate  = 78
 	recordFeature      = 80
@@ -31,34 +32,33 @@ const (
 
 // recordLayouts are the bodies of records, less the sample id.
 var recordLayouts = map[uint32]string{
-	1:  "44888.",    // MMAP
-	2:  "88",        // LOST
-	3:  "44.",       // COMM
-	4:  "44448",     // EXIT
-	5:  "888",       // THROTTLE
-	6:  "888",       // UNTHROTTLE
-	7:  "44448",     // FORK
-	11: "888",       // AUX
-	12: "44",        // ITRACE_START
-	13: "8",         // LOST_SAMPLES
-	14: "",          // SWITCH
-	15: "44",        // SWITCH_CPU_WIDE
-	17: "8422.",     // KSYMBOL
-	18: "224.",      // BPF_EVENT
-	19: "8.",        // CGROUP
-	20: "822.",      // TEXT_POKE
-	21: "8",         // AUX_OUTPUT_HW_ID
-	22: "*",         // CALLCHAIN_DEFERRED
-	65: "8.",        // HEADER_EVENT_TYPE
-	68: "",          // FINISHED_ROUND
-	69: "*",         // ID_INDEX
-	70: "44*",       // AUXTRACE_INFO
-	72: "44444488.", // AUXTRACE_ERROR
-	75: "*",         // STAT_CONFIG
-	76: "844888",    // STAT
-	77: "88",        // STAT_ROUND
-	79: "88888.",    // TIME_CONV; the shorter one of old kernels contains three numbers
-	82: "",          // FINISHED_INIT
+	1:  "44888.", // MMAP
+	2:  "88",     // LOST
+	3:  "44.",    // COMM
+	4:  "44448",  // EXIT
+	5:  "888",    // THROTTLE
+	6:  "888",    // UNTHROTTLE
+	7:  "44448",  // FORK
+	11: "888",    // AUX
+	12: "44",     // ITRACE_START
+	13: "8",      // LOST_SAMPLES
+	14: "",       // SWITCH
+	15: "44",     // SWITCH_CPU_WIDE
+	17: "8422.",  // KSYMBOL
+	18: "224.",   // BPF_EVENT
+	19: "8.",     // CGROUP
+	20: "822.",   // TEXT_POKE
+	21: "8",      // AUX_OUTPUT_HW_ID
+	22: "*",      // CALLCHAIN_DEFERRED
+	65: "8.",     // HEADER_EVENT_TYPE
+	68: "",       // FINISHED_ROUND
+	69: "*",      // ID_INDEX
+	70: "44*",    // AUXTRACE_INFO
+	75: "*",      // STAT_CONFIG
+	76: "844888", // STAT
+	77: "88",     // STAT_ROUND
+	79: "88888.", // TIME_CONV; the shorter one of old kernels contains three numbers
+	82: "",       // FINISHED_INIT
 }
 
 // records swaps the records that p is all of.
@@ -125,6 +125,8 @@ func (t *twin) record(kind uint32, misc uint16, p *part) {
 		}
 	case recordAuxtrace:
 		p.exactly("8884444")
+	case recordAuxtraceErr:
+		auxtraceError(p)
 	case recordCPUMap:
 		t.cpuMap(p)
 	case recordEventUpdate:
@@ -292,6 +294,21 @@ func registers(p *part, mask uint64) {
 	}
 }
 
+// auxtraceError swaps an AUXTRACE_ERROR. Its format, the sixth number, says which fields surround the message.
+func auxtraceError(p *part) {
+	p.exactly("44444")
+	format := p.uint(4)
+	p.exactly("8")
+	if format > 0 {
+		p.exactly("8") // time
+	}
+	if format > 1 && p.end-p.pos > 64 {
+		p.bytes(64)
+		p.exactly("44") // machine and virtual CPU
+	}
+	p.bytes(p.end - p.pos)
+}
+
 // cpuMap swaps the data of CPU_MAP records.
 func (t *twin) cpuMap(p *part) {
 	switch kind := p.uint(2); kind {
@@ -302,7 +319,7 @@ func (t *twin) cpuMap(p *part) {
 	case cpuMapMask:
 		n, size := p.uint(2), int(p.uint(2))
 		if size == 8 {
-			p.bytes(2) // since perf 6.1 the masks are aligned within the record
+			p.bytes(4) // padding: __pad of struct perf_record_mask_cpu_map64
 		}
 		for ; n > 0 && t.err == nil; n-- {
 			p.uint(size)
