@@ -130,6 +130,7 @@ func eachInsn(im *dso.Image, s *elf.Section, n uint64, fn func(vaddr uint64, ins
 // have only the link register.
 func (b *tableBuilder) addGoARM64(m *machine, frames []uint64) bool {
 	var size int32 // of the frame, 0 if there is none
+	var made int32 // the size of the frame that the prologue makes
 	var last known // the row to add
 	flush := func() bool { return last.start >= last.end || b.addRow(last.start, last.end, last.rule) }
 	add := func(start, end uint64, r Rule) bool {
@@ -153,7 +154,8 @@ func (b *tableBuilder) addGoARM64(m *machine, frames []uint64) bool {
 			if !add(m.start, m.end, ruleLeaf) {
 				return false
 			}
-		case size > 0:
+		case size > 0, r.CFAOff == made: // there is a frame, or there is one again, after a return
+			size = made
 			if !add(m.start, m.end, goFrame(size)) {
 				return false
 			}
@@ -167,7 +169,7 @@ func (b *tableBuilder) addGoARM64(m *machine, frames []uint64) bool {
 				}
 				continue
 			}
-			size = r.CFAOff
+			size, made = r.CFAOff, r.CFAOff
 			saved := r // x29 is saved below sp
 			saved.FP, saved.FPOff = FPAtSP, -8
 			if !add(m.start, m.start+4, r) || !add(m.start+4, frames[i], saved) ||

@@ -141,8 +141,19 @@ func TestGoARM64(t *testing.T) {
 	at := func(i int) (uint32, Rule) {
 		return binary.LittleEndian.Uint32(code[i:]), table.Lookup(s.Addr + uint64(i))
 	}
-	frames, wrong := 0, 0
+	frames, wrong, ends := 0, 0, 0
 	for i := 0; i+16 <= len(code) && wrong < 20; i += 4 {
+		if n := goFrameEnd(code[i:]); n > 0 {
+			ends++
+			_, before := at(i)
+			_, restored := at(i + 4)
+			want := Rule{CFA: CFARSP, CFAOff: n, RAOff: int16(-n), FP: FPAtSP, FPOff: -8}
+			if before != ruleEntry && (restored != want || before != goFrame(n)) {
+				wrong++
+				t.Errorf("end of a frame of %d bytes at %#x: %v, then %v; want %v", n, s.Addr+uint64(i), before,
+					restored, want)
+			}
+		}
 		push, before := at(i)
 		save, pushed := at(i + 4)
 		point, saved := at(i + 8)
@@ -163,7 +174,20 @@ func TestGoARM64(t *testing.T) {
 			t.Errorf("frame of %d bytes at %#x:\n got %s\nwant %s", n, s.Addr+uint64(i), got, want)
 		}
 	}
-	if frames < 500 {
-		t.Errorf("%d frames, want more", frames)
+	if frames < 500 || ends < 500 {
+		t.Errorf("%d frames and %d ends, want more", frames, ends)
 	}
+}
+
+// goFrameEnd returns the size of the frame that code removes, whose first instruction restores x29 and whose second one
+// pops the frame; 0 for other code.
+func goFrameEnd(code []byte) int32 {
+	load, pop := binary.LittleEndian.Uint32(code), binary.LittleEndian.Uint32(code[4:])
+	switch {
+	case load == 0xa97ffbfd && pop&0xffc003ff == 0x910003ff: // ldp x29, x30, [sp, #-8]; add sp, sp, #N
+		return int32(pop >> 10 & 0xfff)
+	case load == 0xf85f83fd && pop&0xfff00fff == 0xf84007fe: // ldur x29, [sp, #-8]; ldr x30, [sp], #N
+		return int32(pop >> 12 & 0xff)
+	}
+	return 0
 }

@@ -101,6 +101,46 @@ func TestSlim(t *testing.T) {
 	}
 }
 
+// TestNeededSections: what is kept of each section for code, symbols, layout and DWARF.
+func TestNeededSections(t *testing.T) {
+	im := own(t)
+	const exec = elf.SHF_ALLOC | elf.SHF_EXECINSTR
+	for _, c := range []struct {
+		name  string
+		kind  elf.SectionType
+		flags elf.SectionFlag
+		want  uses // which of these keep the section; forAll: all, and no use at all
+	}{
+		{".note.gnu.build-id", elf.SHT_NOTE, elf.SHF_ALLOC, forAll},
+		{".gnu_debuglink", elf.SHT_PROGBITS, 0, forAll},
+		{".gnu_debugdata", elf.SHT_PROGBITS, 0, forAll},
+		{".text", elf.SHT_PROGBITS, exec, 0}, // hit ranges are kept instead
+		{".rodata", elf.SHT_PROGBITS, elf.SHF_ALLOC, 0},
+		{".eh_frame", elf.SHT_PROGBITS, elf.SHF_ALLOC, forCode | forLayout},
+		{".eh_frame_hdr", elf.SHT_PROGBITS, elf.SHF_ALLOC, forCode | forLayout},
+		{".plt.sec", elf.SHT_PROGBITS, exec, forCode | forLayout},
+		{".dynamic", elf.SHT_DYNAMIC, elf.SHF_ALLOC, forCode | forLayout},
+		{".rela.plt", elf.SHT_RELA, elf.SHF_ALLOC, forLayout},
+		{".dynsym", elf.SHT_DYNSYM, elf.SHF_ALLOC, forLayout | forSymbols},
+		{".symtab", elf.SHT_SYMTAB, 0, forSymbols},
+		{".gopclntab", elf.SHT_PROGBITS, elf.SHF_ALLOC, forCode | forSymbols},
+		{".debug_frame", elf.SHT_PROGBITS, 0, forCode | forDWARF},
+		{".zdebug_frame", elf.SHT_PROGBITS, 0, forCode | forDWARF},
+		{".debug_info", elf.SHT_PROGBITS, 0, forDWARF},
+		{".debug_line", elf.SHT_PROGBITS, 0, forDWARF},
+		{".debug_info.dwo", elf.SHT_PROGBITS, 0, forDWARF},
+		{".debug_loclists", elf.SHT_PROGBITS, 0, 0},
+		{".debug_macro", elf.SHT_PROGBITS, 0, 0},
+	} {
+		section := elf.Section{SectionHeader: elf.SectionHeader{Name: c.name, Type: c.kind, Flags: c.flags}}
+		for _, u := range []uses{0, forCode, forSymbols, forLayout, forDWARF} {
+			if got := isNeeded(im, &section, u); got != (c.want == forAll || c.want&u != 0) {
+				t.Errorf("%s for %b: kept %v", c.name, u, got)
+			}
+		}
+	}
+}
+
 func allZeros(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
 func TestMerge(t *testing.T) {

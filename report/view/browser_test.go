@@ -176,6 +176,60 @@ func TestBrowserMouse(t *testing.T) {
 	}
 }
 
+// TestBrowserFilters: each filter selects the samples that it names, no others.
+func TestBrowserFilters(t *testing.T) {
+	data := craft(t, false)
+	_, url := serve(t, data)
+	b := open(t, url, 1400, 900)
+	in := func(sample int, function string) bool {
+		for n := data.Stacks[data.Stack[sample]]; n > 0; n = data.Nodes[n].Parent {
+			if data.Functions[data.Frames[data.Nodes[n].Frame].Function].Name == function {
+				return true
+			}
+		}
+		return false
+	}
+	reason := func(i int, text string) bool {
+		g := data.Group[i]
+		return g >= 0 && data.Groups[g].Values[0].Text == text
+	}
+	const clock, drops = 0, 1
+	for _, c := range []struct {
+		state string // what page.set gets
+		event uint16
+		want  func(sample int) bool
+	}{
+		{`{}`, clock, func(int) bool { return true }},
+		{`{cpus: [0]}`, clock, func(i int) bool { return data.CPU[i] == 0 }},
+		{`{cpus: [1]}`, clock, func(i int) bool { return data.CPU[i] == 1 }},
+		{`{cpus: [2]}`, clock, func(int) bool { return false }},
+		{`{threads: ["100/101"]}`, clock, func(i int) bool { return data.Threads[data.Thread[i]].TID == 101 }},
+		{`{processes: ["101"]}`, clock, func(int) bool { return false }},
+		{`{processes: ["100"], cpus: [1]}`, clock, func(i int) bool { return data.CPU[i] == 1 }},
+		{`{focus: ["=fib"]}`, clock, func(i int) bool { return in(i, fib) }},
+		{`{hide: ["/^f.b$/"]}`, clock, func(i int) bool { return !in(i, fib) }},
+		{`{focus: ["read"], threads: ["100/101"]}`, clock, func(int) bool { return false }},
+		{`{event: "skb:kfree_skb"}`, drops, func(int) bool { return true }},
+		{`{event: "skb:kfree_skb", fields: [{key: "reason", value: "TCP_FLAGS"}]}`, drops,
+			func(i int) bool { return reason(i, "TCP_FLAGS") }},
+		{`{range: [page.table.first + 2e9, page.table.first + 7e9]}`, clock, func(i int) bool {
+			since := data.Time[i] - data.Recordings[0].First
+			return since >= 2e9 && since < 7e9
+		}},
+	} {
+		want := 0
+		for i := range data.Time {
+			if data.Event[i] == c.event && c.want(i) {
+				want++
+			}
+		}
+		b.text(`page.set({...structuredClone(emptyState), event: "cpu-clock", ...` + c.state + `})`)
+		if got := b.number(`page.counted.all.count || 0`); got != float64(want) {
+			t.Errorf("%s: %v samples, want %d", c.state, got, want)
+		}
+	}
+}
+
 // drag moves a finger between two places.
 func (b *tab) drag(fromX, toX, y float64) {
 	b.Helper()

@@ -121,8 +121,7 @@ function hueOf(text) {
 }
 
 // matcher returns a function that reports whether a name matches a pattern: "=name" is the whole name, "/…/" a
-// regular
-// expression, and others a part of the name in any case.
+// regular expression, and others a part of the name in any case.
 function matcher(pattern) {
 	if (pattern[0] === "=") return name => name === pattern.slice(1);
 	const words = /^\/(.+)\/$/.exec(pattern);
