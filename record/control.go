@@ -59,9 +59,9 @@ func openFIFO(path string) (*os.File, error) {
 	return f, nil
 }
 
-// A request is a function that the recorder's loop runs between two drains. It returns
-// whether the recording is to end.
-type request func() (end bool, err error)
+// A request is a function that the recorder's loop runs between two drains. It returns work to do, and whether the
+// recording is to end after it.
+type request func() (w work, end bool)
 
 // controller passes requests to the recorder's loop: at certain times, and from Control.
 type controller struct {
@@ -91,7 +91,7 @@ func (c *controller) schedule(ctx context.Context) {
 		on := i%2 == 0
 		last := !on && i == len(c.opts.Pauses)
 		t := time.AfterFunc(at, func() {
-			c.ask(ctx, func() (bool, error) { return last, c.enabler.all(on) })
+			c.ask(ctx, func() (work, bool) { return c.enabler.all(on), last })
 		})
 		context.AfterFunc(ctx, func() { t.Stop() })
 	}
@@ -107,7 +107,7 @@ func (c *controller) listen(ctx context.Context) {
 	go func() {
 		for lines.Scan() {
 			command := lines.Text()
-			c.ask(ctx, func() (bool, error) { return c.obey(command) })
+			c.ask(ctx, func() (work, bool) { return c.obey(command) })
 		}
 	}()
 }
@@ -124,51 +124,54 @@ func controlLine(data []byte, atEOF bool) (advance int, token []byte, err error)
 }
 
 // obey runs a command, as in perf.
-func (c *controller) obey(command string) (end bool, err error) {
+func (c *controller) obey(command string) (w work, end bool) {
 	for _, known := range controlCommands {
 		rest, ok := strings.CutPrefix(command, known.name)
 		if !ok {
 			continue
 		}
-		arg := strings.TrimSpace(rest)
-		if rest != "" && rest[0] != ' ' {
+		if w = nothing; rest != "" && rest[0] != ' ' {
 			c.opts.say("failed: wrong command")
-		} else if end, err = known.do(c, arg); err != nil {
-			return end, err
+		} else if end = known.end; known.do != nil {
+			w = known.do(c, strings.TrimSpace(rest))
 		}
-		if c.opts.Control.Acks != nil {
-			if _, err := io.WriteString(c.opts.Control.Acks, "ack\n"); err != nil {
-				c.opts.notice(fmt.Errorf("cannot acknowledge %q: %w", command, err))
-			}
-		}
-		return end, nil
+		return sequence(w, once(func() error { c.acknowledge(command); return nil })), end
 	}
 	c.opts.notice(fmt.Errorf("--control: unknown command %q", command))
-	return false, nil
+	return nothing, false
+}
+
+func (c *controller) acknowledge(command string) {
+	if c.opts.Control.Acks == nil {
+		return
+	}
+	if _, err := io.WriteString(c.opts.Control.Acks, "ack\n"); err != nil {
+		c.opts.notice(fmt.Errorf("cannot acknowledge %q: %w", command, err))
+	}
 }
 
 var controlCommands = []struct {
 	name string
-	do   func(c *controller, arg string) (end bool, err error)
+	do   func(c *controller, arg string) work // nil: nothing
+	end  bool                                 // of the recording
 }{
-	{"enable", func(c *controller, arg string) (bool, error) { return false, c.switchNamed(arg, true) }},
-	{"disable", func(c *controller, arg string) (bool, error) { return false, c.switchNamed(arg, false) }},
-	{"evlist", func(c *controller, arg string) (bool, error) {
+	{name: "enable", do: func(c *controller, arg string) work { return c.switchNamed(arg, true) }},
+	{name: "disable", do: func(c *controller, arg string) work { return c.switchNamed(arg, false) }},
+	{name: "evlist", do: func(c *controller, arg string) work {
 		if c.opts.List != nil {
 			c.opts.List(c.file.attrs(), arg)
 		}
-		return false, nil
+		return nothing
 	}},
-	// snapshot is for AUX areas, which gperf does not record.
-	{"snapshot", func(*controller, string) (bool, error) { return false, nil }},
-	{"stop", func(*controller, string) (bool, error) { return true, nil }},
-	{"ping", func(*controller, string) (bool, error) { return false, nil }},
+	{name: "snapshot"}, // is for AUX areas, which gperf does not record
+	{name: "stop", end: true},
+	{name: "ping"},
 }
 
 var onOff = map[bool]string{true: "enabled", false: "disabled"}
 
 // switchNamed enables or disables an event by its name, or all if that is empty.
-func (c *controller) switchNamed(name string, on bool) error {
+func (c *controller) switchNamed(name string, on bool) work {
 	if name == "" {
 		return c.enabler.all(on)
 	}
@@ -176,9 +179,9 @@ func (c *controller) switchNamed(name string, on bool) error {
 	for i := range events {
 		if events[i].Name == name {
 			c.opts.say(fmt.Sprintf("Event %s %s", name, onOff[on]))
-			return c.enabler.one(i, on)
+			return once(func() error { return c.enabler.one(i, on) })
 		}
 	}
 	c.opts.say(fmt.Sprintf("failed: can't find '%s' event", name))
-	return nil
+	return nothing
 }

@@ -49,25 +49,16 @@ func checkCount(o *plan) error {
 	return nil
 }
 
-// snapshots writes the counts so far at each signal.
-type snapshots struct {
-	opts     *plan
-	programs *bpfPrograms
-	control  *controller
-	drain    func() error
-	flush    func() error
-}
-
-// follow makes the loop write the counts at each signal.
-func (s *snapshots) follow(ctx context.Context) {
-	if s.opts.Snapshot == nil || !s.programs.keepSamples() {
+// followSnapshots makes the loop write the counts since the last time at each signal.
+func (r *recorder) followSnapshots(ctx context.Context) {
+	if r.opts.Snapshot == nil || !r.programs.keepSamples() {
 		return
 	}
 	go func() {
 		for {
 			select {
-			case <-s.opts.Snapshot:
-				s.control.ask(ctx, func() (bool, error) { return false, s.write() })
+			case <-r.opts.Snapshot:
+				r.control.ask(ctx, func() (work, bool) { return r.snapshot(), false })
 			case <-ctx.Done():
 				return
 			}
@@ -75,13 +66,5 @@ func (s *snapshots) follow(ctx context.Context) {
 	}()
 }
 
-// write writes the counts since the last time.
-func (s *snapshots) write() error {
-	if err := s.programs.snapshot(); err != nil {
-		return err
-	}
-	if err := s.drain(); err != nil {
-		return err
-	}
-	return s.flush()
-}
+// snapshot writes the counts since the last time.
+func (r *recorder) snapshot() work { return sequence(step(r.programs.snapshot), once(r.flush)) }

@@ -29,58 +29,75 @@ func (d *describer) synthesizer(omit synth.Kinds, out func([]byte) error) *synth
 		Namespaces: side.Namespaces, BuildIDs: kernelBuildIDs(d.file.set.Attrs), Files: d.file.mapped, Out: out})
 }
 
-// all passes synthesized records of everything that runs, except the omitted kinds, to out. It
-// calls between after some processes, with the number of those done.
-func (d *describer) all(omit synth.Kinds, out func([]byte) error, between func(n, of int) error) error {
+// all passes synthesized records of everything that runs, except the omitted kinds, to out.
+func (d *describer) all(omit synth.Kinds, out func([]byte) error) work {
 	s := d.synthesizer(omit, out)
+	return sequence(once(func() error { return d.kernel(s, omit) }), d.processes(s, omit),
+		once(func() error { return s.Flush(1) }))
+}
+
+// kernel makes the records that are not of a process.
+func (d *describer) kernel(s *synth.Synthesizer, omit synth.Kinds) error {
 	visible, err := s.Kernel()
 	if err != nil {
 		return err
 	}
-	first := d.file.out.Files() == 0
-	if !visible && d.samplesKernel() && first {
+	if !visible && d.samplesKernel() && d.first() {
 		d.opts.notice(ErrKernelHidden)
 	}
 	if d.opts.Samples.AllCgroups && omit&synth.Cgroup == 0 {
-		if err := s.Cgroups(); err != nil {
-			return err
+		return s.Cgroups()
+	}
+	return nil
+}
+
+// first reports whether the file is the first one.
+func (d *describer) first() bool { return d.file.out.Files() == 0 }
+
+// processes makes the records of the recorded processes.
+func (d *describer) processes(s *synth.Synthesizer, omit synth.Kinds) work {
+	if omit&synth.Task != 0 {
+		return nothing
+	}
+	return func(yield func(error) bool) {
+		pids, err := d.running()
+		if err != nil {
+			yield(err)
+			return
+		}
+		for n, err := range s.Processes(pids) {
+			if !yield(err) {
+				return
+			}
+			if d.first() {
+				d.opts.progress("reading processes", n, len(pids))
+			}
+		}
+		if d.file.sum.Command != nil { // it has exited
+			pid, parent := int32(d.command.proc.Pid), int32(os.Getpid())
+			s.Thread(format.Fork{PID: pid, TID: pid, PPID: parent, PTID: parent}, d.command.comm())
+		}
+		if s.Denied() > 0 && d.first() && !capable(unix.CAP_SYS_PTRACE) {
+			d.opts.notice(&MapsHiddenError{s.Denied()})
 		}
 	}
-	var pids []int
-	if omit&synth.Task == 0 {
-		if pids, err = d.running(); err != nil {
-			return err
-		}
-	}
-	if err := s.Processes(pids, func(n int) error { return between(n, len(pids)) }); err != nil {
-		return err
-	}
-	if d.file.sum.Command != nil && omit&synth.Task == 0 { // it has exited
-		pid, parent := int32(d.command.proc.Pid), int32(os.Getpid())
-		s.Thread(format.Fork{PID: pid, TID: pid, PPID: parent, PTID: parent}, d.command.comm())
-	}
-	if s.Denied() > 0 && first && !capable(unix.CAP_SYS_PTRACE) {
-		d.opts.notice(&MapsHiddenError{s.Denied()})
-	}
-	return s.Flush(1)
 }
 
 // start writes the synthesized records that come first. Records of processes also go to learn,
 // unless it is nil, even if the file has them at its end or not at all.
 func (d *describer) start(learn func(b []byte, idSize int) error) error {
 	out := d.file.write
-	between := func(n, of int) error { d.opts.progress("reading processes", n, of); return nil }
 	if learn != nil {
 		idSize := d.idSize()
 		tee := func(b []byte) error { return learn(b, idSize) }
 		if d.opts.SideBand.Omit == 0 && !d.opts.SideBand.TailSynth {
 			out = func(b []byte) error { tee(b); return d.file.write(b) }
-		} else if err := d.all(0, tee, between); err != nil {
+		} else if err := run(d.all(0, tee)); err != nil {
 			return err
 		}
 	}
 	if !d.opts.SideBand.TailSynth {
-		if err := d.all(d.opts.SideBand.Omit, out, between); err != nil {
+		if err := run(d.all(d.opts.SideBand.Omit, out)); err != nil {
 			return err
 		}
 	}
@@ -93,7 +110,7 @@ func (d *describer) tail() error {
 	if !d.opts.SideBand.TailSynth {
 		return nil
 	}
-	if err := d.all(d.opts.SideBand.Omit, d.file.write, func(int, int) error { return nil }); err != nil {
+	if err := run(d.all(d.opts.SideBand.Omit, d.file.write)); err != nil {
 		return err
 	}
 	d.file.commit()

@@ -10,27 +10,35 @@ type enabler struct {
 	opts     *plan
 	set      *perfevent.Set
 	programs *bpfPrograms
-	drain    func() error // empties the rings
 }
 
 // counters starts or stops all counters. For hundreds of events this takes long enough to fill
-// the rings of the first ones: it drains them meanwhile.
-func (e *enabler) counters(on bool) error {
-	for i := range e.set.Counters {
-		if a := &e.set.Attrs[e.set.Counters[i].Event]; e.opts.Count && !programs.CounterEnabled(a) {
-			continue
-		}
-		if err := e.set.Enable(&e.set.Counters[i], on); err != nil {
-			return err
-		}
-		if i%64 == 63 {
-			if err := e.drain(); err != nil {
-				return err
+// the rings of the first ones.
+func (e *enabler) counters(on bool) work {
+	return func(yield func(error) bool) {
+		for i := range e.set.Counters {
+			if a := &e.set.Attrs[e.set.Counters[i].Event]; e.opts.Count && !programs.CounterEnabled(a) {
+				continue
+			}
+			err := e.set.Enable(&e.set.Counters[i], on)
+			if step := i%64 == 63; !step && err == nil {
+				continue
+			}
+			if !yield(err) {
+				return
 			}
 			e.opts.progress("switching counters", i, len(e.set.Counters))
 		}
 	}
-	return nil
+}
+
+// recording stops, or starts again, all events and the side band.
+func (e *enabler) recording(on bool) work {
+	programs := once(func() error { return e.runPrograms(on) })
+	if on {
+		return sequence(programs, e.counters(true))
+	}
+	return sequence(e.counters(false), programs)
 }
 
 // runPrograms starts or stops the BPF programs.
@@ -42,25 +50,16 @@ func (e *enabler) runPrograms(on bool) error {
 }
 
 // all starts or stops all events. Programs run while counters do.
-func (e *enabler) all(on bool) error {
-	if on {
-		if sampler := e.programs.sampler; sampler != nil {
-			if err := sampler.EnableEvents(e.set.Events); err != nil {
-				return err
-			}
+func (e *enabler) all(on bool) work {
+	return sequence(once(func() error {
+		if sampler := e.programs.sampler; on && sampler != nil {
+			return sampler.EnableEvents(e.set.Events)
 		}
-		if err := e.runPrograms(true); err != nil {
-			return err
-		}
-	}
-	if err := e.counters(on); err != nil {
-		return err
-	}
-	e.opts.say("Events " + onOff[on])
-	if !on {
-		return e.runPrograms(false)
-	}
-	return nil
+		return nil
+	}), e.recording(on), once(func() error {
+		e.opts.say("Events " + onOff[on])
+		return nil
+	}))
 }
 
 // one starts or stops one event. BPF programs on disabled counters do nothing; those that make samples are

@@ -27,6 +27,7 @@ type file struct {
 	data      bool      // other records are written as well
 	round     time.Time // time when the last round was closed
 	rounds    int       // number of rounds still to be closed for the written records
+	hold      bool      // no round is closed, because older records may follow
 	// closed are the times of the newest samples when the last two rounds were closed. At the
 	// end of a round, readers process the records up to the end of the previous one.
 	closed [2]uint64
@@ -155,7 +156,7 @@ func (f *file) drained(records, hold bool) error {
 		}
 	}
 	now := time.Now()
-	if f.rounds == 0 || !f.described || hold || now.Sub(f.round) < roundTime {
+	if f.rounds == 0 || !f.described || hold || f.hold || now.Sub(f.round) < roundTime {
 		return nil
 	}
 	if err := f.write(finishedRound); err != nil {

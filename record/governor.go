@@ -14,10 +14,8 @@ import (
 // governor keeps the recorder's own CPU time within a share of one CPU: it takes fewer samples, and at last none, while
 // the recorder uses more.
 type governor struct {
-	opts    *plan
-	set     *perfevent.Set
-	enabler *enabler
-	resumed func() error // after a pause, in which no side band was recorded
+	opts *plan
+	set  *perfevent.Set
 
 	clocks map[uint64]clock    // by id
 	layout format.SampleLayout // ids have the same offset in all samples
@@ -47,6 +45,15 @@ const (
 	lowerTime   = 10 * time.Second // minimum time until more samples are taken again
 	pauseTime   = 5 * time.Second  // minimum time at maxLevel before a pause
 	warnTime    = time.Hour        // minimum time between notices
+)
+
+// turn is what the recorder must do for the governor.
+type turn uint8
+
+const (
+	goOn   turn = iota
+	pause       // stop all events, and the side band
+	resume      // start them again
 )
 
 // maxLevel is the level with the fewest samples: a frequency of 1/16, at least 1 Hz, and one of 4096 occurrences.
@@ -81,10 +88,10 @@ func (g *governor) worth(d time.Duration) time.Duration {
 }
 
 // check measures the CPU time, at most once in measureTime, and changes how many samples are taken.
-func (g *governor) check() error {
+func (g *governor) check() turn {
 	now := time.Now()
 	if g.opts.MaxCPU == 0 || now.Sub(g.at) < measureTime {
-		return nil
+		return goOn
 	}
 	used, most := cpuTime(), max(g.credit, g.worth(creditTime))
 	earned := g.worth(now.Sub(g.at))
@@ -98,17 +105,21 @@ func (g *governor) check() error {
 	switch {
 	case g.paused && enough:
 		g.report(fmt.Sprintf("recording again after %.0f s", now.Sub(g.raised).Seconds()))
-		return g.resume(now)
+		g.paused, g.raised, g.before = false, now, g.credit
+		return resume
 	case g.paused:
 	case over && g.level < maxLevel:
 		g.change(g.level+1, now)
 	case over && now.Sub(g.raised) >= pauseTime:
-		return g.pause(now)
+		g.report(fmt.Sprintf("recording nothing for a while: the recorder used more than %.3g%% of a CPU",
+			100*g.opts.MaxCPU))
+		g.paused, g.raised = true, now
+		return pause
 	case over:
 	case g.level > 0 && now.Sub(g.raised) >= lowerTime && (enough || g.saving(now)):
 		g.change(g.level-1, now)
 	}
-	return nil
+	return goOn
 }
 
 // saving reports whether the recorder has used less than half of its share since the level changed last.
@@ -203,28 +214,6 @@ func (g *governor) findClocks() {
 			}
 		}
 	}
-}
-
-// pause stops all events, and the side band.
-func (g *governor) pause(now time.Time) error {
-	g.paused, g.raised = true, now
-	g.report(fmt.Sprintf("recording nothing for a while: the recorder used more than %.3g%% of a CPU",
-		100*g.opts.MaxCPU))
-	if err := g.enabler.counters(false); err != nil {
-		return err
-	}
-	return g.enabler.runPrograms(false)
-}
-
-func (g *governor) resume(now time.Time) error {
-	g.paused, g.raised, g.before = false, now, g.credit
-	if err := g.enabler.runPrograms(true); err != nil {
-		return err
-	}
-	if err := g.enabler.counters(true); err != nil {
-		return err
-	}
-	return g.resumed()
 }
 
 // report makes a notice, at most one in warnTime.

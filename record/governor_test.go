@@ -77,17 +77,14 @@ func TestGovernor(t *testing.T) {
 	notices := 0
 	o := &plan{Options: Options{MaxCPU: 1e-9, Hooks: Hooks{Notice: func(error) { notices++ }}}}
 	set := &perfevent.Set{Attrs: make([]format.Attr, 1)}
-	g := governor{opts: o, set: set, enabler: &enabler{opts: o, set: set, programs: new(bpfPrograms)},
-		resumed: func() error { return nil }}
+	g := governor{opts: o, set: set}
 	g.start()
 	g.credit = 0
-	tick := func() {
+	tick := func() turn {
 		for end := cpuTime() + time.Millisecond; cpuTime() < end; {
 		}
 		g.at = g.at.Add(-measureTime)
-		if err := g.check(); err != nil {
-			t.Fatal(err)
-		}
+		return g.check()
 	}
 	for level := 1; level <= maxLevel; level++ {
 		if tick(); g.level != level || g.paused {
@@ -95,12 +92,12 @@ func TestGovernor(t *testing.T) {
 		}
 	}
 	g.raised = g.raised.Add(-pauseTime)
-	if tick(); !g.paused {
+	if tick() != pause || !g.paused {
 		t.Error("the recorder does not pause at the last level")
 	}
 	o.MaxCPU = 1
 	g.at = g.at.Add(-creditTime)
-	if tick(); g.paused || g.level != maxLevel {
+	if tick() != resume || g.paused || g.level != maxLevel {
 		t.Errorf("paused %v, level %d after a minute", g.paused, g.level)
 	}
 	for level := maxLevel - 1; level >= 0; level-- {

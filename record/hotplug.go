@@ -16,20 +16,19 @@ func (r *recorder) followCPUs(ctx context.Context) {
 		return
 	}
 	perfevent.FollowCPUs(ctx, func(cpu int) {
-		r.control.ask(ctx, func() (bool, error) { r.cameOnline(cpu); return false, nil })
+		r.control.ask(ctx, func() (work, bool) {
+			if err := r.reopen(cpu); err != nil { // the other CPUs are still recorded
+				r.opts.notice(fmt.Errorf("CPU %d is online again, but cannot be recorded: %w", cpu, err))
+			}
+			r.governor.apply()
+			return nothing, false
+		})
 	})
-}
-
-// cameOnline reopens the events of a CPU. If that fails, the other CPUs are still recorded.
-func (r *recorder) cameOnline(cpu int) {
-	if err := r.reopen(cpu); err != nil {
-		r.opts.notice(fmt.Errorf("CPU %d is online again, but cannot be recorded: %w", cpu, err))
-	}
 }
 
 // reopen opens the events of a CPU in place of the counters that the kernel removed, and watches
 // one of them. It does nothing for a CPU without counters.
-func (r *recorder) reopen(cpu int) error {
+func (r *opened) reopen(cpu int) error {
 	first, err := r.set.Reopen(cpu, r.rings)
 	if err != nil || first == nil {
 		return err
@@ -37,6 +36,5 @@ func (r *recorder) reopen(cpu int) error {
 	if err := r.poller.watch(first.FD, unix.EPOLLIN); err != nil {
 		return err
 	}
-	r.governor.apply()
 	return r.programs.reopen(cpu, len(r.set.Events))
 }

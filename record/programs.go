@@ -77,15 +77,15 @@ func (p *bpfPrograms) loadCounts(o *plan, set *perfevent.Set, cpus, threads []in
 
 // attach loads the other programs, directs the output of all to the rings, and returns the source of samples. The
 // rings must exist, and the attrs must have ids.
-func (p *bpfPrograms) attach(r *recorder) (source, error) {
+func (p *bpfPrograms) attach(r *opened) (source, error) {
 	samples := programs.MakesSamples(r.set.Events)
 	if len(p.all) == 0 && !samples && !r.opts.OffCPU {
 		if r.opts.Overwrite {
-			return perfevent.NewOverwritten(r.rings, &r.file.tally), nil
+			return perfevent.NewOverwritten(r.rings, r.tally), nil
 		}
-		return perfevent.NewSource(r.rings, &r.file.tally), nil
+		return perfevent.NewSource(r.rings, r.tally), nil
 	}
-	p.mergers = stacks.NewMergers(r.rings, r.set.Attrs, &r.file.tally)
+	p.mergers = stacks.NewMergers(r.rings, r.set.Attrs, r.tally)
 	if samples {
 		if err := p.loadSampler(r.opts, r.set, r.probes.functions, r.cpus); err != nil {
 			return nil, err
@@ -101,7 +101,7 @@ func (p *bpfPrograms) attach(r *recorder) (source, error) {
 			return nil, err
 		}
 	}
-	var src mergedSource = programs.NewSource(p.mergers, &r.file.tally)
+	var src mergedSource = programs.NewSource(p.mergers, r.tally)
 	if w := p.walker; w != nil {
 		w.Attrs, w.BuildIDs, w.Wake = r.set.Attrs, kernelBuildIDs(r.set.Attrs), r.poller.signal
 		src = w

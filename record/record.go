@@ -3,10 +3,8 @@ package record
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,7 +12,6 @@ import (
 	"gperf/format"
 	"gperf/record/output"
 	"gperf/record/perfevent"
-	"gperf/record/programs"
 	"gperf/record/synth"
 	"gperf/record/tracefs"
 )
@@ -101,15 +98,7 @@ func (o *plan) pipe() bool { return o.Output.Path == output.Pipe }
 // until the recording is to end, and closes everything. Its parts know each other, but not the
 // recorder.
 type recorder struct {
-	opts      *plan
-	plain     plainEvents
-	probes    probeSetup
-	set       *perfevent.Set // events and their counters
-	cpus      []int          // that are recorded
-	rings     []*perfevent.Ring
-	sleepers  sleepers
-	programs  bpfPrograms
-	source    source
+	opened
 	file      file
 	describer describer
 	losses    losses
@@ -121,9 +110,6 @@ type recorder struct {
 	copies    copies
 	governor  governor
 	reporter  reporter
-	trigger   trigger
-	poller    *poller
-	command   *command  // nil without one
 	began     time.Time // when the command began; zero without one
 	exited    chan *os.ProcessState
 	closer    *os.Process // closes the counters after the recorder has exited; nil: the recorder closes them
@@ -131,7 +117,8 @@ type recorder struct {
 }
 
 func newRecorder(o *plan) *recorder {
-	r := &recorder{opts: o, set: new(perfevent.Set), poller: newPoller()}
+	r := &recorder{opened: opened{opts: o, set: new(perfevent.Set), poller: newPoller()}}
+	r.tally = &r.file.tally
 	r.sum.Path = o.Output.Path
 	r.probes.opts = o
 	r.governor.used = cpuTime()
@@ -141,193 +128,22 @@ func newRecorder(o *plan) *recorder {
 	return r
 }
 
-// open performs all steps that can fail before there is a file. If the process may not open
-// enough files to walk user stacks, or cannot load the BPF programs for it, it records them in
-// another way.
-func (r *recorder) open(ctx context.Context) error {
-	r.newSet()
-	if slices.ContainsFunc(r.set.Attrs, func(a format.Attr) bool { return perfevent.Walked(&a) }) {
-		done := r.opts.begin("loading BPF programs")
-		err := r.programs.loadWalker(r.opts, r.set)
-		if done(); err != nil {
-			if r.opts.Count {
-				return err
-			}
-			r.recordWithoutWalks(err)
-		}
-	}
-	walks := r.programs.walker != nil && !r.opts.Count
-	err := r.prepare(ctx)
-	if err == nil && walks {
-		err = spareFiles()
-	}
-	if why := r.plain.restore(r.opts.Events, err); why != nil {
-		r.opts.notice(why)
-		r.closeAll()
-		return r.open(ctx)
-	}
-	if walks && noFiles(err) {
-		r.closeAll()
-		r.recordWithoutWalks(err)
-		err = r.prepare(ctx)
-	}
-	return err
-}
-
-// ErrNoClock: no event supports Options.NoIdle.
-var ErrNoClock = errors.New("the kernel leaves out idle tasks only of cpu-clock and task-clock, and none is recorded")
-
-// checkIdle warns if NoIdle has no effect. Counters of a PMU ignore or refuse the flag of the kernel,
-// and mostly stand still while a CPU is idle.
-func (r *recorder) checkIdle() {
-	if r.opts.NoIdle && !slices.ContainsFunc(r.set.Attrs, func(a format.Attr) bool { return a.IsClock() }) {
-		r.opts.notice(ErrNoClock)
-	}
-}
-
-// newSet begins a set of counters.
-func (r *recorder) newSet() {
-	r.set = &perfevent.Set{Config: r.opts.counterConfig()}
-	r.set.Events, r.set.Attrs = r.opts.attrs()
-}
-
-// counterConfig returns how counters are opened.
-func (o *plan) counterConfig() perfevent.Config {
-	return perfevent.Config{SystemWide: o.Target.byCPU(), KernelChain: o.Stacks.KernelChain, NoIdle: o.NoIdle,
-		Tracefs: o.Tracefs, Notice: o.notice}
-}
-
-// recordWithoutWalks configures the recording for user stacks that are not unwound in the
-// kernel.
-func (r *recorder) recordWithoutWalks(why error) {
-	r.opts.instead = instead(why)
-	r.opts.notice(r.opts.instead)
-	r.newSet()
-}
-
-// closeAll closes everything that prepare opened, so that prepare can run again.
-func (r *recorder) closeAll() {
-	r.programs.close()
-	r.unmapRings()
-	r.trigger.close()
-	r.set.Close()
-	r.poller.close()
-}
-
-func (r *recorder) unmapRings() {
-	perfevent.Unmap(r.rings)
-	r.rings = nil
-}
-
-// prepare opens the counters, maps their rings and attaches the BPF programs, in this order:
-//   - The waiting command starts first, because counters are opened for its process.
-//   - It is paused while programs are attached to the counters one by one: threads that Go
-//     starts in it inherit counters as they are at that moment.
-//   - The ids are known once the counters are open. Programs for threads and the merging of
-//     their output need them.
-//   - Rings come after all counters, because a ring belongs to the first counter of its CPU.
-//   - The programs' output goes to the rings, so these exist before it. The programs do nothing
-//     yet: with samples but no drain, a ring would fill.
-func (r *recorder) prepare(ctx context.Context) (err error) {
-	r.set.Opening = func(n int) error { return r.opts.step(ctx, "opening events", n, len(r.set.Events)) }
-	t := &r.opts.Target
-	if r.cpus, r.set.SideBandCPUs, err = t.cpus(); err != nil {
-		return err
-	}
-	threads, err := r.startTarget()
-	if err != nil {
-		return err
-	}
-	if r.command != nil && (r.programs.walker != nil || r.opts.Count) {
-		if err := r.command.pause(); err != nil {
-			return err
-		}
-		defer r.command.resume()
-	}
-	if r.opts.Count {
-		if err := r.programs.loadCounts(r.opts, r.set, r.cpus, threads); err != nil {
-			return err
-		}
-	}
-	if err := r.set.Open(r.cpus, threads); err != nil {
-		return err
-	}
-	logCounters(r.opts, r.set, len(r.cpus))
-	if err := r.set.ReadIDs(programs.IDOf); err != nil {
-		return err
-	}
-	if err := r.openRings(); err != nil {
-		return err
-	}
-	if err := r.trigger.open(r.opts, r.cpus, r.set.SideBandCPUs, threads, r.poller); err != nil {
-		return err
-	}
-	if r.source, err = r.programs.attach(r); err != nil {
-		return err
-	}
-	if r.command != nil {
-		r.programs.prepare(r.command.path)
-	}
-	if r.programs.offcpu != nil && t.byTask() {
-		r.sleepers = findSleepers(threads)
-	}
-	return nil
-}
-
-// startTarget starts the waiting command, if there is one, and returns the threads that
-// counters are opened for.
-func (r *recorder) startTarget() ([]int, error) {
-	t := &r.opts.Target
-	threads, err := t.threads()
-	if err != nil {
-		return nil, err
-	}
-	if len(t.Command) > 0 && r.command == nil {
-		if r.command, err = startCommand(t.Command, r.opts.pipe()); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case t.ownCommand():
-		threads = []int{r.command.proc.Pid}
-	case r.command != nil && slices.Contains(t.UIDs, os.Geteuid()): // the command is one of the user's processes
-		threads = append(threads, r.command.proc.Pid)
-	}
-	return threads, nil
-}
-
-// openRings maps the rings, and makes the poller wait for them. Copies of stacks and spans come
-// in bursts: rings are larger where there are any.
-func (r *recorder) openRings() (err error) {
-	wide := (r.programs.walker != nil || hasSpans(r.opts.Events)) && len(r.cpus) <= 32
-	if r.rings, r.sum.Pages, err = mapRings(r.opts, r.set, wide); err != nil {
-		return err
-	}
-	r.opts.warnSwitchSize(r.rings[0].Size())
-	if err := r.poller.open(); err != nil {
-		return err
-	}
-	return watchRings(r.poller, r.set, r.rings, r.opts.Overwrite)
-}
-
 // begin connects the parts of the recorder, creates the file, and writes everything that comes
 // before the kernel's first record.
 func (r *recorder) begin() error {
 	o, signal := r.opts, r.poller.signal
+	r.sum.Pages = r.pages
 	r.file.init(o, r.set, &r.sum, signal)
 	r.describer = describer{opts: o, file: &r.file, command: r.command}
-	r.losses = losses{&r.file, &r.programs}
-	r.rereader = rereader{opts: o, file: &r.file, describe: &r.describer, losses: &r.losses, drain: r.drainAll,
-		lostSideBand: r.successor.lost}
-	r.enabler = enabler{o, r.set, &r.programs, r.drainAll}
-	r.control = controller{o, &r.file, &r.enabler, make(chan request, 16), signal}
+	r.losses = losses{file: &r.file, programs: &r.programs}
+	r.rereader = rereader{opts: o, file: &r.file, describe: &r.describer, losses: &r.losses,
+		successor: &r.successor}
+	r.enabler = enabler{opts: o, set: r.set, programs: &r.programs}
+	r.control = controller{opts: o, file: &r.file, enabler: &r.enabler, requests: make(chan request, 16),
+		signal: signal}
 	r.switcher.opts, r.switcher.signal = o, signal
-	r.successor = successor{opts: o, file: &r.file, describe: &r.describer, drain: r.drainAll}
-	r.governor = governor{opts: o, set: r.set, enabler: &r.enabler, used: r.governor.used, resumed: func() error {
-		r.programs.forget()
-		r.successor.lost()
-		return r.rereader.afterPause()
-	}}
+	r.successor = successor{opts: o, file: &r.file, describe: &r.describer}
+	r.governor = governor{opts: o, set: r.set, used: r.governor.used}
 	if err := r.file.create(); err != nil {
 		return err
 	}
@@ -352,8 +168,7 @@ func (r *recorder) record(ctx context.Context) error {
 	r.control.schedule(loop)
 	r.control.listen(loop)
 	r.followCPUs(loop)
-	counts := snapshots{r.opts, &r.programs, &r.control, r.drainAll, r.flush}
-	counts.follow(loop)
+	r.followSnapshots(loop)
 	defer r.switcher.start()()
 	r.governor.start()
 	for {
@@ -364,7 +179,7 @@ func (r *recorder) record(ctx context.Context) error {
 		if r.file.full() {
 			return nil
 		}
-		if err := r.rereader.check(false); err != nil {
+		if err := r.do(r.rereader.check(false)); err != nil {
 			return err
 		}
 		if r.switcher.due.Swap(false) || r.file.large() {
@@ -378,13 +193,14 @@ func (r *recorder) record(ctx context.Context) error {
 		case r.sum.Command = <-r.exited:
 			r.exited = nil
 			return nil
-		case do := <-r.control.requests:
-			if end, err := do(); end || err != nil {
+		case asked := <-r.control.requests:
+			w, end := asked()
+			if err := r.do(w); end || err != nil {
 				return err
 			}
 		default:
 		}
-		if err := r.governor.check(); err != nil {
+		if err := r.govern(); err != nil {
 			return err
 		}
 		r.reporter.check()
@@ -428,7 +244,7 @@ func (r *recorder) start() error {
 			return err
 		}
 		if !r.opts.Target.ownCommand() {
-			if err := r.enabler.counters(true); err != nil {
+			if err := r.do(r.enabler.counters(true)); err != nil {
 				return err
 			}
 		}
@@ -451,6 +267,22 @@ func (r *recorder) start() error {
 	return nil
 }
 
+// govern does what the governor decides.
+func (r *recorder) govern() error {
+	switch r.governor.check() {
+	case pause:
+		return r.do(r.enabler.recording(false))
+	case resume:
+		if err := r.do(r.enabler.recording(true)); err != nil {
+			return err
+		}
+		r.programs.forget() // no side band was recorded
+		r.successor.lost()
+		return r.do(r.rereader.afterPause())
+	}
+	return nil
+}
+
 // busy is the number of drained bytes from which the next drain follows immediately. It is
 // not 0: if system calls are recorded, each drain causes records itself.
 func (r *recorder) busy() int { return r.rings[0].Size() / 16 }
@@ -465,13 +297,7 @@ func (r *recorder) drain() (total int, err error) {
 		return total, err
 	}
 	r.successor.drained()
-	return total, r.file.drained(total > 0, r.source.Pending() > 0 || r.rereader.running || r.programs.keepSamples())
-}
-
-// drainAll is drain for callers that do not need the number of bytes.
-func (r *recorder) drainAll() error {
-	_, err := r.drain()
-	return err
+	return total, r.file.drained(total > 0, r.source.Pending() > 0 || r.programs.keepSamples())
 }
 
 // flush writes the samples that wait to be written.
@@ -552,13 +378,10 @@ func (r *recorder) end(cause error) error {
 // until the rings are empty would never end.
 func (r *recorder) stop() error {
 	asleep := r.sleepers.remaining()
-	if err := r.enabler.counters(false); err != nil {
+	if err := r.do(r.enabler.recording(false)); err != nil {
 		return err
 	}
-	if err := r.enabler.runPrograms(false); err != nil {
-		return err
-	}
-	if err := r.drainAll(); err != nil {
+	if _, err := r.drain(); err != nil {
 		return err
 	}
 	if r.sum.Slept = uint64(len(asleep)); len(asleep) > 0 {
@@ -568,13 +391,10 @@ func (r *recorder) stop() error {
 		}
 		r.sum.SleptUnknown = r.sum.Slept - uint64(n)
 	}
-	if err := r.programs.finish(); err != nil {
+	if err := r.do(step(r.programs.finish)); err != nil {
 		return err
 	}
-	if err := r.drainAll(); err != nil {
-		return err
-	}
-	if err := r.rereader.check(true); err != nil {
+	if err := r.do(r.rereader.check(true)); err != nil {
 		return err
 	}
 	if err := r.flush(); err != nil {
@@ -615,17 +435,4 @@ func makeDir(path string) error {
 		return err
 	}
 	return synth.CopyKernel(filepath.Join(path, format.DirKcore), kcore)
-}
-
-// spareFiles fails with EMFILE if a recording cannot open the files that it needs after the
-// events are open: the output, and for a moment each, files in /proc and programs.
-func spareFiles() error {
-	for range 12 {
-		fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("opening the output: %w", err)
-		}
-		defer unix.Close(fd)
-	}
-	return nil
 }

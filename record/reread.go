@@ -13,18 +13,15 @@ import (
 
 // rereader reads /proc again.
 type rereader struct {
-	opts     *plan
-	file     *file
-	describe *describer
-	losses   *losses
-	drain    func() error
-	// lostSideBand is called when side band was lost.
-	lostSideBand func()
+	opts      *plan
+	file      *file
+	describe  *describer
+	losses    *losses
+	successor *successor
 
-	lost    uint64    // lost records of all kinds at the last check
-	side    uint64    // lost records at the last check, of events that write side band
-	next    time.Time // earliest time of the next reading
-	running bool      // no round is closed while it is set
+	lost uint64    // lost records of all kinds at the last check
+	side uint64    // lost records at the last check, of events that write side band
+	next time.Time // earliest time of the next reading
 }
 
 // rereadTime is the minimum interval between two readings of /proc. Reading may take at most
@@ -36,30 +33,30 @@ const (
 
 // check reads /proc again if side band was lost since the last time. At the end of the
 // recording it does not wait for the interval.
-func (r *rereader) check(end bool) error {
+func (r *rereader) check(end bool) work {
 	t := &r.file.tally
 	if t.Lost == r.lost || !end && time.Now().Before(r.next) || !r.possible() {
-		return nil
+		return nothing
 	}
 	r.lost = t.Lost
 	side := r.losses.sideBand()
 	if side == r.side { // only samples were lost
 		r.next = time.Now().Add(rereadTime / rereadShare)
-		return nil
+		return nothing
 	}
 	r.side = side
-	r.lostSideBand()
+	r.successor.lost()
 	start := time.Now()
-	err := r.read(t.LostAt)
-	took := time.Since(start)
-	r.next = time.Now().Add(max(rereadTime, rereadShare*took))
-	return err
+	return sequence(r.read(t.LostAt), once(func() error {
+		r.next = time.Now().Add(max(rereadTime, rereadShare*time.Since(start)))
+		return nil
+	}))
 }
 
 // afterPause writes the recorded processes again, with the time of the last sample: they may have changed unrecorded.
-func (r *rereader) afterPause() error {
+func (r *rereader) afterPause() work {
 	if !r.possible() {
-		return nil
+		return nothing
 	}
 	return r.read(r.file.tally.Last)
 }
@@ -73,30 +70,35 @@ func (r *rereader) possible() bool {
 }
 
 // read writes synthesized records of the recorded processes, with a time.
-func (r *rereader) read(at uint64) error {
-	if at < r.file.closed[0] { // readers are past this time
-		at = r.file.closed[1]
+func (r *rereader) read(at uint64) work {
+	return func(yield func(error) bool) {
+		if at < r.file.closed[0] { // readers are past this time
+			at = r.file.closed[1]
+		}
+		pids, err := r.describe.running()
+		if err != nil {
+			yield(err)
+			return
+		}
+		if !r.opts.Target.byCPU() {
+			pids = synth.WithDescendants(pids)
+		}
+		r.file.hold = true
+		defer func() { r.file.hold = false }()
+		idSize := r.describe.idSize()
+		s := r.describe.synthesizer(r.opts.SideBand.Omit, func(b []byte) error {
+			synth.Stamp(b, idSize, at)
+			return r.file.write(b)
+		})
+		for _, err := range s.Processes(pids) {
+			if !yield(err) {
+				return
+			}
+		}
+		if err := s.Flush(1); err != nil {
+			yield(err)
+			return
+		}
+		r.file.commit()
 	}
-	pids, err := r.describe.running()
-	if err != nil {
-		return err
-	}
-	if !r.opts.Target.byCPU() {
-		pids = synth.WithDescendants(pids)
-	}
-	r.running = true
-	defer func() { r.running = false }()
-	idSize := r.describe.idSize()
-	s := r.describe.synthesizer(r.opts.SideBand.Omit, func(b []byte) error {
-		synth.Stamp(b, idSize, at)
-		return r.file.write(b)
-	})
-	if err := s.Processes(pids, func(int) error { return r.drain() }); err != nil {
-		return err
-	}
-	if err := s.Flush(1); err != nil {
-		return err
-	}
-	r.file.commit()
-	return nil
 }

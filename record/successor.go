@@ -19,7 +19,6 @@ type successor struct {
 	opts     *plan
 	file     *file
 	describe *describer
-	drain    func() error
 
 	machine *track.Machine  // nil: the next file needs /proc
 	modules []procfs.Module // when /proc was read
@@ -121,16 +120,16 @@ func (s *successor) apply(until uint64) {
 // lost makes the next file describe the processes by /proc: side band was lost.
 func (s *successor) lost() { s.read = time.Time{} }
 
-// prepare reads /proc for the next file, if that is necessary. It drains the rings meanwhile: the side band since then
-// describes processes that start or exit during the switch.
-func (s *successor) prepare() error {
+// prepare reads /proc for the next file, if that is necessary. The side band that is drained meanwhile describes
+// processes that start or exit during the switch.
+func (s *successor) prepare() work {
 	if s.opts.SideBand.TailSynth || s.machine != nil && time.Since(s.read) < rereadMachine && s.sameModules() {
-		return nil
+		return nothing
 	}
 	s.machine, s.records, s.side = nil, s.records[:0], s.side[:0]
 	s.file.tally.SideBand = &s.side
 	keep := func(b []byte) error { s.records = append(s.records, b...); return nil }
-	return s.describe.all(s.opts.SideBand.Omit, keep, func(int, int) error { return s.drain() })
+	return s.describe.all(s.opts.SideBand.Omit, keep)
 }
 
 func (s *successor) sameModules() bool {

@@ -131,16 +131,10 @@ func (w *switcher) switched() {
 // switchOutput finishes the file, and begins another one, with synthesized records of the
 // processes that run.
 func (r *recorder) switchOutput() error {
-	if err := r.successor.prepare(); err != nil {
+	if err := r.do(r.successor.prepare()); err != nil {
 		return err
 	}
-	if err := r.programs.snapshot(); err != nil {
-		return err
-	}
-	if err := r.drainAll(); err != nil {
-		return err
-	}
-	if err := r.flush(); err != nil {
+	if err := r.do(r.snapshot()); err != nil {
 		return err
 	}
 	if err := r.describer.tail(); err != nil {

@@ -58,7 +58,7 @@ func TestFile(t *testing.T) {
 	}
 	m := s.Mapping(1, FileOf(a))
 	id := dso.NewBuildID(m.BuildID)
-	path := new(dso.Tree).CachePath(id, "elf")
+	path := new(dso.Tree).Cache().Path(id, "elf")
 	f, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestCarried(t *testing.T) {
 		if err := s.Save(); err != nil {
 			t.Fatal(err)
 		}
-		stored, err := os.ReadFile(new(dso.Tree).CachePath(im.BuildID(), "elf"))
+		stored, err := os.ReadFile(new(dso.Tree).Cache().Path(im.BuildID(), "elf"))
 		got, err2 := io.ReadAll(io.NewSectionReader(im, 0, int64(im.Size)))
 		if err != nil || err2 != nil || string(got) != string(stored) {
 			t.Errorf("round %d: the recording has %d bytes (%v), the cache %d (%v)",

@@ -17,7 +17,7 @@ func (s *Set) Save() error {
 		if f.saved == len(f.list) {
 			continue
 		}
-		if err := new(dso.Tree).Store(f.name, f.id, f.write); err != nil {
+		if err := new(dso.Tree).Cache().Store(f.name, f.id, f.write); err != nil {
 			return fmt.Errorf("storing the names of functions: %w", err)
 		}
 		f.saved = len(f.list)

@@ -3,6 +3,7 @@ package synth
 import (
 	"errors"
 	"io/fs"
+	"iter"
 	"maps"
 	"runtime"
 	"slices"
@@ -35,25 +36,23 @@ const atOnce = 32
 
 // Processes makes the records of processes: of threads, and of mappings. If a
 // process has exited meanwhile, its records are incomplete. The records have the order of pids,
-// but several goroutines read the processes. between is called now and then, with the number of
-// processes done.
-func (s *Synthesizer) Processes(pids []int, between func(done int) error) error {
-	stop := make(chan struct{})
-	defer close(stop)
-	n := 0
-	for result := range s.read(pids, stop) {
-		part := <-result
-		s.buf = append(s.buf, part.buf...)
-		maps.Copy(s.opts.Files, part.opts.Files)
-		if err := s.Flush(flushSize); err != nil {
-			return err
-		}
-		n = min(n+atOnce, len(pids))
-		if err := between(n); err != nil {
-			return err
+// but several goroutines read the processes. The sequence is the numbers of processes done. An error is the last
+// element.
+func (s *Synthesizer) Processes(pids []int) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		stop := make(chan struct{})
+		defer close(stop)
+		n := 0
+		for result := range s.read(pids, stop) {
+			part := <-result
+			s.buf = append(s.buf, part.buf...)
+			maps.Copy(s.opts.Files, part.opts.Files)
+			n = min(n+atOnce, len(pids))
+			if err := s.Flush(flushSize); !yield(n, err) || err != nil {
+				return
+			}
 		}
 	}
-	return nil
 }
 
 // read starts goroutines that read processes, one for each CPU, until stop is closed. It

@@ -53,12 +53,12 @@ func TestProcesses(t *testing.T) {
 	files := map[string]bool{}
 	s := New(Options{Files: files, Out: func(p []byte) error { b = append(b, p...); return nil }})
 	done := 0
-	if err := s.Processes(pids, func(n int) error {
+	for n, err := range s.Processes(pids) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		files["written meanwhile"] = true
 		done = n
-		return nil
-	}); err != nil {
-		t.Fatal(err)
 	}
 	if err := s.Flush(1); err != nil {
 		t.Fatal(err)
@@ -77,8 +77,13 @@ func TestProcesses(t *testing.T) {
 		}
 		rest = rest[i+1:]
 	}
-	stop := errors.New("stop")
-	if err := s.Processes(pids, func(int) error { return stop }); err != stop {
-		t.Errorf("after an error of between: %v", err)
+	full := errors.New("disk full")
+	s = New(Options{Out: func([]byte) error { return full }})
+	steps := 0
+	for _, err = range s.Processes(pids) {
+		steps++
+	}
+	if err != full {
+		t.Errorf("after %d steps, although records cannot be written: %v", steps, err)
 	}
 }
