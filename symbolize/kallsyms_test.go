@@ -133,7 +133,7 @@ func TestKernelOther(t *testing.T) {
 	if err := New(opts).KernelProblem(); err == nil || !strings.Contains(err.Error(), id.String()) {
 		t.Errorf("problem %v does not name the build ID", err)
 	}
-	writeKallsyms(t, opts.Locator.KallsymsPath(id))
+	writeKallsyms(t, opts.Locator.Cache().Kallsyms(id))
 	if sym, _, _, why := New(opts).Kernel(0xffffffff81000100); why != Found || sym.Name != "do_work" {
 		t.Errorf("in the cache: %+v, %v, want do_work", sym, why)
 	}

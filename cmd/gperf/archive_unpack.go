@@ -38,7 +38,7 @@ func (o *archiveFlags) runUnpack(stdout io.Writer) error {
 		return err
 	}
 	tree := o.input.files.tree()
-	return a.Unpack(".", tree.CacheDir(), func(name string) { fmt.Fprintln(stdout, name) })
+	return a.Unpack(".", tree.Cache().Dir, func(name string) { fmt.Fprintln(stdout, name) })
 }
 
 // packed returns the file to unpack: the argument, or the only file below the current

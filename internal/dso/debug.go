@@ -122,8 +122,8 @@ func (t *Tree) supplementPaths(debug *Image, name string, id BuildID) []string {
 		recorded,
 		filepath.Join(t.debugDir(), ".dwz", filepath.Base(name)),
 		t.debugPath(id),
-		t.CachePath(id, "elf"),
-		t.CachePath(id, "debug"),
+		t.Cache().Path(id, "elf"),
+		t.Cache().Path(id, "debug"),
 	}
 }
 

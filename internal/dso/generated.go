@@ -37,7 +37,7 @@ func OpenGenerated(pid int32, name string) (Generated, error) {
 // GeneratedDir returns the directory in perf's cache with the files of generated code that were kept for a recording,
 // "" if there is no cache.
 func GeneratedDir(recording string) string {
-	dir := new(Tree).CacheDir()
+	dir := new(Tree).Cache().Dir
 	if dir == "" {
 		return ""
 	}
@@ -64,7 +64,7 @@ func (k *Kept) keepGenerated(to string, file *os.File) error {
 	if err != nil {
 		return err
 	}
-	if err := k.hasRoom(new(Tree), st); err != nil {
+	if err := k.hasRoom(new(Tree).Cache(), st); err != nil {
 		return err
 	}
 	err = fillFile(to, func(out *os.File) error {

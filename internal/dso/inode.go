@@ -123,7 +123,7 @@ func (t *Tree) openInode(path string, i Inode) (*Image, error) {
 // file's. A copy of a file written after the recording is not used, because that file is another one, which got the
 // inode later.
 func (t *Tree) keptInode(i Inode) *Image {
-	path := t.CachePath(i.ID(), "elf")
+	path := t.Cache().Path(i.ID(), "elf")
 	st, err := os.Stat(path)
 	if err != nil || i.Until != 0 && st.ModTime().UnixNano() > i.Until {
 		return nil

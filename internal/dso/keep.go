@@ -43,18 +43,18 @@ func (k *Kept) keep(name string, id BuildID, file *os.File) error {
 	if err != nil {
 		return err
 	}
-	tree := new(Tree)
-	at, store := tree.CachePath(id, "elf"), (*Tree).Store
+	cache := new(Tree).Cache()
+	at, store := cache.Path(id, "elf"), cache.Store
 	if !id.IsZero() && untrusted.IsOthers(st) { // which can contain the build ID of any other program
-		at, store = namedPath(tree, name, id), storeNamed
+		at, store = cache.named(name, id), cache.storeNamed
 	}
 	if has, err := os.Stat(at); err == nil && (!id.IsZero() || sameVersion(has, st)) {
 		return nil
 	}
-	if err := k.hasRoom(tree, st); err != nil {
+	if err := k.hasRoom(cache, st); err != nil {
 		return err
 	}
-	err = store(tree, name, id, func(to *os.File) error {
+	err = store(name, id, func(to *os.File) error {
 		if _, err := io.Copy(to, file); err != nil { // shares the blocks if the file system can
 			return err
 		}
@@ -71,13 +71,13 @@ func (k *Kept) keep(name string, id BuildID, file *os.File) error {
 }
 
 // hasRoom returns an error if a recording may not store another file.
-func (k *Kept) hasRoom(tree *Tree, st fs.FileInfo) error {
+func (k *Kept) hasRoom(cache BuildIDCache, st fs.FileInfo) error {
 	switch {
 	case k.Bytes+st.Size() > maxKept:
 		return fmt.Errorf("the copies of a recording are limited to %d MB", maxKept>>20)
 	case untrusted.IsOthers(st) && k.others+st.Size() > maxKeptOthers:
 		return fmt.Errorf("the copies of other users' files are limited to %d MB", maxKeptOthers>>20)
-	case st.Size() > FreeSpace(tree.CacheDir())/2:
+	case st.Size() > FreeSpace(cache.Dir)/2:
 		return errors.New("a copy takes at most half of the free space")
 	}
 	return nil

@@ -142,13 +142,13 @@ func TestStoreNames(t *testing.T) {
 	id := NewBuildID([]byte{1, 2, 3, 4})
 	fill := func(to *os.File) error { _, err := to.WriteString("contents"); return err }
 	for _, name := range []string{"[functions]", "/usr/bin/program"} {
-		if err := tree.Store(name, id, fill); err != nil {
+		if err := tree.Cache().Store(name, id, fill); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := os.ReadFile(filepath.Join(tree.CacheDir(), name, "01020304", "elf")); string(b) != "contents" {
+		if b, err := os.ReadFile(filepath.Join(tree.Cache().Dir, name, "01020304", "elf")); string(b) != "contents" {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
-		if b, err := os.ReadFile(tree.CachePath(id, "elf")); string(b) != "contents" {
+		if b, err := os.ReadFile(tree.Cache().Path(id, "elf")); string(b) != "contents" {
 			t.Errorf("%s by build ID: %q, %v", name, b, err)
 		}
 	}

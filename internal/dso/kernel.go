@@ -50,13 +50,13 @@ func (l *Locator) Kernels(id BuildID) iter.Seq2[*Image, error] {
 }
 
 func (t *Tree) kernelPaths(id BuildID) []string {
-	l := []string{t.CachePath(id, "elf"), t.Rooted("/boot/vmlinux")}
+	l := []string{t.Cache().Path(id, "elf"), t.Rooted("/boot/vmlinux")}
 	if rel := osRelease(); rel != "" {
 		for _, p := range vmlinuxPaths {
 			l = append(l, t.Rooted(strings.ReplaceAll(p, "REL", rel)))
 		}
 	}
-	l = append(l, t.debugPath(id), t.CachePath(id, "debug"))
+	l = append(l, t.debugPath(id), t.Cache().Path(id, "debug"))
 	for _, p := range vmlinuxPaths {
 		for _, name := range t.glob(t.Rooted(strings.ReplaceAll(p, "REL", "*"))) {
 			if !slices.Contains(l, name) {
@@ -93,7 +93,7 @@ func (l *Locator) Kcore(id BuildID) (*Image, error) {
 	if id.IsZero() {
 		return l.image(l.Rooted("/proc/kcore"))
 	}
-	return l.image(l.procPath("kcore", id))
+	return l.image(l.Cache().proc("kcore", id))
 }
 
 // Kallsyms opens the symbols of the kernel with build ID id, which is zero if it was not recorded: /proc/kallsyms if
@@ -108,7 +108,7 @@ func (l *Locator) Kallsyms(id BuildID) (fs.File, error) {
 	if id.IsZero() {
 		return l.OpenFile(l.Rooted("/proc/kallsyms"))
 	}
-	return l.OpenFile(l.KallsymsPath(id))
+	return l.OpenFile(l.Cache().Kallsyms(id))
 }
 
 // modulePaths returns the possible paths of the files of a module, whose name is in brackets. It reads the modules.dep

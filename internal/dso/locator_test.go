@@ -159,7 +159,7 @@ func TestFindVDSO(t *testing.T) {
 	if im, err := f.Find(VDSO, a); !errors.Is(err, ErrMismatch) {
 		t.Errorf("another kernel's ID: %v, %v, want ErrMismatch", im, err)
 	}
-	cached := writeFile(t, f.CachePath(a, "vdso"), withID(idA, false))
+	cached := writeFile(t, f.Cache().Path(a, "vdso"), withID(idA, false))
 	if im, err := f.Find(VDSO, a); err != nil || im.Path != cached {
 		t.Errorf("another kernel's ID, in the cache: %v, want %s", err, cached)
 	}

@@ -15,7 +15,7 @@ func (l *Locator) Owner(im *Image, path string) (uid uint32, ok bool) {
 	if !isFile || l.Packed() || l.Root != "" || im.Path != path || strings.Contains(path, "/.") {
 		return 0, false
 	}
-	if dir := l.CacheDir(); dir != "" && strings.HasPrefix(path, dir+"/") {
+	if dir := l.Cache().Dir; dir != "" && strings.HasPrefix(path, dir+"/") {
 		return 0, false
 	}
 	return untrusted.Owner(f, path)

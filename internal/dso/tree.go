@@ -40,19 +40,18 @@ var disk Tree
 // Packed reports whether the tree is from InFiles.
 func (t *Tree) Packed() bool { return t.files != nil }
 
-// CacheDir returns the directory of perf's build-ID cache, or "" if there is none.
-func (t *Tree) CacheDir() string {
-	if t.BuildIDDir != "" {
-		return t.BuildIDDir
+// Cache returns perf's build-ID cache for the tree.
+func (t *Tree) Cache() BuildIDCache {
+	c := BuildIDCache{Dir: t.BuildIDDir, packed: t.Packed()}
+	if c.Dir != "" {
+		return c
 	}
 	if t.Root != "" {
-		return filepath.Join(t.Root, ".debug")
+		c.Dir = filepath.Join(t.Root, ".debug")
+	} else if home, err := os.UserHomeDir(); err == nil {
+		c.Dir = filepath.Join(home, ".debug")
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(home, ".debug")
+	return c
 }
 
 func (t *Tree) debugDir() string {
@@ -71,46 +70,6 @@ func (t *Tree) Rooted(path string) string {
 		path = filepath.Base(path)
 	}
 	return filepath.Join(t.Root, path)
-}
-
-// CachePath returns the path of a file in perf's build-ID cache: base is "elf", "debug", "vdso" or "kallsyms". Files
-// without build ID are in a directory .inode there, which perf does not read. CachePath returns "" if there is no cache
-// or neither an ID nor an inode.
-func (t *Tree) CachePath(id BuildID, base string) string {
-	dir, hex := t.CacheDir(), id.String()
-	if i, ok := id.Inode(); ok && dir != "" {
-		return filepath.Join(dir, ".inode", i.String(), base)
-	}
-	if dir == "" || len(hex) < 3 {
-		return ""
-	}
-	entry := filepath.Join(dir, ".build-id", hex[:2], hex[2:])
-	// Before perf 4.11 the entry was a link to the file, not to the directory.
-	if st, err := os.Stat(entry); t.files == nil && err == nil && st.Mode().IsRegular() && base != "debug" {
-		return entry
-	}
-	return filepath.Join(entry, base)
-}
-
-// namedPath returns the path in perf's cache of the file recorded under a name, or "".
-func namedPath(t *Tree, name string, id BuildID) string {
-	dir := t.CacheDir()
-	if dir == "" || id.IsZero() {
-		return ""
-	}
-	return filepath.Join(dir, name, id.String(), "elf")
-}
-
-// KallsymsPath returns the path in perf's cache of a kernel's kallsyms.
-func (t *Tree) KallsymsPath(id BuildID) string { return t.procPath("kallsyms", id) }
-
-// procPath returns the path in perf's cache of a kernel's file of /proc, or "" if there is no cache or no ID.
-func (t *Tree) procPath(base string, id BuildID) string {
-	dir := t.CacheDir()
-	if dir == "" || id.IsZero() {
-		return ""
-	}
-	return filepath.Join(dir, "[kernel."+base+"]", id.String(), base)
 }
 
 // debugPath returns the path below the debug directory of the debug information with build ID id, or "" without an ID.
@@ -144,16 +103,16 @@ type place struct {
 var places = []place{
 	{'B', func(t *Tree, path string, id BuildID) string {
 		if path == VDSO {
-			return t.CachePath(id, "vdso")
+			return t.Cache().Path(id, "vdso")
 		}
-		return t.CachePath(id, "elf")
+		return t.Cache().Path(id, "elf")
 	}},
-	{'D', func(t *Tree, _ string, id BuildID) string { return t.CachePath(id, "debug") }},
+	{'D', func(t *Tree, _ string, id BuildID) string { return t.Cache().Path(id, "debug") }},
 	{'f', func(t *Tree, path string, _ BuildID) string { return filepath.Join(t.debugDir(), path) + ".debug" }},
 	{'u', func(t *Tree, path string, _ BuildID) string { return filepath.Join(t.debugDir(), path) }},
 	{'b', func(t *Tree, _ string, id BuildID) string { return t.debugPath(id) }},
 	{'d', func(t *Tree, path string, _ BuildID) string { return t.recordedPath(path) }},
-	{'B', namedPath}, // a copy of another user's file: see Kept
+	{'B', func(t *Tree, path string, id BuildID) string { return t.Cache().named(path, id) }}, // see Kept
 	{'o', func(t *Tree, path string, _ BuildID) string {
 		dir, base := filepath.Split(t.Rooted(path))
 		return filepath.Join(dir, ".debug", base)

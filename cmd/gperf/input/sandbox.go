@@ -58,7 +58,7 @@ func EnterSandbox(recording *os.File, outputs []string, stderr io.Writer) error 
 
 // changes returns what may be written: devices, temporary files, caches, and the directories of outputs.
 func changes(outputs []string) []string {
-	l := []string{os.DevNull, "/dev/tty", "/dev/pts", os.TempDir(), new(dso.Tree).CacheDir(), debuginfod.CacheDir()}
+	l := []string{os.DevNull, "/dev/tty", "/dev/pts", os.TempDir(), new(dso.Tree).Cache().Dir, debuginfod.CacheDir()}
 	if dir, err := cache.Path(""); err == nil {
 		os.MkdirAll(dir, 0o755)
 		l = append(l, dir)
