@@ -109,6 +109,30 @@ func (c *Comparison) Write(w io.Writer) error {
 	return out.Flush()
 }
 
+func (t *table) write(w *bufio.Writer, sides [][]string) {
+	if t.opts.Noise {
+		t.estimate()
+	}
+	t.sort()
+	if t.opts.BaselineOnly {
+		t.keepBaseline()
+	}
+	for _, r := range t.rows {
+		for i, width := range r.widths {
+			t.widths[i] = max(t.widths[i], width)
+		}
+	}
+	p := newPrinter(t)
+	if !t.opts.Quiet {
+		p.writeHead(w, sides)
+	}
+	for _, r := range t.rows {
+		p.line = p.line[:0]
+		p.row(r)
+		w.Write(p.line)
+	}
+}
+
 // event is an event of a recording.
 type event struct {
 	name string

@@ -151,14 +151,3 @@ func (n noise) probability() string {
 	}
 	return fmt.Sprintf("%.3f", n.p)
 }
-
-// marginText returns the margin of a difference, "" for a ratio.
-func (t *table) marginText(r *row, i int) string {
-	switch t.opts.Compute {
-	case Ratio:
-		return ""
-	case Weighted:
-		return fmt.Sprintf("%.0f", r.noise[i].margin)
-	}
-	return fmt.Sprintf("%.2f%%", r.noise[i].margin)
-}

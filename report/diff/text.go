@@ -27,45 +27,68 @@ var heads = [...]struct {
 
 // figures returns the columns of numbers: with more than two sides, each with a number.
 func (t *table) figures() (list []figure) {
-	for i := range t.totals {
-		add := func(name string, width int, text func(*row) string) {
-			head := t.head(name, i)
-			list = append(list, figure{head: head, width: max(width, len(head)), text: text})
-		}
-		periods, name := func(r *row) string { return fmt.Sprint(r.period(i)) }, "Period"
-		if i == 0 {
-			name = "Base period"
-			add("Baseline", 8, t.baseline)
-			list[len(list)-1].percent = func(r *row) float64 { return share(r.counts[0], t.shown) }
-		} else {
-			h := &heads[t.opts.Compute]
-			add(h.head, h.width, func(r *row) string { return t.resultText(r, i) })
-			if t.opts.Compute == DeltaAbs || t.opts.Compute == Delta {
-				list[len(list)-1].percent = func(r *row) float64 { return t.result(r, i) }
-			}
-			if t.opts.Formula {
-				add("Formula", 70, func(r *row) string { return t.formula(r, i) })
-			}
-			if t.opts.Noise {
-				add("Margin", 7, func(r *row) string { return t.marginText(r, i) })
-				add("p", 6, func(r *row) string { return r.noise[i].probability() })
-				add("Verdict", 7, func(r *row) string { return r.noise[i].verdict() })
-			}
-			periods = func(r *row) string {
-				if !r.in(i) {
-					return ""
-				}
-				return fmt.Sprint(r.period(i))
-			}
-		}
-		if t.opts.Periods {
-			add(name, 14, periods)
-		}
+	base := sideFigures{t: t}
+	base.addBaseline()
+	list = base.list
+	for i := range t.totals[1:] {
+		s := sideFigures{t: t, i: i + 1}
+		s.addResult()
+		list = append(list, s.list...)
 	}
 	return list
 }
 
-func (t *table) baseline(r *row) string {
+// sideFigures makes the columns of numbers of a side.
+type sideFigures struct {
+	t    *table
+	i    int // the side
+	list []figure
+}
+
+func (s *sideFigures) addBaseline() {
+	t := s.t
+	s.add("Baseline", 8, s.baseline).percent = func(r *row) float64 { return share(r.counts[0], t.shown) }
+	if t.opts.Periods {
+		s.add("Base period", 14, func(r *row) string { return fmt.Sprint(r.period(0)) })
+	}
+}
+
+func (s *sideFigures) addResult() {
+	t, h := s.t, &heads[s.t.opts.Compute]
+	result := s.add(h.head, h.width, s.result)
+	if t.opts.Compute == DeltaAbs || t.opts.Compute == Delta {
+		result.percent = func(r *row) float64 { return t.result(r, s.i) }
+	}
+	if t.opts.Formula {
+		s.add("Formula", 70, s.formula)
+	}
+	if t.opts.Noise {
+		s.add("Margin", 7, s.margin)
+		s.add("p", 6, func(r *row) string { return r.noise[s.i].probability() })
+		s.add("Verdict", 7, func(r *row) string { return r.noise[s.i].verdict() })
+	}
+	if t.opts.Periods {
+		s.add("Period", 14, s.period)
+	}
+}
+
+// add adds a column. The result is valid until the next one.
+func (s *sideFigures) add(name string, width int, text func(*row) string) *figure {
+	head := s.head(name)
+	s.list = append(s.list, figure{head: head, width: max(width, len(head)), text: text})
+	return &s.list[len(s.list)-1]
+}
+
+// head returns the heading of a column: with more than two sides, it includes the number.
+func (s *sideFigures) head(name string) string {
+	if len(s.t.totals) > 2 {
+		return fmt.Sprintf("%s/%d", name, s.i)
+	}
+	return name
+}
+
+func (s *sideFigures) baseline(r *row) string {
+	t := s.t
 	if !r.in(0) || meanPeriod(t.shown) == 0 {
 		return ""
 	}
@@ -76,153 +99,165 @@ func (t *table) baseline(r *row) string {
 	return text
 }
 
-func (t *table) resultText(r *row, i int) string {
-	switch v := t.result(r, i); {
-	case !t.has(r, i):
+func (s *sideFigures) result(r *row) string {
+	t := s.t
+	switch v := t.result(r, s.i); {
+	case !t.has(r, s.i):
 		return ""
-	case !t.shows(r, i):
+	case !t.shows(r, s.i):
 		return "N/A"
 	case t.opts.Compute == Ratio:
-		return t.left(fmt.Sprintf("%14.6f", v), i)
+		return s.left(fmt.Sprintf("%14.6f", v))
 	case t.opts.Compute == Weighted && v == 0:
 		return ""
 	case t.opts.Compute == Weighted:
-		return t.left(fmt.Sprintf("%14d", int64(v)), i)
+		return s.left(fmt.Sprintf("%14d", int64(v)))
 	default:
 		return fmt.Sprintf("%+.2f%%", v)
 	}
 }
 
 // left pads a result to the width of the column, which a recording's number may widen.
-func (t *table) left(text string, i int) string {
-	if len(t.totals) > 2 {
-		return fmt.Sprintf("%-*s", len(t.head(heads[t.opts.Compute].head, i)), text)
+func (s *sideFigures) left(text string) string {
+	if len(s.t.totals) > 2 {
+		return fmt.Sprintf("%-*s", len(s.head(heads[s.t.opts.Compute].head)), text)
 	}
 	return text
 }
 
-// head returns the heading of a column: with more than two sides, it includes the number.
-func (t *table) head(name string, i int) string {
-	if len(t.totals) > 2 {
-		return fmt.Sprintf("%s/%d", name, i)
-	}
-	return name
-}
-
-func (t *table) formula(r *row, i int) string {
-	new, old := r.period(i), r.period(0)
+func (s *sideFigures) formula(r *row) string {
+	t, new, old := s.t, r.period(s.i), r.period(0)
 	switch {
-	case !t.has(r, i):
+	case !t.has(r, s.i):
 		return ""
 	case t.opts.Compute == Ratio:
 		return fmt.Sprintf("%d / %d", new, old)
 	case t.opts.Compute == Weighted:
 		return fmt.Sprintf("(%d * %d) - (%d * %d)", new, t.opts.Weights[1], old, t.opts.Weights[0])
 	}
-	return fmt.Sprintf("(%d * 100 / %d) - (%d * 100 / %d)", new, meanPeriod(t.totals[i]), old, meanPeriod(t.shown))
+	return fmt.Sprintf("(%d * 100 / %d) - (%d * 100 / %d)", new, meanPeriod(t.totals[s.i]), old, meanPeriod(t.shown))
 }
 
-func (t *table) write(w *bufio.Writer, sides [][]string) {
-	if t.opts.Noise {
-		t.estimate()
+// margin returns the margin of a difference, "" for a ratio.
+func (s *sideFigures) margin(r *row) string {
+	switch s.t.opts.Compute {
+	case Ratio:
+		return ""
+	case Weighted:
+		return fmt.Sprintf("%.0f", r.noise[s.i].margin)
 	}
-	t.sort()
-	if t.opts.BaselineOnly {
-		t.keepBaseline()
+	return fmt.Sprintf("%.2f%%", r.noise[s.i].margin)
+}
+
+func (s *sideFigures) period(r *row) string {
+	if !r.in(s.i) {
+		return ""
 	}
-	for _, r := range t.rows {
-		for i, width := range r.widths {
-			t.widths[i] = max(t.widths[i], width)
-		}
-	}
-	figures := t.figures()
-	whole := slices.Clone(t.widths)
-	fit(t, figures)
-	if !t.opts.Quiet {
-		t.writeHead(w, sides, figures)
-	}
-	var b []byte
-	for _, r := range t.rows {
-		b = b[:0]
-		for i, f := range figures {
-			b = t.separate(b, i)
-			start := len(b)
-			shown := f.text(r)
-			b = t.right(b, shown, f.width)
-			if f.percent != nil && shown != "" {
-				b = t.opts.Look.Percent(b, start, f.percent(r))
-			}
-		}
-		for i, c := range r.columns {
-			b = t.separate(b, i+len(figures))
-			n := len(b)
-			b = c.Append(b, r.first, whole[i])
-			columns := len(b) - n
-			if t.widths[i] < whole[i] {
-				shown := text.Function(strings.TrimRight(string(b[n:]), " "), t.widths[i])
-				b = append(b[:n], shown...)
-				columns = utf8.RuneCountInString(shown)
-			}
-			if i < len(t.columns)-1 {
-				b = text.AppendBlanks(b, t.widths[i]-columns)
-			}
-		}
-		w.Write(append(b, '\n'))
-	}
+	return fmt.Sprint(r.period(s.i))
+}
+
+// printer writes a table as text.
+type printer struct {
+	t       *table
+	figures []figure
+	widths  []int // of the columns of names
+	line    []byte
+}
+
+func newPrinter(t *table) *printer {
+	p := &printer{t: t, figures: t.figures(), widths: slices.Clone(t.widths)}
+	p.fit()
+	return p
 }
 
 // fit reduces the widths of the columns of names to the window.
-func fit(t *table, figures []figure) {
+func (p *printer) fit() {
+	t := p.t
 	if t.opts.Look.Width == 0 || t.opts.Separator != "" {
 		return
 	}
-	room, minimums := t.opts.Look.Width-2*(len(figures)+len(t.columns)), make([]int, len(t.widths))
-	for _, f := range figures {
+	room, minimums := t.opts.Look.Width-2*(len(p.figures)+len(t.columns)), make([]int, len(p.widths))
+	for _, f := range p.figures {
 		room -= f.width
 	}
 	for i, c := range t.columns {
 		minimums[i] = max(len(c.Head), 10)
 	}
-	text.Fit(t.widths, minimums, room)
+	text.Fit(p.widths, minimums, room)
+}
+
+// row appends a row to line.
+func (p *printer) row(r *row) {
+	for i, f := range p.figures {
+		p.separate(i)
+		start := len(p.line)
+		shown := f.text(r)
+		p.right(shown, f.width)
+		if f.percent != nil && shown != "" {
+			p.line = p.t.opts.Look.Percent(p.line, start, f.percent(r))
+		}
+	}
+	for i := range r.columns {
+		p.separate(i + len(p.figures))
+		p.name(r, i)
+	}
+	p.line = append(p.line, '\n')
+}
+
+// name appends column i of names, whose text may be too long for the window.
+func (p *printer) name(r *row, i int) {
+	whole := p.t.widths[i]
+	n := len(p.line)
+	p.line = r.columns[i].Append(p.line, r.first, whole)
+	columns := len(p.line) - n
+	if p.widths[i] < whole {
+		shown := text.Function(strings.TrimRight(string(p.line[n:]), " "), p.widths[i])
+		p.line = append(p.line[:n], shown...)
+		columns = utf8.RuneCountInString(shown)
+	}
+	if i < len(p.t.columns)-1 {
+		p.line = text.AppendBlanks(p.line, p.widths[i]-columns)
+	}
 }
 
 // separate begins column i of a line.
-func (t *table) separate(b []byte, i int) []byte {
-	switch {
-	case t.opts.Separator == "":
-		return append(b, "  "...)
+func (p *printer) separate(i int) {
+	switch sep := p.t.opts.Separator; {
+	case sep == "":
+		p.line = append(p.line, "  "...)
 	case i > 0:
-		return append(b, t.opts.Separator...)
+		p.line = append(p.line, sep...)
 	}
-	return b
 }
 
 // right appends a figure: aligned right, or left with a separator, as perf does.
-func (t *table) right(b []byte, shown string, width int) []byte {
-	if t.opts.Separator != "" {
-		return text.AppendBlanks(append(b, shown...), width-len(shown))
+func (p *printer) right(shown string, width int) {
+	if p.t.opts.Separator != "" {
+		p.line = text.AppendBlanks(append(p.line, shown...), width-len(shown))
+		return
 	}
-	return append(text.AppendBlanks(b, width-len(shown)), shown...)
+	p.line = append(text.AppendBlanks(p.line, width-len(shown)), shown...)
 }
 
 // writeHead writes what precedes the rows.
-func (t *table) writeHead(w *bufio.Writer, sides [][]string, figures []figure) {
+func (p *printer) writeHead(w *bufio.Writer, sides [][]string) {
+	t := p.t
 	fmt.Fprintf(w, "# Event '%s'\n#\n", t.of.name)
 	if t.opts.Verbose || len(slices.Concat(sides...)) > 2 {
 		writePaths(w, sides)
 	}
 	head, dots := []byte("# "), []byte("# ")
-	for i := range len(figures) + len(t.columns) {
+	for i := range len(p.figures) + len(t.columns) {
 		if i > 0 {
 			sep := cmp.Or(t.opts.Separator, "  ")
 			head, dots = append(head, sep...), append(dots, sep...)
 		}
-		if i < len(figures) {
-			head = append(text.AppendBlanks(head, figures[i].width-len(figures[i].head)), figures[i].head...)
-			dots = append(dots, strings.Repeat(".", figures[i].width)...)
+		if i < len(p.figures) {
+			head = append(text.AppendBlanks(head, p.figures[i].width-len(p.figures[i].head)), p.figures[i].head...)
+			dots = append(dots, strings.Repeat(".", p.figures[i].width)...)
 			continue
 		}
-		c, width := t.columns[i-len(figures)], t.widths[i-len(figures)]
+		c, width := t.columns[i-len(p.figures)], p.widths[i-len(p.figures)]
 		head = text.AppendBlanks(append(head, c.Head...), width-len(c.Head))
 		dots = append(dots, strings.Repeat(".", width)...)
 	}
