@@ -12,7 +12,7 @@ func (w *walk) forget() {
 	}
 	w.machine.forget()
 	w.frames = newFrames(w.machine, &w.opts)
-	w.session.frames = w.frames
+	w.session.frames, w.resolver.frames = w.frames, w.frames
 }
 
 // forget empties the caches of all mappings, and drops the mappings that no thread uses.

@@ -17,7 +17,7 @@ func TestForget(t *testing.T) {
 		a := &Sample{Sample: format.Sample{PID: pid, TID: pid, IP: ip, Misc: format.MiscUser,
 			Callchain: chainOf(format.ContextUser, ip, ip+8)}}
 		a.Thread = s.machine.thread(pid, pid)
-		w.resolve(a)
+		w.resolver.resolve(a)
 		return a
 	}
 	s.Apply(mmapOf(10, 0x1000, 0x1000, 0, "/bin/runs"))

@@ -4,42 +4,50 @@ import (
 	"gperf/format"
 )
 
+// resolver finds the frames of samples.
+type resolver struct {
+	file   *format.File
+	frames *frames
+	opts   *WalkOptions
+	called []bool // by event: see isCalled
+}
+
 // resolve sets the frames of the sample: of the IP and callchain and, if the walk wants them, of the branches and
 // data address.
-func (w *walk) resolve(s *Sample) {
+func (r *resolver) resolve(s *Sample) {
 	s.maps = s.Thread.space.maps
 	if s.Guest() {
-		s.maps = &w.frames.guestMaps
+		s.maps = &r.frames.guestMaps
 	}
-	s.Leaf = w.frames.mode(s, s.IP, w.called[s.Event])
+	s.Leaf = r.frames.mode(s, s.IP, r.called[s.Event])
 	s.Chain = Chain{}
 	switch {
-	case w.lbrChain(s):
-		w.frames.count(s.User, 1)
+	case r.lbrChain(s):
+		r.frames.count(s.User, 1)
 	case s.parts.whole:
 		for _, p := range s.parts.list[:s.parts.n] {
-			w.part(s, s.Callchain, p)
+			r.part(s, s.Callchain, p)
 		}
 	default:
-		w.chain(s, s.Callchain)
+		r.chain(s, s.Callchain)
 	}
-	w.frames.resolved++
+	r.frames.resolved++
 	if s.Chain.Len() == 0 && len(s.UserStack) == 0 {
-		w.frames.count([]*Frame{s.Leaf}, 1)
+		r.frames.count([]*Frame{s.Leaf}, 1)
 	}
-	if w.opts.Branches {
-		w.branches(s)
+	if r.opts.Branches {
+		r.branches(s)
 	}
-	if w.opts.Data {
-		s.Data = w.frames.data(s)
+	if r.opts.Data {
+		s.Data = r.frames.data(s)
 	}
 }
 
 // chain cuts the callchain at the context marks and resolves the parts, except addresses of a hypervisor. It drops
 // a chain with any other mark, also of a guest, completely, as perf does (add_callchain_ip), and returns false.
-func (w *walk) chain(s *Sample, chain format.Words) bool {
+func (r *resolver) chain(s *Sample, chain format.Words) bool {
 	ok := cut(chain, func(p part) bool {
-		w.part(s, chain, p)
+		r.part(s, chain, p)
 		return true
 	})
 	if !ok {
@@ -49,11 +57,11 @@ func (w *walk) chain(s *Sample, chain format.Words) bool {
 }
 
 // part resolves a part of a callchain.
-func (w *walk) part(s *Sample, chain format.Words, p part) {
-	fs, ips := w.frames, chain.Slice(p.start, p.end)
+func (r *resolver) part(s *Sample, chain format.Words, p part) {
+	fs, ips := r.frames, chain.Slice(p.start, p.end)
 	switch p.mode {
 	case format.ContextKernel:
-		s.joinKernel(fs.resolveKernel(ips, p.hash, w.called[s.Event] || len(s.Kernel) > 0))
+		s.joinKernel(fs.resolveKernel(ips, p.hash, r.called[s.Event] || len(s.Kernel) > 0))
 	case format.ContextUser, format.ContextUserDeferred:
 		s.joinUser(fs.resolveUser(s, ips, p.hash))
 	default:
@@ -90,19 +98,19 @@ func join(a, b []*Frame, number int32) ([]*Frame, int32) {
 // lbrChain resolves the callchain of an event recorded with --call-graph lbr: the kernel's part from the callchain,
 // then the sampled address and the sources of the branches (resolve_lbr_callchain_sample of
 // tools/perf/util/machine.c). It returns false for a sample without user part: only the callchain counts then.
-func (w *walk) lbrChain(s *Sample) bool {
-	a := &w.file.Attrs[s.Event]
+func (r *resolver) lbrChain(s *Sample) bool {
+	a := &r.file.Attrs[s.Event]
 	user := s.lbrStart(a)
 	if user < 0 {
 		return false
 	}
-	if !w.chain(s, s.Callchain.Slice(0, user)) {
+	if !r.chain(s, s.Callchain.Slice(0, user)) {
 		return true
 	}
-	s.User, s.UserPart = append(s.User[:len(s.User):len(s.User)], w.frames.user(s.maps, s.IP, false)), 0
+	s.User, s.UserPart = append(s.User[:len(s.User):len(s.User)], r.frames.user(s.maps, s.IP, false)), 0
 	branches := s.Branch(a)
 	for i := range branches.Len() {
-		s.User = append(s.User, w.frames.user(s.maps, branches.From(i), false))
+		s.User = append(s.User, r.frames.user(s.maps, branches.From(i), false))
 	}
 	return true
 }
@@ -128,14 +136,14 @@ func (s *Sample) lbrStart(a *format.Attr) int {
 const BranchCallStack = 1 << 11
 
 // branches resolves both ends of each branch.
-func (w *walk) branches(s *Sample) {
-	b := s.Branch(&w.file.Attrs[s.Event])
+func (r *resolver) branches(s *Sample) {
+	b := s.Branch(&r.file.Attrs[s.Event])
 	if b.Len() == 0 {
 		return
 	}
 	s.Branches = make([]*Frame, 0, 2*b.Len())
 	for i := range b.Len() {
-		s.Branches = append(s.Branches, w.frames.either(s, b.From(i)), w.frames.either(s, b.To(i)))
+		s.Branches = append(s.Branches, r.frames.either(s, b.From(i)), r.frames.either(s, b.To(i)))
 	}
 }
 

@@ -24,7 +24,7 @@ func newSession() *Session {
 func resolve(s *Session, opts WalkOptions, sample *Sample) {
 	w := s.newWalk(opts, nil)
 	w.begin(newBatch())
-	w.resolve(sample)
+	w.resolver.resolve(sample)
 }
 
 func mmapOf(pid int32, start, length, pgoff uint64, name string) *format.Mmap {
@@ -167,7 +167,7 @@ func TestCallchain(t *testing.T) {
 	s.Thread = session.machine.thread(1, 1)
 	w := session.newWalk(WalkOptions{KeepChains: true}, nil)
 	w.begin(newBatch())
-	w.resolve(&s)
+	w.resolver.resolve(&s)
 	if got, want := ips(s.Kernel), []uint64{0xffffffff81000010, 0xffffffffc0000004}; !reflect.DeepEqual(got, want) {
 		t.Errorf("kernel %x, want %x", got, want)
 	}
@@ -188,14 +188,14 @@ func TestCallchain(t *testing.T) {
 	}
 	// The same chain again is the same frames, until the mappings change.
 	again := s
-	w.resolve(&again)
+	w.resolver.resolve(&again)
 	if &again.User[0] != &s.User[0] || &again.Kernel[0] != &s.Kernel[0] {
 		t.Error("the chain was resolved twice")
 	}
 	session.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/y"))
 	session.Apply(&format.KSymbol{Addr: 0xffffffffc0000000, Len: 0x100, Name: "bpf_prog_1",
 		Flags: format.KSymbolUnregister})
-	w.resolve(&again)
+	w.resolver.resolve(&again)
 	if got := again.User[0].DSO(); got != "/bin/y" {
 		t.Errorf("after another mapping the frame is of %s", got)
 	}

@@ -43,10 +43,11 @@ type walk struct {
 	opts    WalkOptions
 	use     func(*Batch) error
 
+	resolver resolver
+
 	batch  *Batch // the current one
 	held   []held
 	shown  map[format.Type]bool // WalkOptions.Records
-	called []bool               // by event: see isCalled
 	stacks []stackSample        // of the current batch
 	wakers wakers
 
@@ -98,8 +99,9 @@ func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
 	for _, t := range opts.Records {
 		w.shown[t] = true
 	}
+	w.resolver = resolver{file: s.File, frames: s.frames, opts: &w.opts}
 	for i := range s.File.Attrs {
-		w.called = append(w.called, isCalled(s.File, i))
+		w.resolver.called = append(w.resolver.called, isCalled(s.File, i))
 	}
 	return w
 }
@@ -276,7 +278,7 @@ func (w *walk) place() {
 	keep := w.session.Keep == nil || w.session.Keep(s)
 	if keep || IsWaker(a) {
 		m.jitUntil(s.Time)
-		w.resolve(s)
+		w.resolver.resolve(s)
 	}
 	if IsWaker(a) {
 		w.wakers.add(s, w.opts.KeepChains)
