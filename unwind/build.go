@@ -20,7 +20,7 @@ func Build(im *dso.Image) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.known = append(f.known, f.fibers(im)...)
+	f.known = append(f.known, fiberFinder{f, im}.rules()...)
 	slices.SortStableFunc(f.known, compareKnown)
 	if f.Machine == elf.EM_X86_64 {
 		if !f.goFP || f.hasGoCFI() {

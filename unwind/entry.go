@@ -30,29 +30,34 @@ var (
 	ruleFiber = Rule{CFA: CFARSP, RA: RAUndefined, Flags: FlagConvention | FlagFiber}
 )
 
-// fibers returns the rules of the functions that begin fibers, whose CFI does not say so. makecontext and make_fcontext
-// store the address of such code on the fiber's stack, as if it had called the fiber's function. Return addresses are
-// looked up one byte before.
-func (f *CFI) fibers(im *dso.Image) (k []known) {
+// fiberFinder finds the functions that begin fibers, whose CFI does not say so.
+type fiberFinder struct {
+	cfi *CFI
+	im  *dso.Image
+}
+
+// rules returns the rules of the functions that begin fibers. makecontext and make_fcontext store the address of such
+// code on the fiber's stack, as if it had called the fiber's function. Return addresses are looked up one byte before.
+func (f fiberFinder) rules() (k []known) {
 	makesContext, ruby := false, false
 	var fiber codeSeg
-	functions(im, func(s *symbol) {
+	functions(f.im, func(s *symbol) {
 		switch string(s.name) {
 		case "makecontext":
-			makesContext = f.Machine == elf.EM_X86_64
+			makesContext = f.cfi.Machine == elf.EM_X86_64
 		case "rb_fiber_new":
 			ruby = true
 		case rubyFiber:
 			fiber = codeSeg{s.value, s.value + s.size}
 		case makeFcontext:
-			k = append(k, afterReturn(im, codeSeg{s.value, s.value + s.size})...)
+			k = append(k, afterReturn(f.im, codeSeg{s.value, s.value + s.size})...)
 		}
 	})
 	if makesContext {
-		k = append(k, f.startContext(im)...)
+		k = append(k, f.startContext()...)
 	}
-	if ruby && fiber.start == 0 && f.Machine == elf.EM_X86_64 {
-		fiber = f.rubyFiber(im)
+	if ruby && fiber.start == 0 && f.cfi.Machine == elf.EM_X86_64 {
+		fiber = f.ruby()
 	}
 	if ruby && fiber.start < fiber.end {
 		k = append(k, known{fiber.start, fiber.end, ruleFiber, true})
@@ -69,13 +74,13 @@ var startContextCode = []byte{
 }
 
 // startContext finds __start_context. Its FDE does not cover the byte before it.
-func (f *CFI) startContext(im *dso.Image) []known {
-	vaddr, code := textCode(im)
+func (f fiberFinder) startContext() []known {
+	vaddr, code := textCode(f.im)
 	i := bytes.Index(code, startContextCode)
 	if i < 0 {
 		return nil
 	}
-	if e := f.find(vaddr + uint64(i)); e != nil {
+	if e := f.cfi.find(vaddr + uint64(i)); e != nil {
 		return []known{{e.start - 1, e.end, ruleFiber, true}}
 	}
 	return nil
@@ -117,11 +122,11 @@ func afterReturn(im *dso.Image, at codeSeg) []known {
 // -8(reg), a return address of 0 for fiber_entry.
 var rubyPush = []byte{0xf8, 0, 0, 0, 0}
 
-// rubyFiber finds fiber_entry in stripped libraries: the only function whose address is computed near an instruction
+// ruby finds fiber_entry in stripped libraries: the only function whose address is computed near an instruction
 // that aligns a stack and one that stores a return address of 0 there.
-func (f *CFI) rubyFiber(im *dso.Image) (found codeSeg) {
+func (f fiberFinder) ruby() (found codeSeg) {
 	const near = 64 // bytes before and after
-	vaddr, code := textCode(im)
+	vaddr, code := textCode(f.im)
 	for i := indexFrom(code, rubyPush, 0); i >= 0; i = indexFrom(code, rubyPush, i+1) {
 		push := i - 3
 		if push < near || push+near > len(code) || !isInstruction(code[push:], 0xc7, 0xf8, 0x40) {
@@ -138,7 +143,7 @@ func (f *CFI) rubyFiber(im *dso.Image) (found codeSeg) {
 }
 
 // addressNear returns the function whose address code at vaddr computes, if it aligns a stack, too.
-func (f *CFI) addressNear(vaddr uint64, code []byte) (seg codeSeg, ok bool) {
+func (f fiberFinder) addressNear(vaddr uint64, code []byte) (seg codeSeg, ok bool) {
 	const lea, length = 0x8d, 7
 	aligns := false
 	for i := 0; i+length <= len(code); i++ {
@@ -149,7 +154,7 @@ func (f *CFI) addressNear(vaddr uint64, code []byte) (seg codeSeg, ok bool) {
 			continue
 		}
 		to := vaddr + uint64(i+length) + uint64(int64(int32(binary.LittleEndian.Uint32(code[i+3:]))))
-		if e := f.find(to); e != nil && e.start == to {
+		if e := f.cfi.find(to); e != nil && e.start == to {
 			seg = codeSeg{e.start, e.end}
 		}
 	}

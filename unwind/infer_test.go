@@ -66,7 +66,7 @@ func TestStartContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := f.startContext(im)
+	k := fiberFinder{f, im}.startContext()
 	if len(k) != 1 {
 		t.Skip("this C library has another __start_context")
 	}
@@ -164,7 +164,7 @@ func TestRubyFiber(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seg := f.rubyFiber(im); seg.end <= seg.start || f.find(seg.start).start != seg.start {
+		if seg := (fiberFinder{f, im}).ruby(); seg.end <= seg.start || f.find(seg.start).start != seg.start {
 			t.Errorf("%s: fiber_entry is at %#x-%#x", file, seg.start, seg.end)
 		}
 	}
