@@ -41,40 +41,45 @@ var binaryOperators = map[string]struct {
 	"*": {6, bpf.ALUOpMul}, "/": {6, bpf.ALUOpDiv}, "%": {6, bpf.ALUOpMod},
 }
 
-// arithmetic parses operands and operators that bind tighter than a precedence.
-func (p *parser) arithmetic(above int) *value {
-	p.cursor.enter()
-	defer p.cursor.leave()
-	return p.arithmeticAfter(p.factor(), above)
+// arithmetic parses numbers with operators.
+type arithmetic struct{ headers *headers }
+
+// value parses operands and operators that bind tighter than a precedence.
+func (a arithmetic) value(above int) *value {
+	c := a.headers.cursor
+	c.enter()
+	defer c.leave()
+	return a.after(a.factor(), above)
 }
 
-func (p *parser) arithmeticAfter(left *value, above int) *value {
+// after parses what follows an operand.
+func (a arithmetic) after(left *value, above int) *value {
 	for {
-		t := p.cursor.peek()
+		t := a.headers.cursor.peek()
 		op, ok := binaryOperators[t.text]
 		if t.kind != tokenOperator || !ok || op.precedence <= above {
 			return left
 		}
-		p.cursor.take()
-		left = p.calculate(op.alu, left, p.arithmetic(op.precedence), t)
+		a.headers.cursor.take()
+		left = a.calculate(op.alu, left, a.value(op.precedence), t)
 	}
 }
 
 // factor parses a number, a field, or arithmetic in parentheses.
-func (p *parser) factor() *value {
-	p.cursor.enter()
-	defer p.cursor.leave()
-	t := p.cursor.take()
+func (a arithmetic) factor() *value {
+	a.headers.cursor.enter()
+	defer a.headers.cursor.leave()
+	t := a.headers.cursor.take()
 	switch t.kind {
 	case tokenNumber:
 		return &value{number: t.number}
 	case tokenOperator:
 		switch t.text {
 		case "-":
-			return p.calculate(bpf.ALUOpSub, &value{}, p.factor(), t)
+			return a.calculate(bpf.ALUOpSub, &value{}, a.factor(), t)
 		case "(":
-			v := p.arithmetic(0)
-			p.cursor.expect(")")
+			v := a.value(0)
+			a.headers.cursor.expect(")")
 			return v
 		}
 	case tokenWord:
@@ -84,26 +89,26 @@ func (p *parser) factor() *value {
 			return &value{number: n}
 		case t.text == "len" || t.text == "length":
 			return &value{op: opLength}
-		case isProtocolWord(t.text) && p.cursor.accept("["):
-			return p.field(t)
+		case isProtocolWord(t.text) && a.headers.cursor.accept("["):
+			return a.field(t)
 		}
 	}
-	p.cursor.unexpected(t)
+	a.headers.cursor.unexpected(t)
 	return &value{}
 }
 
 // field parses "[index:size]" of a protocol.
-func (p *parser) field(proto token) *value {
-	v := p.header(proto)
-	v.op, v.size, v.index = opField, 1, p.arithmetic(0)
-	if p.cursor.accept(":") {
-		size := p.cursor.take()
+func (a arithmetic) field(proto token) *value {
+	v := a.headers.header(proto)
+	v.op, v.size, v.index = opField, 1, a.value(0)
+	if a.headers.cursor.accept(":") {
+		size := a.headers.cursor.take()
 		if n := size.number; size.kind != tokenNumber || n != 1 && n != 2 && n != 4 {
-			p.cursor.fail(size, "a field has 1, 2 or 4 bytes")
+			a.headers.cursor.fail(size, "a field has 1, 2 or 4 bytes")
 		}
 		v.size = int(size.number)
 	}
-	p.cursor.expect("]")
+	a.headers.cursor.expect("]")
 	return v
 }
 
@@ -128,14 +133,14 @@ func (h *headers) header(t token) *value {
 }
 
 // calculate returns left op right, calculated if both are numbers.
-func (p *parser) calculate(op bpf.ALUOp, left, right *value, t token) *value {
+func (a arithmetic) calculate(op bpf.ALUOp, left, right *value, t token) *value {
 	if right.op == opNumber {
 		switch {
 		case right.number == 0 && (op == bpf.ALUOpDiv || op == bpf.ALUOpMod):
-			p.cursor.fail(t, "division by zero")
+			a.headers.cursor.fail(t, "division by zero")
 			return &value{}
 		case right.number > 31 && (op == bpf.ALUOpShiftLeft || op == bpf.ALUOpShiftRight):
-			p.cursor.fail(t, "a shift by more than 31 bits")
+			a.headers.cursor.fail(t, "a shift by more than 31 bits")
 			return &value{}
 		case left.op == opNumber:
 			return &value{number: fold(op, left.number, right.number)}
@@ -172,7 +177,7 @@ var comparisons = map[string]bpf.JumpTest{"=": bpf.JumpEqual, "==": bpf.JumpEqua
 	"<": bpf.JumpLessThan, "<=": bpf.JumpLessOrEqual, ">": bpf.JumpGreaterThan, ">=": bpf.JumpGreaterOrEqual}
 
 // compare returns the condition that both operands can be read, and the comparison is true.
-func (p *parser) compare(op string, left, right *value, t token) *cond {
+func (a arithmetic) compare(op string, left, right *value, t token) *cond {
 	c := test(nil, comparisons[op], right.number)
 	ok := true
 	if right.op == opNumber {
@@ -182,7 +187,7 @@ func (p *parser) compare(op string, left, right *value, t token) *cond {
 		ok = left.codePair(right, &c.load, 0)
 	}
 	if !ok {
-		return p.cursor.fail(t, "the arithmetic is too complex: it requires more than %d temporary numbers",
+		return a.headers.cursor.fail(t, "the arithmetic is too complex: it requires more than %d temporary numbers",
 			scratchSlots)
 	}
 	return and(and(left.required(), right.required()), c)

@@ -10,6 +10,8 @@ import (
 // parser compiles tokens to a condition.
 type parser struct{ headers }
 
+func (p *parser) arithmetic() arithmetic { return arithmetic{&p.headers} }
+
 type direction uint8
 
 const (
@@ -88,7 +90,7 @@ func (p *parser) term(list *qualifiers) operand {
 		o = p.expression(list)
 		p.cursor.expect(")")
 	case p.cursor.startsNumber():
-		o.value = p.arithmetic(0)
+		o.value = p.arithmetic().value(0)
 	case list != nil && p.cursor.startsItem():
 		return operand{cond: p.item(*list), list: list, at: at}
 	default:
@@ -104,9 +106,10 @@ func (p *parser) term(list *qualifiers) operand {
 // comparison parses the rest of a comparison, after the left operand or a part of it. A number without a comparison
 // is an item of a list, or stands in parentheses.
 func (p *parser) comparison(o operand, list *qualifiers) operand {
-	left := p.arithmeticAfter(o.value, 0)
+	numbers := p.arithmetic()
+	left := numbers.after(o.value, 0)
 	if op, ok := p.cursor.acceptAny("=", "==", "!=", "<=", ">=", "<", ">"); ok {
-		return operand{cond: p.compare(op, left, p.arithmetic(0), o.at), at: o.at}
+		return operand{cond: numbers.compare(op, left, numbers.value(0), o.at), at: o.at}
 	}
 	if left.op == opNumber && list != nil {
 		return operand{cond: p.numberItem(*list, left.number, o.at), list: list, at: o.at}
