@@ -84,10 +84,11 @@ func TestDocsIndex(t *testing.T) {
 	}
 }
 
-// walkWord matches a file or a function in the walks of docs/architecture.md.
+// walkWord matches a file or a function in the walks and the index of docs/architecture.md.
 var walkWord = regexp.MustCompile("`([a-z]\\w*(?:/\\w+)*/\\w+(?:\\.bpf)?\\.(?:go|h|c))`|`(\\w+)`")
 
-// TestDocsWalks checks that the walks of docs/architecture.md pass functions that exist: each is in the file before it.
+// TestDocsWalks checks that the walks and the index of docs/architecture.md name functions that exist: each is in the
+// file before it.
 func TestDocsWalks(t *testing.T) {
 	_, walks, ok := strings.Cut(readDoc(t, "docs/architecture.md"), "\n## Five walks\n")
 	if !ok {
