@@ -30,6 +30,9 @@ static inline_always int signal_frame(struct walk *w)
 	return END_NONE;
 }
 
+/* A frame pointer that is not known: no memory is there. Unlike 0, it does not mean that a stack ends. */
+#define UNKNOWN_FP 0x4000000000000001ULL
+
 static inline_always int find_cfa(struct walk *w, struct rule *r, __u64 *cfa)
 {
 	__u64 v;
@@ -40,6 +43,8 @@ static inline_always int find_cfa(struct walk *w, struct rule *r, __u64 *cfa)
 		*cfa = w->sp + r->cfa_off;
 		return END_NONE;
 	case CFA_RBP:
+		if (w->fp == UNKNOWN_FP)
+			return END_UNREADABLE;
 		*cfa = w->fp + r->cfa_off;
 		return END_NONE;
 	case CFA_PLT:
@@ -76,7 +81,7 @@ static inline_always int find_cfa(struct walk *w, struct rule *r, __u64 *cfa)
 /* by_rule goes to the caller by a rule. */
 static inline_always int by_rule(struct walk *w, struct rule *r)
 {
-	__u64 cfa, v[2], fp = w->fp;
+	__u64 cfa, v[2], fp = w->fp, ip = w->ip;
 
 	if (r->cfa == CFA_SIGNAL)
 		return signal_frame(w);
@@ -87,12 +92,12 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 	int end = find_cfa(w, r, &cfa);
 	if (end)
 		return end;
-	if (cfa < w->sp && !(r->flags & FLAG_CONVENTION))
-		return END_UNREADABLE; /* not a caller's frame */
+	/* Not a caller's frame, unless a signal's handler has a stack of its own. */
+	if (cfa < w->sp && !(r->flags & (FLAG_CONVENTION | FLAG_SIGNAL)))
+		return END_UNREADABLE;
 
-	if (r->ra == RA_AT_CFA && r->fp == FP_AT_CFA && r->ra_off == r->fp_off + 8) {
-		if (read_stack(w, v, cfa + r->fp_off, 2))
-			return END_UNREADABLE;
+	if (r->ra == RA_AT_CFA && r->fp == FP_AT_CFA && r->ra_off == r->fp_off + 8 &&
+	    !read_stack(w, v, cfa + r->fp_off, 2)) {
 		w->fp = v[0];
 		w->ip = v[1];
 		w->ra_at = cfa + r->ra_off;
@@ -106,7 +111,7 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 	case FP_AT_SP:
 		fp = r->fp == FP_AT_CFA ? cfa : r->fp == FP_AT_FP ? w->fp : w->sp;
 		if (read_stack(w, &fp, fp + r->fp_off, 1))
-			fp = 0; /* the walk can still go on if the caller's rule does not need it */
+			fp = UNKNOWN_FP; /* the walk can still go on if the caller's rule does not need it */
 		break;
 	case FP_REG:
 		if (reg(w, r->fp_off, &fp))
@@ -116,7 +121,7 @@ static inline_always int by_rule(struct walk *w, struct rule *r)
 		fp = read_user(w->goroutine + r->fp_off);
 		break;
 	default:
-		fp = 0;
+		fp = UNKNOWN_FP;
 	}
 	if (r->ra == RA_GOROUTINE) {
 		w->ip = read_user(w->goroutine + GO_SCHED_PC);
@@ -136,6 +141,8 @@ out:
 			return END_NO_RULE;
 		w->interrupted |= r->flags & FLAG_SIGNAL;
 	}
+	if (cfa == w->sp && (w->ip & w->code_mask) == ip && !(r->flags & (FLAG_CONVENTION | FLAG_SIGNAL)))
+		return END_UNREADABLE; /* the same frame again */
 	w->sp = cfa;
 	forget(w);
 	if (LR >= 0 && r->ra == RA_GOROUTINE)
@@ -182,7 +189,8 @@ __attribute__((noinline)) int step(__u32 slot)
 	default:
 		r = known_rule(w, addr - w->bias);
 		/* The call may be the function's last instruction: readers that look callers up at ip name another one. */
-		if (r && r->last && w->returned && called(w->ip) && w->n < MAX_FRAMES)
+		if (r && r->last && r->cfa != CFA_SIGNAL && !(r->flags & FLAG_SIGNAL) && w->returned && called(w->ip) &&
+		    w->n < MAX_FRAMES)
 			w->out.frames[w->n] = addr;
 		if (!r || r->cfa == CFA_NONE) {
 			w->framed = r && r->flags & FLAG_FRAMED ? FRAMED : 0;

@@ -17,29 +17,32 @@ func isSetFP(i uint32) bool        { return i&0xffc003ff == 0x910003fd }        
 func pairBytes(i uint32) uint64 { return uint64(-(int32(i<<10) >> 25) * 8) }
 func immediate(i uint32) uint64 { return uint64(i >> 10 & 0xfff) }
 
+// callARM64 returns the target of the call with which code before ip ends: the target of bl, 0 for blr.
+func callARM64(ip uint64, code []byte) (target uint64, ok bool) {
+	i := binary.LittleEndian.Uint32(code[len(code)-4:])
+	if ip&3 != 0 || !isBranchLink(i) {
+		return 0, false
+	}
+	if i>>26 == 0x25 {
+		target = ip - 4 + uint64(int64(int32(i<<6)>>4))
+	}
+	return target, true
+}
+
 // byLinkRegister steps out of a function without CFI whose return address is in the link register. The BPF program does
 // the same (bpf/arm64code.h). In a function that has called others, the link register is the address after its last
 // call, in the same function: then code without CFI contains that address too. Where the whole mapping has no CFI, only
 // the function's first and last instructions distinguish the two.
 func (w *walk) byLinkRegister() bool {
 	lr, ok := w.regs.Get(w.regs.abi.lr)
-	if !ok || !w.allRegs {
+	if lr = w.regs.abi.strip(lr); !ok || !w.allRegs || w.notCalled(lr) {
 		return false
 	}
-	lr = w.regs.abi.strip(lr)
 	pushed, edge := w.atEdge()
-	if at := lr - 1; edge || at < w.m.Start || at >= w.m.End {
-		ok = w.space.Mapping(at) != nil
-	} else {
-		ok = w.m.Object != nil && w.m.Object.covers(at-w.m.Bias)
-	}
-	if !ok {
+	if at := lr - 1; !edge && at >= w.m.Start && at < w.m.End && (w.m.Object == nil || !w.m.Object.covers(at-w.m.Bias)) {
 		return false
 	}
-	w.regs.setIP(lr)
-	w.regs.setSP(w.regs.SP() + pushed)
-	w.regs.known &= w.regs.abi.tracked()
-	return true
+	return w.reach(lr, w.regs.SP()+pushed, w.fp())
 }
 
 // atEdge reports whether the code at ip is the beginning of a function, before x29 is changed, or its end, after x29 is

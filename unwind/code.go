@@ -23,50 +23,82 @@ func (w *walk) code(ip uint64, n int) []byte {
 	return nil
 }
 
+// framing says whether code without CFI has made its frame.
+type framing uint8
+
+const (
+	unframed       framing = iota // unknown
+	framed                        // its frame pointer is likelier right than words near sp
+	framedAnywhere                // and may point to another stack, as where Go switches stacks
+)
+
+// framing returns what the rule of code without CFI says.
+func (r *Rule) framing() framing {
+	if r.Flags&FlagFramed != 0 {
+		return framed
+	}
+	return unframed
+}
+
+// guesses is the number of words from sp on in which an innermost function without a frame has its return address.
+const guesses = 3
+
 // uncovered steps out of code without CFI: assembly, or code that was made at run time. If its instructions show no
 // return address, it has a frame pointer, or it is an innermost function without one. The BPF programs do the same
 // (bpf/code.h). why is the reason if there is no caller.
-func (w *walk) uncovered(framed bool, why Reason) (outcome, Reason) {
-	if w.regs.abi == &arm64ABI {
-		if w.byLinkRegister() {
-			return called, 0
-		}
-		return w.byFramePointer(why, false)
-	}
+func (w *walk) uncovered(f framing, why Reason) (outcome, Reason) {
 	if w.regs.abi == &i386ABI {
-		return w.byFramePointer(why, false)
+		return w.byFramePointer(f, why)
 	}
 	inFile := w.m.Object != nil
-	if !(framed && !w.allRegs) && w.byCode() || inFile && !framed && w.byGuess(1) {
+	if (f == unframed || w.allRegs) && w.byCode() || inFile && f == unframed && w.byGuess(1) {
 		return switched, 0
 	}
-	next, end := w.byFramePointer(why, false)
+	next, end := w.byFramePointer(f, why)
 	switch {
 	case next != stop:
 		return next, 0
-	case w.byGuess(3):
+	case w.byGuess(guesses):
 		return switched, 0
-	case inFile && (end != ZeroReturn || w.allRegs):
+	case inFile && (end != ZeroReturn && end != EndOfStack || w.allRegs):
 		return stop, why
 	}
 	return stop, end
 }
 
 // reach steps to a caller if its code is mapped.
-func (w *walk) reach(ip, sp, fp uint64) bool {
+func (w *walk) reach(ip, sp uint64, fp framePointer) bool {
 	if w.space.Mapping(ip-1) == nil {
 		return false
 	}
 	w.regs.known = 0
 	w.regs.setIP(ip)
 	w.regs.setSP(sp)
-	w.regs.setFP(fp)
+	w.regs.v[w.regs.abi.fp] = fp.at
+	if fp.known {
+		w.regs.setFP(fp.at)
+	}
 	return true
 }
 
+// framePointer is the value of a frame pointer, 0 if it is unknown.
+type framePointer struct {
+	at    uint64
+	known bool
+}
+
+// fp returns the frame pointer.
+func (w *walk) fp() framePointer {
+	at, known := w.regs.Get(w.regs.abi.fp)
+	return framePointer{at, known}
+}
+
 // byCode steps to the caller if the next instructions show where the return address is: at the end of a function and,
-// in the innermost frame, at its beginning.
+// in the innermost frame, at its beginning. On arm64, it is in the link register there.
 func (w *walk) byCode() bool {
+	if w.regs.abi == &arm64ABI {
+		return w.byLinkRegister()
+	}
 	code := w.code(w.regs.IP(), 16)
 	return w.byEpilogue(code) || w.allRegs && w.byPrologue(code)
 }
@@ -93,7 +125,7 @@ func hasPrefix(code []byte, encodings [][]byte) bool {
 // byEpilogue steps to the caller if code, which is at ip, does nothing but drop the frame and return. It may also call
 // a function before, as CPython's trampolines do.
 func (w *walk) byEpilogue(code []byte) bool {
-	e := epilogue{mem: w.mem, sp: w.regs.SP(), fp: w.regs.v[x86RBP]}
+	e := epilogue{mem: w.mem, sp: w.regs.SP(), fp: w.fp()}
 	const instructions = 8
 	for range instructions {
 		n := e.step(code)
@@ -119,8 +151,9 @@ func (w *walk) byEpilogue(code []byte) bool {
 
 // epilogue is the state of following an epilogue.
 type epilogue struct {
-	mem    Memory
-	sp, fp uint64
+	mem Memory
+	sp  uint64
+	fp  framePointer
 }
 
 // step follows an instruction of an epilogue or trampoline. It returns its length, 0 if it is not one.
@@ -131,7 +164,7 @@ func (e *epilogue) step(code []byte) int {
 	}
 	switch c := code[0]; {
 	case c == leave:
-		e.sp = e.fp
+		e.sp = e.fp.at
 		return e.popRBP()
 	case c == popRBP:
 		return e.popRBP()
@@ -142,7 +175,7 @@ func (e *epilogue) step(code []byte) int {
 		e.sp += 8
 		return 2
 	case hasPrefix(code, resetRSP):
-		e.sp = e.fp
+		e.sp = e.fp.at
 		return 3
 	case bytes.HasPrefix(code, endbr64):
 		return 4
@@ -158,7 +191,7 @@ func (e *epilogue) step(code []byte) int {
 		e.sp += uint64(int32(binary.LittleEndian.Uint32(code[3:])))
 		return 7
 	case bytes.HasPrefix(code, leaRSP):
-		e.sp = e.fp + uint64(int8(code[3]))
+		e.sp = e.fp.at + uint64(int8(code[3]))
 		return 4
 	case bytes.HasPrefix(code, vzeroupper):
 		return 3
@@ -172,7 +205,7 @@ func (e *epilogue) popRBP() int {
 	if !ok {
 		return 0
 	}
-	e.fp = fp
+	e.fp = framePointer{fp, true}
 	e.sp += 8
 	return 1
 }
@@ -190,7 +223,7 @@ func (w *walk) byPrologue(code []byte) bool {
 		return false
 	}
 	ra, ok := w.mem.Word(sp)
-	return ok && w.reach(ra, sp+8, w.regs.v[x86RBP])
+	return ok && w.reach(ra, sp+8, w.fp())
 }
 
 // enterLen is the length of the instructions that make a frame: push %rbp; mov %rsp, %rbp.
@@ -219,25 +252,42 @@ func (w *walk) byGuess(n uint64) bool {
 		if !ok || w.m.Object == nil && ip-target > functionSize {
 			continue
 		}
-		if w.reach(ra, sp+8*i+8, w.regs.v[x86RBP]) {
+		if w.reach(ra, sp+8*i+8, w.fp()) {
 			return true
 		}
 	}
 	return false
 }
 
-// callBefore returns the target of the call instruction that ends at ip, 0 if the instruction does not contain it: e8
-// with 4 bytes, or ff /2 with up to 6. ok is false if there is none.
+// callBefore returns the target of the call instruction that ends at ip, 0 if the instruction does not contain it. ok is
+// false if there is none, or if the code is unknown.
 func (w *walk) callBefore(ip uint64) (target uint64, ok bool) {
-	b := w.code(ip-8, 8)
-	if b == nil {
+	b := w.codeBefore(ip)
+	switch {
+	case b == nil:
 		return 0, false
+	case w.regs.abi == &arm64ABI:
+		return callARM64(ip, b)
 	}
-	if b[3] == 0xe8 {
-		return ip + uint64(int32(binary.LittleEndian.Uint32(b[4:]))), true
+	return callX86(ip, b)
+}
+
+// notCalled reports whether the code before ip is known, and does not end with a call.
+func (w *walk) notCalled(ip uint64) bool {
+	_, ok := w.callBefore(ip)
+	return !ok && w.codeBefore(ip) != nil
+}
+
+// codeBefore returns the 8 bytes of code before ip, nil if they are unknown.
+func (w *walk) codeBefore(ip uint64) []byte { return w.code(ip-callBytes, callBytes) }
+
+// callX86 returns the target of the call with which code before ip ends: e8 with 4 bytes, or ff /2 with up to 6.
+func callX86(ip uint64, code []byte) (target uint64, ok bool) {
+	if code[3] == 0xe8 {
+		return ip + uint64(int32(binary.LittleEndian.Uint32(code[4:]))), true
 	}
 	for _, i := range [...]int{6, 5, 4, 2, 1} {
-		if b[i] == 0xff && b[i+1]&0x38 == 0x10 {
+		if code[i] == 0xff && code[i+1]&0x38 == 0x10 {
 			return 0, true
 		}
 	}

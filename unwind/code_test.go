@@ -7,11 +7,12 @@ import (
 	"testing"
 )
 
-// codeSpace is a space with code at 0x2000 in a file without CFI, and calls at 0x2f00 and 0x3f00.
+// codeSpace is a space with code at 0x2000 in a file without CFI, and calls before 0x…00, from 0x2f00 on of x86-64.
 type codeSpace struct {
 	code   []byte
 	file   bool
 	framed bool
+	arm64  bool // the calls are bl
 }
 
 func (s *codeSpace) Mapping(ip uint64) *Mapping {
@@ -36,6 +37,9 @@ func (s *codeSpace) Code(ip uint64, b []byte) bool {
 		switch at := ip + uint64(i); {
 		case at-0x2000 < uint64(len(s.code)):
 			b[i] = s.code[at-0x2000]
+		case s.arm64 && at&0xff == 0xff:
+			b[i] = 0x94
+		case s.arm64:
 		case at&0xff == 0xfb: // calls end at 0x…00
 			b[i] = 0xe8
 		case at&0xff > 0xfb && at < 0x3000: // of a function before them

@@ -65,11 +65,11 @@ func newStep(f *CFI, vaddr uint64) *step {
 	return s
 }
 
-// byRow steps by full CFI. framed is true if code without CFI has made its frame.
-func (w *walk) byRow(o *Object, vaddr uint64, framed bool) (outcome, Reason) {
+// byRow steps by full CFI. f says what is known of the frame if there is none.
+func (w *walk) byRow(o *Object, vaddr uint64, f framing) (outcome, Reason) {
 	s := w.u.row(o, vaddr)
 	if s == nil {
-		return w.uncovered(framed, NoRule) // on arm64, the procedure call standard requires a frame record
+		return w.uncovered(f, NoRule) // on arm64, the procedure call standard requires a frame record
 	}
 	cfa, why := w.value(s.cfa, s.cfaE, 0, 0)
 	scratch := why != EndOfStack && w.isScratch(s.cfa)

@@ -1,7 +1,6 @@
 package unwind
 
 import (
-	"debug/elf"
 	"encoding/binary"
 	"sync"
 )
@@ -178,8 +177,12 @@ func (w *walk) run(frames []Frame) (_ []Frame, why Reason, again bool) {
 	for depth += len(frames); len(frames) < depth; {
 		ip, sp := w.regs.IP(), w.regs.SP()
 		frames = append(frames, Frame{IP: ip, Return: !w.allRegs})
-		if w.m == nil || ip < w.m.Start || ip >= w.m.End {
-			if w.m = w.space.Mapping(ip); w.m == nil {
+		at := ip
+		if !w.allRegs { // the call may be the last instruction of its mapping
+			at--
+		}
+		if w.m == nil || at < w.m.Start || at >= w.m.End {
+			if w.m = w.space.Mapping(at); w.m == nil {
 				return frames, NoMapping, false
 			}
 		}
@@ -223,11 +226,11 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 		if !w.m.Code.Caller(&w.regs, w.mem, !w.allRegs) {
 			return stop, NoRule
 		}
-		return called, 0
+		return switched, 0
 	}
 	o := w.m.Object
 	if o == nil {
-		return w.uncovered(false, NoTable)
+		return w.uncovered(unframed, NoTable)
 	}
 	vaddr := w.vaddr(ip)
 	var rule Rule
@@ -238,7 +241,7 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 		return retry, 0
 	}
 	if w.full && rule.Flags&(FlagConvention|FlagInferred) == 0 && rule.RA != RAUndefined && rule.CFA != CFASignal {
-		return w.byRow(o, vaddr, rule.Flags&FlagFramed != 0)
+		return w.byRow(o, vaddr, rule.framing())
 	}
 	return w.byRule(ip, &rule)
 }
@@ -258,15 +261,11 @@ func (w *walk) isLast(ip uint64) bool {
 	if o == nil || o.table == nil {
 		return false
 	}
-	if _, last := o.table.find(w.vaddr(ip)); !last {
-		return false
+	if r, last := o.table.find(w.vaddr(ip)); !last || r.CFA == CFASignal || r.Flags&FlagSignal != 0 {
+		return false // the code to which a signal's handler returns has called nothing
 	}
-	machine := elf.EM_X86_64
-	if w.regs.abi == &arm64ABI {
-		machine = elf.EM_AARCH64
-	}
-	code := w.code(ip-callBytes, callBytes)
-	return code != nil && EndsWithCall(machine, code)
+	_, ok := w.callBefore(ip)
+	return ok
 }
 
 // tracked returns the set of registers that rules cover.
@@ -274,97 +273,38 @@ func (a *abi) tracked() uint64 { return 1<<a.ip | 1<<a.sp | 1<<a.fp }
 
 // byRule steps by a rule; see the package comment.
 func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
-	sp, fp := w.regs.SP(), w.regs.FP()
-	if r.RA == RAUndefined {
+	switch {
+	case r.CFA == CFASignal:
+		return w.bySignal(w.regs.SP())
+	case r.RA == RAUndefined && r.CFA != CFANone && r.CFA != CFAUnsupported:
 		return stop, EndOfStack
 	}
-	var cfa, goroutine uint64
-	var why Reason
-	ok := true
-	switch r.CFA {
-	case CFARSP:
-		cfa = sp + uint64(r.CFAOff)
-	case CFARBP:
-		if _, known := w.regs.Get(w.regs.abi.fp); !known && r.Flags&FlagConvention != 0 {
-			return w.withoutFP(ip)
-		}
-		if fp == 0 && r.Flags&FlagConvention != 0 {
-			return stop, ZeroReturn
-		}
-		cfa = fp + uint64(r.CFAOff)
-	case CFADerefRSP:
-		cfa, ok = w.mem.Word(sp + uint64(r.CFAOff))
-		cfa += uint64(r.CFAOff2)
-	case CFADerefRBP:
-		cfa, ok = w.mem.Word(fp + uint64(r.CFAOff))
-		cfa += uint64(r.CFAOff2)
-	case CFAPLT:
-		cfa = sp + uint64(r.CFAOff)
-		if ip&15 >= uint64(r.CFAOff2) {
-			cfa += 8
-		}
-	case CFAReg:
-		if cfa, ok = w.kept(r.CFAOff2); !ok {
-			return retry, 0
-		}
-		cfa += uint64(r.CFAOff)
-	case CFAGoroutine:
-		if goroutine, why = w.goroutine(uint64(r.CFAOff2)); goroutine == 0 {
-			return stop, why
-		}
-		cfa, ok = w.mem.Word(goroutine + goSchedSP)
-		cfa += uint64(r.CFAOff)
-	case CFASignal:
-		return w.bySignal(sp)
-	case CFAUnsupported:
-		return retry, 0
-	default:
-		return w.uncovered(r.Flags&FlagFramed != 0, NoRule)
+	cfa, goroutine, next, why := w.cfa(ip, r)
+	switch {
+	case next != called:
+		return next, why
+	case cfa < w.regs.SP() && r.Flags&(FlagConvention|FlagSignal) == 0:
+		return stop, NoProgress // not a caller's frame
 	}
+	fp, fpOK, ok := w.callerFP(r, cfa, goroutine)
 	if !ok {
-		return stop, Unreadable
+		return retry, 0
 	}
-	ra, at := uint64(0), cfa
-	switch r.RA {
-	case RAAtSP:
-		at = sp
-	case RAAtFP:
-		at = fp
-	case RAGoroutine:
-		at = goroutine + goSchedPC
-	}
-	if r.RA == RAReg {
-		if ra, ok = w.kept(r.RAOff); !ok {
-			if r.Flags&FlagConvention != 0 {
-				return w.byFramePointer(NoRule, true)
-			}
-			return retry, 0
-		}
-	} else if ra, ok = w.mem.Word(at + uint64(r.RAOff)); !ok {
-		return stop, Unreadable
+	ra, next, why := w.callerIP(r, cfa, goroutine)
+	switch {
+	case next != called:
+		return next, why
+	case r.Flags&FlagInferred != 0 && ra != 0 && w.notCalled(ra):
+		return stop, NoRule
 	}
 	// Rules do not cover the other registers, but code with conventions preserves them.
 	keep := w.regs.abi.tracked()
 	if w.full && r.FP == FPSame && r.Flags&FlagInferred == 0 {
 		keep |= w.regs.abi.saved
 	}
-	switch r.FP {
-	case FPAtCFA:
-		fp, ok = w.mem.Word(cfa + uint64(r.FPOff))
-	case FPAtFP:
-		fp, ok = w.mem.Word(fp + uint64(r.FPOff))
-	case FPAtSP:
-		fp, ok = w.mem.Word(sp + uint64(r.FPOff))
-	case FPGoroutine:
-		fp, ok = w.mem.Word(goroutine + uint64(r.FPOff))
-	case FPReg:
-		if fp, ok = w.kept(r.FPOff); !ok {
-			return retry, 0
-		}
-	}
 	w.regs.known &= keep
 	switch {
-	case !ok || r.FP == FPUndefined: // the walk can continue while callers do not need rbp
+	case !fpOK: // the walk can continue while callers do not need rbp
 		w.regs.known &^= 1 << w.regs.abi.fp
 		w.regs.v[w.regs.abi.fp] = 0
 	case r.FP != FPSame:
@@ -373,7 +313,7 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	w.regs.setIP(w.regs.abi.strip(ra))
 	w.regs.setSP(cfa)
 	if r.RA == RAGoroutine && w.regs.abi.lr >= 0 {
-		if lr, ok := w.mem.Word(goroutine + uint64(r.FPOff) - 8); ok {
+		if lr, ok := w.mem.Word(goroutine + uint64(r.FPOff) - 8); ok && lr != 0 { // mcall and systemstack save 0
 			w.regs.Set(w.regs.abi.lr, lr)
 		}
 	}
@@ -386,13 +326,117 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	return called, 0
 }
 
+// cfa returns the CFA by a rule, and the address of the goroutine's g if the rule needs it. Unless the outcome is
+// called, the step ends with it.
+func (w *walk) cfa(ip uint64, r *Rule) (cfa, goroutine uint64, _ outcome, why Reason) {
+	sp, fp, ok := w.regs.SP(), w.regs.FP(), true
+	switch r.CFA {
+	case CFARSP:
+		cfa = sp + uint64(r.CFAOff)
+	case CFARBP:
+		convention := r.Flags&FlagConvention != 0
+		if _, ok = w.regs.Get(w.regs.abi.fp); !ok && convention {
+			next, why := w.withoutFP(ip)
+			return 0, 0, next, why
+		}
+		if ok && fp == 0 && convention {
+			return 0, 0, stop, ZeroReturn
+		}
+		cfa = fp + uint64(r.CFAOff)
+	case CFADerefRSP:
+		cfa, ok = w.mem.Word(sp + uint64(r.CFAOff))
+		cfa += uint64(r.CFAOff2)
+	case CFADerefRBP:
+		cfa, ok = w.mem.Word(fp + uint64(r.CFAOff))
+		cfa += uint64(r.CFAOff2)
+	case CFAPLT:
+		cfa = sp + uint64(r.CFAOff)
+		if int16(ip&15) >= r.CFAOff2 {
+			cfa += 8
+		}
+	case CFAReg:
+		if cfa, ok = w.kept(r.CFAOff2); !ok {
+			return 0, 0, retry, 0
+		}
+		cfa += uint64(r.CFAOff)
+	case CFAGoroutine:
+		if goroutine, why = w.goroutine(uint64(r.CFAOff2)); goroutine == 0 {
+			return 0, 0, stop, why
+		}
+		cfa, ok = w.mem.Word(goroutine + goSchedSP)
+		cfa += uint64(r.CFAOff)
+	case CFAUnsupported:
+		return 0, 0, retry, 0
+	default:
+		next, why := w.uncovered(r.framing(), NoRule)
+		return 0, 0, next, why
+	}
+	if !ok {
+		return 0, 0, stop, Unreadable
+	}
+	return cfa, goroutine, called, 0
+}
+
+// callerFP returns the caller's frame pointer by a rule, and whether it is known. If ok is false, the rule needs a
+// register that was not kept.
+func (w *walk) callerFP(r *Rule, cfa, goroutine uint64) (fp uint64, known, ok bool) {
+	off := uint64(r.FPOff)
+	switch r.FP {
+	case FPAtCFA:
+		fp, known = w.mem.Word(cfa + off)
+	case FPAtFP:
+		fp, known = w.mem.Word(w.regs.FP() + off)
+	case FPAtSP:
+		fp, known = w.mem.Word(w.regs.SP() + off)
+	case FPGoroutine:
+		fp, known = w.mem.Word(goroutine + off)
+	case FPReg:
+		fp, known = w.kept(r.FPOff)
+		return fp, known, known
+	case FPSame:
+		known = true
+	}
+	return fp, known, true
+}
+
+// callerIP returns the return address by a rule. Unless the outcome is called, the step ends with it.
+func (w *walk) callerIP(r *Rule, cfa, goroutine uint64) (ra uint64, _ outcome, why Reason) {
+	at := cfa
+	switch r.RA {
+	case RAReg:
+		ra, ok := w.kept(r.RAOff)
+		switch {
+		case ok:
+			return ra, called, 0
+		case r.Flags&FlagConvention != 0:
+			next, why := w.uncovered(framedAnywhere, NoRule)
+			return 0, next, why
+		}
+		return 0, retry, 0
+	case RAAtSP:
+		at = w.regs.SP()
+	case RAAtFP:
+		at = w.regs.FP()
+	case RAGoroutine:
+		at = goroutine + goSchedPC
+	}
+	if r.RA != RAGoroutine {
+		at += uint64(r.RAOff)
+	}
+	ra, ok := w.mem.Word(at)
+	if !ok {
+		return 0, stop, Unreadable
+	}
+	return ra, called, 0
+}
+
 // withoutFP steps by full CFI, because the rule needs a frame pointer that is not known: the frame pointer of Go's
 // arm64 code lies below sp, where copies of the stack may begin.
 func (w *walk) withoutFP(ip uint64) (outcome, Reason) {
 	if !w.full {
 		return retry, 0
 	}
-	return w.byRow(w.m.Object, w.vaddr(ip), false)
+	return w.byRow(w.m.Object, w.vaddr(ip), unframed)
 }
 
 // goroutine returns the address of the g of the goroutine that Go's thread runs, or 0 and the reason. A g has the
@@ -424,14 +468,15 @@ func (w *walk) bySignal(sp uint64) (outcome, Reason) {
 		}
 		w.regs.Set(n, v)
 	}
+	w.regs.setIP(w.regs.abi.strip(w.regs.IP()))
 	return interrupted, 0
 }
 
 // byFramePointer steps by frame pointer: the frame pointer is the address of the caller's, and the return address
 // follows. If the frame pointer is invalid, the walk ends with why.
-// anywhere means that it may point to another stack, as where Go switches stacks.
-func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
+func (w *walk) byFramePointer(f framing, why Reason) (outcome, Reason) {
 	fp, ok := w.regs.Get(w.regs.abi.fp)
+	far := fp+w.regs.abi.below-w.regs.SP() > near
 	switch {
 	case !ok || fp&(w.regs.abi.word-1) != 0:
 		return stop, why
@@ -441,6 +486,8 @@ func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
 		return stop, EndOfStack
 	case fp == 0:
 		return stop, ZeroReturn
+	case far && f != framedAnywhere && (w.m.Object != nil || w.m.Made): // only programs without CFI switch stacks
+		return stop, why
 	}
 	next, ok1 := w.mem.Word(fp)
 	ra, ok2 := w.mem.Word(fp + w.regs.abi.word)
@@ -448,11 +495,10 @@ func (w *walk) byFramePointer(why Reason, anywhere bool) (outcome, Reason) {
 		return stop, Unreadable
 	}
 	ra = w.regs.abi.strip(ra)
-	far := fp+w.regs.abi.below-w.regs.SP() > near
-	if far && !anywhere && (w.m.Object != nil || w.m.Made) { // only programs without CFI switch stacks
-		return stop, why
-	}
-	if (ra != 0 || w.m.Made) && w.space.Mapping(ra-1) == nil {
+	switch {
+	case ra == 0 && !w.m.Made:
+		return stop, ZeroReturn
+	case ra == 0, far && w.notCalled(ra), w.space.Mapping(ra-1) == nil:
 		return stop, why
 	}
 	w.regs.known = 0

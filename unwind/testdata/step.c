@@ -89,18 +89,25 @@ NOINLINE static void onAltStack(void) {
 
 // A signal at the very first instruction of a function, which is no return
 // address.
+#ifdef __x86_64__
 __attribute__((naked, noinline)) static void faults(void) { __asm__("ud2; ret"); }
+#define SKIP(uc) ((uc)->uc_mcontext.gregs[REG_RIP] += 2)
+#else
+void faults(void);
+__asm__(".type faults, %function; faults: .cfi_startproc; udf #0; ret; .cfi_endproc; .size faults, . - faults");
+#define SKIP(uc) ((uc)->uc_mcontext.pc += 4)
+#endif
 
-static void skipUD2(int sig, siginfo_t *si, void *uc) {
+static void skipFault(int sig, siginfo_t *si, void *uc) {
 	(void)sig, (void)si;
 	nonleaf(1, 6);
-	((ucontext_t *)uc)->uc_mcontext.gregs[REG_RIP] += 2;
+	SKIP((ucontext_t *)uc);
 }
 
 NOINLINE static void faultAtEntry(void) {
 	struct sigaction sa;
 	memset(&sa, 0, sizeof sa);
-	sa.sa_sigaction = skipUD2;
+	sa.sa_sigaction = skipFault;
 	sa.sa_flags = SA_SIGINFO;
 	sigaction(SIGILL, &sa, 0);
 	faults();
@@ -139,7 +146,10 @@ NOINLINE long deep(int n) {
 NOINLINE void stepBegin(void) { __asm__ volatile("" ::: "memory"); }
 NOINLINE void stepEnd(void) { __asm__ volatile("" ::: "memory"); }
 
-int main(void) {
+int main(int argc, char **argv) {
+	(void)argv;
+	if (argc > 1)
+		raise(SIGSTOP); /* the tracer begins here */
 	stepBegin();
 	recurse(20);
 	tail(1);
