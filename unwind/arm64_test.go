@@ -111,8 +111,9 @@ func TestFunctionEdges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			words := make([]uint64, 16)
 			words[(fp-stackAt)/8], words[(fp-stackAt)/8+1] = fp+32, 0x3001
-			w := walk{u: &Unwinder{}, mem: testStack(words...), allRegs: true,
-				space: &codeSpace{code: asm(c.code[0], c.code[1], c.code[2], c.code[3]), arm64: true}}
+			s := &codeSpace{code: asm(c.code[0], c.code[1], c.code[2], c.code[3]), arm64: true}
+			w := walk{u: &Unwinder{}, mem: testStack(words...), allRegs: true, space: s,
+				code: code{space: s, abi: &arm64ABI}}
 			w.regs = NewRegs(elf.EM_AARCH64, at, stackAt, fp)
 			w.regs.Set(arm64LR, lr)
 			w.m = w.space.Mapping(at)

@@ -35,20 +35,20 @@ func callARM64(ip uint64, code []byte) (target uint64, ok bool) {
 // the function's first and last instructions distinguish the two.
 func (w *walk) byLinkRegister() bool {
 	lr, ok := w.regs.Get(w.regs.abi.lr)
-	if lr = w.regs.abi.strip(lr); !ok || !w.allRegs || w.notCalled(lr) {
+	if lr = w.regs.abi.strip(lr); !ok || !w.allRegs || w.code.notCalled(lr) {
 		return false
 	}
-	pushed, edge := w.atEdge()
+	pushed, edge := w.code.edge(w.regs.IP())
 	if at := lr - 1; !edge && at >= w.m.Start && at < w.m.End && (w.m.Object == nil || !w.m.Object.covers(at-w.m.Bias)) {
 		return false
 	}
 	return w.reach(lr, w.regs.SP()+pushed, w.fp())
 }
 
-// atEdge reports whether the code at ip is the beginning of a function, before x29 is changed, or its end, after x29 is
+// edge reports whether the code at ip is the beginning of a function, before x29 is changed, or its end, after x29 is
 // restored. pushed is the number of bytes that the function has on the stack.
-func (w *walk) atEdge() (pushed uint64, ok bool) {
-	b := w.code(w.regs.IP()-8, 16)
+func (c *code) edge(ip uint64) (pushed uint64, ok bool) {
+	b := c.at(ip-8, 16)
 	if b == nil {
 		return 0, false
 	}

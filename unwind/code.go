@@ -15,12 +15,41 @@ type CodeReader interface {
 	Code(ip uint64, b []byte) bool
 }
 
-// code returns n bytes of code from ip on, or nil if they are unknown. They are valid until the next call.
-func (w *walk) code(ip uint64, n int) []byte {
-	if c, ok := w.space.(CodeReader); ok && c.Code(ip, w.bytes[:n]) {
-		return w.bytes[:n]
+// code reads the code of a space.
+type code struct {
+	space Space
+	abi   *abi
+	bytes [16]byte
+}
+
+// at returns n bytes of code from ip on, or nil if they are unknown. They are valid until the next call.
+func (c *code) at(ip uint64, n int) []byte {
+	if r, ok := c.space.(CodeReader); ok && r.Code(ip, c.bytes[:n]) {
+		return c.bytes[:n]
 	}
 	return nil
+}
+
+// before returns the 8 bytes of code before ip, nil if they are unknown.
+func (c *code) before(ip uint64) []byte { return c.at(ip-callBytes, callBytes) }
+
+// callBefore returns the target of the call instruction that ends at ip, 0 if the instruction does not contain it. ok is
+// false if there is none, or if the code is unknown.
+func (c *code) callBefore(ip uint64) (target uint64, ok bool) {
+	b := c.before(ip)
+	switch {
+	case b == nil:
+		return 0, false
+	case c.abi == &arm64ABI:
+		return callARM64(ip, b)
+	}
+	return callX86(ip, b)
+}
+
+// notCalled reports whether the code before ip is known, and does not end with a call.
+func (c *code) notCalled(ip uint64) bool {
+	_, ok := c.callBefore(ip)
+	return !ok && c.before(ip) != nil
 }
 
 // framing says whether code without CFI has made its frame.
@@ -99,8 +128,8 @@ func (w *walk) byCode() bool {
 	if w.regs.abi == &arm64ABI {
 		return w.byLinkRegister()
 	}
-	code := w.code(w.regs.IP(), 16)
-	return w.byEpilogue(code) || w.allRegs && w.byPrologue(code)
+	next := w.code.at(w.regs.IP(), 16)
+	return w.byEpilogue(next) || w.allRegs && w.byPrologue(next)
 }
 
 // Instructions with rbp and rsp. Each mov between the two has two encodings.
@@ -217,7 +246,7 @@ func (w *walk) byPrologue(code []byte) bool {
 	code = bytes.TrimPrefix(code, endbr64)
 	switch {
 	case makesFrame(code):
-	case hasPrefix(code, setRBP) && bytes.Equal(w.code(w.regs.IP()-1, 1), pushRBP):
+	case hasPrefix(code, setRBP) && bytes.Equal(w.code.at(w.regs.IP()-1, 1), pushRBP):
 		sp += 8
 	default:
 		return false
@@ -248,7 +277,7 @@ func (w *walk) byGuess(n uint64) bool {
 		if !ok {
 			break
 		}
-		target, ok := w.callBefore(ra)
+		target, ok := w.code.callBefore(ra)
 		if !ok || w.m.Object == nil && ip-target > functionSize {
 			continue
 		}
@@ -258,28 +287,6 @@ func (w *walk) byGuess(n uint64) bool {
 	}
 	return false
 }
-
-// callBefore returns the target of the call instruction that ends at ip, 0 if the instruction does not contain it. ok is
-// false if there is none, or if the code is unknown.
-func (w *walk) callBefore(ip uint64) (target uint64, ok bool) {
-	b := w.codeBefore(ip)
-	switch {
-	case b == nil:
-		return 0, false
-	case w.regs.abi == &arm64ABI:
-		return callARM64(ip, b)
-	}
-	return callX86(ip, b)
-}
-
-// notCalled reports whether the code before ip is known, and does not end with a call.
-func (w *walk) notCalled(ip uint64) bool {
-	_, ok := w.callBefore(ip)
-	return !ok && w.codeBefore(ip) != nil
-}
-
-// codeBefore returns the 8 bytes of code before ip, nil if they are unknown.
-func (w *walk) codeBefore(ip uint64) []byte { return w.code(ip-callBytes, callBytes) }
 
 // callX86 returns the target of the call with which code before ip ends: e8 with 4 bytes, or ff /2 with up to 6.
 func callX86(ip uint64, code []byte) (target uint64, ok bool) {

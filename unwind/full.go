@@ -71,8 +71,9 @@ func (w *walk) byRow(o *Object, vaddr uint64, f framing) (outcome, Reason) {
 	if s == nil {
 		return w.uncovered(f, NoRule) // on arm64, the procedure call standard requires a frame record
 	}
-	cfa, why := w.value(s.cfa, s.cfaE, 0, 0)
-	scratch := why != EndOfStack && w.isScratch(s.cfa)
+	e := rules{regs: &w.regs, mem: w.mem, eval: &w.u.eval}
+	cfa, why := e.value(s.cfa, s.cfaE, 0, 0)
+	scratch := why != EndOfStack && w.regs.abi.isScratch(s.cfa)
 	if scratch {
 		cfa, why = w.last.v[s.cfa.Reg]+uint64(s.cfa.Off), EndOfStack
 	}
@@ -86,7 +87,7 @@ func (w *walk) byRow(o *Object, vaddr uint64, f framing) (outcome, Reason) {
 	next.setSP(cfa)
 	for i := range s.regs {
 		r := &s.regs[i]
-		v, why := w.value(r.rule, r.expr, cfa, r.n)
+		v, why := e.value(r.rule, r.expr, cfa, r.n)
 		next.known &^= 1 << r.n
 		if why == EndOfStack {
 			next.Set(r.n, v)
@@ -95,7 +96,7 @@ func (w *walk) byRow(o *Object, vaddr uint64, f framing) (outcome, Reason) {
 	if s.ra.Kind == Undefined {
 		return stop, EndOfStack
 	}
-	ra, why := w.returnAddress(s, cfa)
+	ra, why := e.returnAddress(s, cfa)
 	switch {
 	case why != EndOfStack:
 		return stop, why
@@ -118,60 +119,65 @@ func (w *walk) byRow(o *Object, vaddr uint64, f framing) (outcome, Reason) {
 
 // isScratch reports whether a rule refers to a register of x86-64 that functions need not preserve. In a frame that has
 // called others, CFI does this only if the functions called there preserve it.
-func (w *walk) isScratch(r RegRule) bool {
-	return w.regs.abi == &x86ABI && r.Kind == Register && r.Reg < x86RIP &&
-		(w.regs.abi.saved|1<<x86RSP)>>r.Reg&1 == 0
+func (a *abi) isScratch(r RegRule) bool {
+	return a == &x86ABI && r.Kind == Register && r.Reg < x86RIP && (a.saved|1<<x86RSP)>>r.Reg&1 == 0
+}
+
+// rules evaluates the rules of registers of full CFI.
+type rules struct {
+	regs *Regs // of the callee
+	mem  Memory
+	eval *evaluator
 }
 
 // returnAddress returns the caller's ip. The reason is EndOfStack if there is no error.
-func (w *walk) returnAddress(s *step, cfa uint64) (ra uint64, why Reason) {
+func (e *rules) returnAddress(s *step, cfa uint64) (ra uint64, why Reason) {
 	switch s.ra.Kind {
 	case Unspecified, SameValue:
-		if w.regs.abi.lr < 0 {
+		if e.regs.abi.lr < 0 {
 			return 0, NoRule
 		}
 		// In a leaf function it is in the link register.
-		lr, ok := w.regs.Get(s.raCol)
+		lr, ok := e.regs.Get(s.raCol)
 		if !ok {
 			return 0, NoRule
 		}
 		return lr, EndOfStack
 	}
-	return w.value(s.ra, s.raE, cfa, s.raCol)
+	return e.value(s.ra, s.raE, cfa, s.raCol)
 }
 
 // value returns the value of a register by its rule. The reason is EndOfStack if there is no error.
-func (w *walk) value(r RegRule, expr []byte, cfa uint64, n int) (uint64, Reason) {
+func (e *rules) value(r RegRule, expr []byte, cfa uint64, n int) (uint64, Reason) {
 	switch r.Kind {
 	case Offset:
-		return w.word(cfa + uint64(r.Off))
+		return e.word(cfa + uint64(r.Off))
 	case ValOffset:
 		return cfa + uint64(r.Off), EndOfStack
 	case Register:
-		if v, ok := w.regs.Get(int(r.Reg)); ok {
+		if v, ok := e.regs.Get(int(r.Reg)); ok {
 			return v + uint64(r.Off), EndOfStack
 		}
 	case SameValue:
-		if v, ok := w.regs.Get(n); ok {
+		if v, ok := e.regs.Get(n); ok {
 			return v, EndOfStack
 		}
 	case Expression, ValExpression:
-		e := &w.u.eval
-		e.regs, e.mem = &w.regs, w.mem
-		v, ok := e.run(expr, cfa)
+		e.eval.regs, e.eval.mem = e.regs, e.mem
+		v, ok := e.eval.run(expr, cfa)
 		if !ok {
-			return 0, e.why
+			return 0, e.eval.why
 		}
 		if r.Kind == Expression {
-			return w.word(v)
+			return e.word(v)
 		}
 		return v, EndOfStack
 	}
 	return 0, NoRule
 }
 
-func (w *walk) word(addr uint64) (uint64, Reason) {
-	v, ok := w.mem.Word(addr)
+func (e *rules) word(addr uint64) (uint64, Reason) {
+	v, ok := e.mem.Word(addr)
 	if !ok {
 		return 0, Unreadable
 	}

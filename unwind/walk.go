@@ -146,9 +146,10 @@ func (u *Unwinder) Walk(frames []Frame, regs *Regs, mem Memory, space Space) ([]
 }
 
 func (u *Unwinder) walk(frames []Frame, regs *Regs, mem Memory, space Space, full bool) ([]Frame, Reason, bool) {
-	u.w = walk{u: u, regs: *regs, mem: mem, space: space, allRegs: true, full: full}
+	u.w = walk{u: u, regs: *regs, mem: mem, space: space, code: code{space: space, abi: regs.abi}, allRegs: true,
+		full: full}
 	frames, why, again := u.w.run(frames)
-	u.w.mem, u.w.space, u.w.m = nil, nil, nil // release the caller's memory
+	u.w.mem, u.w.space, u.w.code.space, u.w.m = nil, nil, nil, nil // release the caller's memory
 	u.eval.mem = nil
 	return frames, why, again
 }
@@ -165,7 +166,7 @@ type walk struct {
 	last    Regs // of the latest frame with allRegs
 	full    bool // walk by full CFI, which keeps all registers
 
-	bytes [16]byte // of code
+	code code
 }
 
 // run finds the frames. If again is true, a step needs a register that only a walk by full CFI keeps.
@@ -264,7 +265,7 @@ func (w *walk) isLast(ip uint64) bool {
 	if r, last := o.table.find(w.vaddr(ip)); !last || r.CFA == CFASignal || r.Flags&FlagSignal != 0 {
 		return false // the code to which a signal's handler returns has called nothing
 	}
-	_, ok := w.callBefore(ip)
+	_, ok := w.code.callBefore(ip)
 	return ok
 }
 
@@ -294,7 +295,7 @@ func (w *walk) byRule(ip uint64, r *Rule) (outcome, Reason) {
 	switch {
 	case next != called:
 		return next, why
-	case r.Flags&FlagInferred != 0 && ra != 0 && w.notCalled(ra):
+	case r.Flags&FlagInferred != 0 && ra != 0 && w.code.notCalled(ra):
 		return stop, NoRule
 	}
 	// Rules do not cover the other registers, but code with conventions preserves them.
@@ -355,7 +356,7 @@ func (w *walk) cfa(ip uint64, r *Rule) (cfa, goroutine uint64, _ outcome, why Re
 			cfa += 8
 		}
 	case CFAReg:
-		if cfa, ok = w.kept(r.CFAOff2); !ok {
+		if cfa, ok = w.regs.Get(int(r.CFAOff2)); !ok {
 			return 0, 0, retry, 0
 		}
 		cfa += uint64(r.CFAOff)
@@ -391,7 +392,7 @@ func (w *walk) callerFP(r *Rule, cfa, goroutine uint64) (fp uint64, known, ok bo
 	case FPGoroutine:
 		fp, known = w.mem.Word(goroutine + off)
 	case FPReg:
-		fp, known = w.kept(r.FPOff)
+		fp, known = w.regs.Get(int(r.FPOff))
 		return fp, known, known
 	case FPSame:
 		known = true
@@ -404,7 +405,7 @@ func (w *walk) callerIP(r *Rule, cfa, goroutine uint64) (ra uint64, _ outcome, w
 	at := cfa
 	switch r.RA {
 	case RAReg:
-		ra, ok := w.kept(r.RAOff)
+		ra, ok := w.regs.Get(int(r.RAOff))
 		switch {
 		case ok:
 			return ra, called, 0
@@ -455,9 +456,6 @@ func (w *walk) goroutine(curg uint64) (g uint64, why Reason) {
 	return g, NoRule // if it is 0, the thread runs Go's scheduler
 }
 
-// kept returns a register that rules do not track.
-func (w *walk) kept(n int16) (uint64, bool) { return w.regs.Get(int(n)) }
-
 // bySignal steps to the code that a signal interrupted. sp is the sp at the call of rt_sigreturn.
 func (w *walk) bySignal(sp uint64) (outcome, Reason) {
 	at := sp + w.regs.abi.context
@@ -498,7 +496,7 @@ func (w *walk) byFramePointer(f framing, why Reason) (outcome, Reason) {
 	switch {
 	case ra == 0 && !w.m.Made:
 		return stop, ZeroReturn
-	case ra == 0, far && w.notCalled(ra), w.space.Mapping(ra-1) == nil:
+	case ra == 0, far && w.code.notCalled(ra), w.space.Mapping(ra-1) == nil:
 		return stop, why
 	}
 	w.regs.known = 0
