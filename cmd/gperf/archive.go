@@ -62,7 +62,7 @@ func (o *archiveFlags) run(stdout, stderr io.Writer) error {
 	if o.unpack {
 		return o.runUnpack(stdout)
 	}
-	o.input.guests = true
+	o.input.filters.guests = true
 	in, err := o.input.open("archive", stderr)
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ func (o *buildIDFlags) run(stdout, stderr io.Writer) error {
 		_, err = fmt.Fprintln(stdout, id)
 		return err
 	}
-	in, err := (&inputFlags{guests: true}).openPath(o.path, stderr)
+	in, err := (&inputFlags{filters: filterFlags{guests: true}}).openPath(o.path, stderr)
 	if err != nil {
 		return err
 	}

@@ -57,13 +57,13 @@ func (o *diffFlags) add(c *cobra.Command) {
 	cli.AddFlags(c, "Filters", func(s *pflag.FlagSet) {
 		s.StringVarP(&o.dsos, "dsos", "d", "", "count only samples in these DSOs, a `list`")
 		s.StringVarP(&o.symbols, "symbols", "S", "", "count only samples in these functions, a `list`")
-		s.StringVarP(&o.input.comms, "comms", "C", "", "count only samples of threads with these names, a `list`")
-		s.StringVar(&o.input.cpus, "cpu", "", "count only samples of these CPUs, a `list` such as 0,2-3")
-		s.StringVar(&o.input.pids, "pid", "", "count only samples of these PIDs, a `list`")
-		s.StringVar(&o.input.tids, "tid", "", "count only samples of these TIDs, a `list`")
-		s.StringVar(&o.input.times, "time", "", "count only `ranges`, as 10%-20%, or A,B:C,D for two files")
-		o.input.addNoIdle(s)
-		o.input.addWeight(s)
+		s.StringVarP(&o.input.filters.comms, "comms", "C", "", "count only samples of threads with these names, a `list`")
+		s.StringVar(&o.input.filters.cpus, "cpu", "", "count only samples of these CPUs, a `list` such as 0,2-3")
+		s.StringVar(&o.input.filters.pids, "pid", "", "count only samples of these PIDs, a `list`")
+		s.StringVar(&o.input.filters.tids, "tid", "", "count only samples of these TIDs, a `list`")
+		s.StringVar(&o.input.filters.times, "time", "", "count only `ranges`, as 10%-20%, or A,B:C,D for two files")
+		o.input.filters.addNoIdle(s)
+		o.input.filters.addWeight(s)
 	})
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		addForce(s)
@@ -161,7 +161,7 @@ func (o *diffFlags) run(sides [][]string, stdout, stderr io.Writer) (err error) 
 	var warnings []func() error
 	for i, path := range o.input.paths {
 		one := o.input
-		one.times = times[i]
+		one.filters.times = times[i]
 		in, err := one.openPath(path, stderr)
 		if err != nil {
 			return err
@@ -183,8 +183,8 @@ func (o *diffFlags) run(sides [][]string, stdout, stderr io.Writer) (err error) 
 
 // compareMany compares sides of several recordings, of which few are open at a time.
 func (o *diffFlags) compareMany(c *diff.Comparison, sides [][]string, stdout, stderr io.Writer) error {
-	if strings.Contains(o.input.times, ":") {
-		return cli.WrongUse("--time %s: one range for each side is for sides of one recording", o.input.times)
+	if strings.Contains(o.input.filters.times, ":") {
+		return cli.WrongUse("--time %s: one range for each side is for sides of one recording", o.input.filters.times)
 	}
 	m, err := o.input.readMany(o.input.paths, stderr, nil)
 	if err != nil {
@@ -214,13 +214,13 @@ func (o *diffFlags) compareMany(c *diff.Comparison, sides [][]string, stdout, st
 // timesOf returns the value of --time for each recording. Like perf, it reads a list that contains ":" as one range for
 // each recording.
 func (o *diffFlags) timesOf() ([]string, error) {
-	times := strings.Split(o.input.times, ":")
+	times := strings.Split(o.input.filters.times, ":")
 	if len(times) == 1 {
 		times = slices.Repeat(times, len(o.input.paths))
 	}
 	if len(times) != len(o.input.paths) {
 		return nil, cli.WrongUse("--time %s: name one range for each of the %d recordings, as 10,12:50,52",
-			o.input.times, len(o.input.paths))
+			o.input.filters.times, len(o.input.paths))
 	}
 	return times, nil
 }
@@ -271,11 +271,11 @@ func (o *diffFlags) apply(sides [][]string) error {
 
 // filter returns the filter of the entries: unlike the filters of input, it leaves the totals.
 func (o *diffFlags) filter() (f report.Filter, err error) {
-	f.Comms, f.NoGuests = words(o.input.comms), true
+	f.Comms, f.NoGuests = words(o.input.filters.comms), true
 	f.Where = session.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}
-	if f.PIDs, err = numbers("--pid", o.input.pids); err == nil {
-		f.TIDs, err = numbers("--tid", o.input.tids)
+	if f.PIDs, err = numbers("--pid", o.input.filters.pids); err == nil {
+		f.TIDs, err = numbers("--tid", o.input.filters.tids)
 	}
-	o.input.comms, o.input.pids, o.input.tids, o.input.guests = "", "", "", true
+	o.input.filters.comms, o.input.filters.pids, o.input.filters.tids, o.input.filters.guests = "", "", "", true
 	return f, err
 }

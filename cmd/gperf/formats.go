@@ -171,14 +171,14 @@ func (o *formatFlags) run(command string, from *inputFlags, maxStack int, stdout
 }
 
 func (o *formatFlags) timeline(from *inputFlags, maxStack int) export.TimelineOptions {
-	return export.TimelineOptions{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight}
+	return export.TimelineOptions{MaxStack: maxStack, NoInline: o.noInline, Weight: from.filters.weight}
 }
 
 // set returns the empty set of stacks that the format counts.
 func (o *formatFlags) set(from *inputFlags, maxStack int) *export.StackSet {
-	c := &export.StackSet{MaxStack: maxStack, NoInline: o.noInline, Weight: from.weight, By: words(o.by),
+	c := &export.StackSet{MaxStack: maxStack, NoInline: o.noInline, Weight: from.filters.weight, By: words(o.by),
 		Quantum: o.quantum, Fields: o.format == "pprof",
-		Idle: o.format == "flamegraph" && !from.noIdle}
+		Idle: o.format == "flamegraph" && !from.filters.noIdle}
 	c.Processes = o.format == "pprof" || o.folded.PID || o.folded.TID
 	c.Threads, c.CPUs = o.format == "pprof" || o.folded.TID, o.format == "pprof"
 	return c

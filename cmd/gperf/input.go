@@ -17,7 +17,6 @@ import (
 	"gperf/cmd/gperf/input"
 	"gperf/format"
 	"gperf/internal/archive"
-	"gperf/internal/procfs"
 	"gperf/internal/session"
 	"gperf/symbolize"
 )
@@ -29,14 +28,7 @@ type inputFlags struct {
 	noDemangle bool
 	kallsyms   string
 	files      fileFlags
-	cpus       string
-	pids, tids string
-	comms      string
-	times      string
-	guests     bool
-	noIdle     bool
-	noNative   bool
-	weight     string
+	filters    filterFlags
 	strict     bool
 	verbose    bool
 	noSandbox  bool
@@ -51,14 +43,14 @@ func (in *inputFlags) addTo(c *cobra.Command) {
 	in.flags = c.Flags()
 	cli.AddFlags(c, "Input", in.addFile)
 	cli.AddFlags(c, "Symbols", in.addSymbols)
-	cli.AddFlags(c, "Filters", in.addFilters)
+	cli.AddFlags(c, "Filters", in.filters.add)
 }
 
 // add adds the flags.
 func (in *inputFlags) add(s *pflag.FlagSet) {
 	in.addFile(s)
 	in.addSymbols(s)
-	in.addFilters(s)
+	in.filters.add(s)
 }
 
 func (in *inputFlags) addFile(s *pflag.FlagSet) {
@@ -77,28 +69,6 @@ func (in *inputFlags) addSymbols(s *pflag.FlagSet) {
 	s.BoolVar(&in.noDemangle, "no-demangle", false, "do not demangle C++ and Rust names")
 	s.StringVar(&in.kallsyms, "kallsyms", "", "read kernel symbols from this `file`")
 	in.files.add(s)
-}
-
-func (in *inputFlags) addFilters(s *pflag.FlagSet) {
-	s.StringVarP(&in.cpus, "cpu", "C", "", "show only samples of these CPUs, a `list` such as 0,2-3")
-	s.StringVar(&in.pids, "pid", "", "show only samples of these PIDs, a `list`")
-	s.StringVar(&in.tids, "tid", "", "show only samples of these TIDs, a `list`")
-	s.SetAnnotation("pid", cli.BareKey, []string{"--" + barePID})
-	s.SetAnnotation("tid", cli.BareKey, []string{"--" + bareTID})
-	s.StringVarP(&in.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
-	s.BoolVar(&in.guests, "guest", false, "show samples of virtual machines, too, without symbols")
-	in.addNoIdle(s)
-	s.BoolVar(&in.noNative, "no-native", false, "where runtimes run functions, show these and the kernel")
-	s.StringVar(&in.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
-	in.addWeight(s)
-}
-
-func (in *inputFlags) addNoIdle(s *pflag.FlagSet) {
-	s.BoolVar(&in.noIdle, "no-idle", false, "leave out samples of CPUs without work")
-}
-
-func (in *inputFlags) addWeight(s *pflag.FlagSet) {
-	s.StringVar(&in.weight, "weight", "", "count this numeric `field` of tracepoints, not samples")
 }
 
 // openInput is an open recording with a session.
@@ -184,14 +154,14 @@ func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "gperf: %s: %v\n", r.recording.Path, w)
 	}
 	f.Strict = in.strict
-	filter, err := in.filter(f)
+	filter, err := in.filters.filter(f)
 	if err != nil {
 		return err
 	}
 	r.filter = filter
 	keep := filter.Match
-	if in.weight != "" {
-		if r.weight, err = session.NewWeight(f, in.weight); err != nil {
+	if in.filters.weight != "" {
+		if r.weight, err = session.NewWeight(f, in.filters.weight); err != nil {
 			return weightError(err)
 		}
 		keep = func(s *session.Sample) bool { return filter.Match(s) && r.weight.Apply(s) }
@@ -202,7 +172,7 @@ func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
 	if r.origin.File == "" {
 		r.origin = new(session.Origins).Of(f, r.recording.Path)
 	}
-	opts := session.Options{File: f, Symbols: in.symbolizer(r), Keep: keep, NoIdle: in.noIdle, NoNative: in.noNative,
+	opts := session.Options{File: f, Symbols: in.symbolizer(r), Keep: keep, NoIdle: in.filters.noIdle, NoNative: in.filters.noNative,
 		KeepExited: in.keepExited, Written: r.recording.Written, Origin: r.origin}
 	if in.many == nil {
 		opts.Progress = func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.recording.Path), n, of) }
@@ -333,33 +303,6 @@ func (in *openInput) warn(stderr io.Writer, skipped format.Skipped) error {
 func (in *openInput) finding(skipped format.Skipped) input.Recording {
 	return input.Recording{Path: in.recording.Path, Packed: in.recording.Packed != nil, Session: in.session,
 		Weight: in.weight, Skipped: skipped, Filter: in.filter}
-}
-
-// filter returns the filter of the samples.
-func (in *inputFlags) filter(f *format.File) (*session.Filter, error) {
-	l := &session.Filter{Comms: words(in.comms), NoGuests: !in.guests}
-	var err error
-	if in.cpus != "" {
-		if l.CPUs, err = procfs.ParseCPUList(in.cpus); err != nil {
-			return nil, cli.WrongUse("--cpu %s: %v", in.cpus, err)
-		}
-		if event := session.WithoutCPU(f); event != "" {
-			return nil, cli.WrongUse("--cpu %s: samples of %q have no CPU: record with --sample-cpu or -a", in.cpus,
-				event)
-		}
-	}
-	if l.PIDs, err = numbers("--pid", in.pids); err != nil {
-		return nil, err
-	}
-	if l.TIDs, err = numbers("--tid", in.tids); err != nil {
-		return nil, err
-	}
-	if in.times != "" {
-		if l.Times, err = session.ParseTimes(in.times, f.Uint64s(format.FeatureSampleTime, 2)); err != nil {
-			return nil, cli.WrongUse("--time %s: %v", in.times, err)
-		}
-	}
-	return l, nil
 }
 
 // maxStack is the maximum number of frames of a recorded callchain. perfMaxStack is the

@@ -30,7 +30,7 @@ func (o *formatFlags) parquet(paths []string, from *inputFlags, maxStack int, st
 		return incomplete
 	}
 	opts := export.RowOptions{Samples: o.rows == "samples", MaxStack: maxStack, NoInline: o.noInline,
-		Weight: from.weight}
+		Weight: from.filters.weight}
 	var recordings []*export.Rows
 	for _, in := range inputs {
 		r, err := export.NewRows(in.session, opts)

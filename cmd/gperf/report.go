@@ -158,7 +158,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return o.formats.run("report", &o.input, o.MaxStack, stdout, stderr)
 	}
 	// report applies these filters to entries, but not to totals.
-	o.input.comms, o.input.pids, o.input.tids, o.input.guests = "", "", "", true
+	o.input.filters.comms, o.input.filters.pids, o.input.filters.tids, o.input.filters.guests = "", "", "", true
 	if o.view.quiet {
 		stderr, o.head.header, o.head.headerOnly = io.Discard, false, false
 	}
@@ -182,7 +182,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if done, err := o.head.print(stdout, in); done || err != nil {
 		return cmp.Or(err, in.warn(stderr, format.Skipped{}))
 	}
-	o.Options.Weight = o.input.weight
+	o.Options.Weight = o.input.filters.weight
 	o.Options.Header, o.Options.Verbose, o.ShowParent = o.head.header, o.input.verbose, s.Changed("parent")
 	if o.formats.format == "csv" {
 		return o.csv(in, stdout, stderr)
@@ -355,11 +355,11 @@ func (o *reportFlags) hasGraph(in *openInput) bool {
 
 func (o *reportFlags) applyFilter() (err error) {
 	f := &o.Filter
-	f.NoGuests = !o.input.guests
-	f.Comms = words(o.input.comms)
+	f.NoGuests = !o.input.filters.guests
+	f.Comms = words(o.input.filters.comms)
 	f.Where = session.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}
-	if f.PIDs, err = numbers("--pid", o.input.pids); err == nil {
-		f.TIDs, err = numbers("--tid", o.input.tids)
+	if f.PIDs, err = numbers("--pid", o.input.filters.pids); err == nil {
+		f.TIDs, err = numbers("--tid", o.input.filters.tids)
 	}
 	return err
 }

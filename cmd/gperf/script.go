@@ -225,9 +225,9 @@ func (o *scriptFlags) showRecords(opts *script.Options) (err error) {
 			opts.Records = append(opts.Records, f.types...)
 		}
 	}
-	if o.input.cpus != "" {
-		if opts.RecordCPUs, err = procfs.ParseCPUList(o.input.cpus); err != nil {
-			return cli.WrongUse("--cpu %s: %v", o.input.cpus, err)
+	if o.input.filters.cpus != "" {
+		if opts.RecordCPUs, err = procfs.ParseCPUList(o.input.filters.cpus); err != nil {
+			return cli.WrongUse("--cpu %s: %v", o.input.filters.cpus, err)
 		}
 	}
 	return nil

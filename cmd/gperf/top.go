@@ -97,9 +97,9 @@ func (f *topFlags) addTable(s *pflag.FlagSet) {
 	s.StringVar(&f.percentLimit, "percent-limit", "", "hide entries below this `percent`")
 	s.StringVar(&f.dsos, "dsos", "", "show only samples in these DSOs, a `list`")
 	s.StringVar(&f.symbols, "symbols", "", "show only samples in these functions, a `list`")
-	s.StringVar(&f.input.comms, "comms", "", "show only threads with these names, a `list`")
+	s.StringVar(&f.input.filters.comms, "comms", "", "show only threads with these names, a `list`")
 	s.BoolVar(&f.table.RawTrace, "raw-trace", false, "print tracepoint fields as raw numbers")
-	s.StringVar(&f.input.weight, "weight", "", "count this numeric `field`, not samples")
+	s.StringVar(&f.input.filters.weight, "weight", "", "count this numeric `field`, not samples")
 }
 
 func topCommand() *cobra.Command {
@@ -163,17 +163,17 @@ func (f *topFlags) apply(s *pflag.FlagSet) (err error) {
 	}
 	t := &f.table
 	t.Graph, t.MaxStack, t.Inline, t.Verbose, t.Weight = report.DefaultCallGraph, maxStack, true, f.input.verbose,
-		f.input.weight
+		f.input.filters.weight
 	if f.percentLimit != "" {
 		if t.PercentLimit, err = strconv.ParseFloat(f.percentLimit, 64); err != nil || t.PercentLimit < 0 {
 			return cli.WrongUse("--percent-limit %s: invalid percentage", f.percentLimit)
 		}
 	}
 	t.Filter.NoGuests = true
-	t.Filter.Comms = words(f.input.comms)
+	t.Filter.Comms = words(f.input.filters.comms)
 	t.Filter.Where = session.Where{DSOs: words(f.dsos), Symbols: words(f.symbols)}
-	f.input.comms = ""
-	f.input.noIdle = !f.idle
+	f.input.filters.comms = ""
+	f.input.filters.noIdle = !f.idle
 	return nil
 }
 

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"github.com/spf13/pflag"
+
+	"gperf/cmd/gperf/cli"
+	"gperf/format"
+	"gperf/internal/procfs"
+	"gperf/internal/session"
+)
+
+// filterFlags holds the flags that select samples, and parts of them.
+type filterFlags struct {
+	cpus       string
+	pids, tids string
+	comms      string
+	times      string
+	guests     bool
+	noIdle     bool
+	noNative   bool
+	weight     string
+}
+
+func (f *filterFlags) add(s *pflag.FlagSet) {
+	s.StringVarP(&f.cpus, "cpu", "C", "", "show only samples of these CPUs, a `list` such as 0,2-3")
+	s.StringVar(&f.pids, "pid", "", "show only samples of these PIDs, a `list`")
+	s.StringVar(&f.tids, "tid", "", "show only samples of these TIDs, a `list`")
+	s.SetAnnotation("pid", cli.BareKey, []string{"--" + barePID})
+	s.SetAnnotation("tid", cli.BareKey, []string{"--" + bareTID})
+	s.StringVarP(&f.comms, "comms", "c", "", "show only samples of threads with these names, a `list`")
+	s.BoolVar(&f.guests, "guest", false, "show samples of virtual machines, too, without symbols")
+	f.addNoIdle(s)
+	s.BoolVar(&f.noNative, "no-native", false, "where runtimes run functions, show these and the kernel")
+	s.StringVar(&f.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
+	f.addWeight(s)
+}
+
+func (f *filterFlags) addNoIdle(s *pflag.FlagSet) {
+	s.BoolVar(&f.noIdle, "no-idle", false, "leave out samples of CPUs without work")
+}
+
+func (f *filterFlags) addWeight(s *pflag.FlagSet) {
+	s.StringVar(&f.weight, "weight", "", "count this numeric `field` of tracepoints, not samples")
+}
+
+// filter returns the filter of the samples.
+func (f *filterFlags) filter(file *format.File) (*session.Filter, error) {
+	l := &session.Filter{Comms: words(f.comms), NoGuests: !f.guests}
+	var err error
+	if f.cpus != "" {
+		if l.CPUs, err = procfs.ParseCPUList(f.cpus); err != nil {
+			return nil, cli.WrongUse("--cpu %s: %v", f.cpus, err)
+		}
+		if event := session.WithoutCPU(file); event != "" {
+			return nil, cli.WrongUse("--cpu %s: samples of %q have no CPU: record with --sample-cpu or -a", f.cpus,
+				event)
+		}
+	}
+	if l.PIDs, err = numbers("--pid", f.pids); err != nil {
+		return nil, err
+	}
+	if l.TIDs, err = numbers("--tid", f.tids); err != nil {
+		return nil, err
+	}
+	if f.times != "" {
+		if l.Times, err = session.ParseTimes(f.times, file.Uint64s(format.FeatureSampleTime, 2)); err != nil {
+			return nil, cli.WrongUse("--time %s: %v", f.times, err)
+		}
+	}
+	return l, nil
+}
