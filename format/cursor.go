@@ -114,3 +114,13 @@ func cstring(b []byte) string {
 	}
 	return string(b)
 }
+
+// list reads a u32 number of elements, and these.
+func list[T any](c *cursor, read func(*cursor) T) (l []T) {
+	for n := c.u32(); n > 0 && !c.short; n-- {
+		l = append(l, read(c))
+	}
+	return l
+}
+
+func parseStrings(c *cursor) []string { return list(c, (*cursor).str) }

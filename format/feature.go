@@ -281,7 +281,7 @@ func (f *File) Has(n Feature) bool {
 
 // Cmdline returns the recorder's command line.
 func (f *File) Cmdline() []string {
-	l, _ := decoded(f, FeatureCmdline, (*cursor).strings)
+	l, _ := decoded(f, FeatureCmdline, parseStrings)
 	return l
 }
 
@@ -291,11 +291,8 @@ func (f *File) PMUMappings() []PMU {
 	return l
 }
 
-func parsePMUs(c *cursor) (l []PMU) {
-	for n := c.u32(); n > 0 && !c.short; n-- {
-		l = append(l, PMU{c.u32(), c.str()})
-	}
-	return l
+func parsePMUs(c *cursor) []PMU {
+	return list(c, func(c *cursor) PMU { return PMU{c.u32(), c.str()} })
 }
 
 // BuildIDs returns the BUILD_ID section. With an error, it returns the entries before the error.

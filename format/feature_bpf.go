@@ -197,11 +197,8 @@ type btf struct {
 	data []byte
 }
 
-func parseBTFs(c *cursor) (l []btf) {
-	for n := c.u32(); n > 0 && !c.short; n-- {
-		l = append(l, btf{c.u32(), c.take(int(c.u32()))})
-	}
-	return l
+func parseBTFs(c *cursor) []btf {
+	return list(c, func(c *cursor) btf { return btf{c.u32(), c.take(int(c.u32()))} })
 }
 
 // The kinds of BTF types, and the bytes after struct btf_type: a fixed number, and a number for each member.

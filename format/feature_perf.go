@@ -14,11 +14,8 @@ func (f *File) EventGroups() ([]EventGroup, bool) {
 	return decoded(f, FeatureGroupDesc, parseEventGroups)
 }
 
-func parseEventGroups(c *cursor) (l []EventGroup) {
-	for n := c.u32(); n > 0 && !c.short; n-- {
-		l = append(l, EventGroup{c.str(), c.u32(), c.u32()})
-	}
-	return l
+func parseEventGroups(c *cursor) []EventGroup {
+	return list(c, func(c *cursor) EventGroup { return EventGroup{c.str(), c.u32(), c.u32()} })
 }
 
 // AuxtraceEntry is an entry of the AUXTRACE section: the offset of an AUXTRACE
@@ -101,19 +98,15 @@ func (f *File) PMUCaps() ([]PMUCaps, bool) {
 	return decoded(f, FeaturePMUCaps, parsePMUCaps)
 }
 
-func parsePMUCaps(c *cursor) (l []PMUCaps) {
-	for n := c.u32(); n > 0 && !c.short; n-- {
+func parsePMUCaps(c *cursor) []PMUCaps {
+	return list(c, func(c *cursor) PMUCaps {
 		caps := parseCaps(c)
-		l = append(l, PMUCaps{c.str(), caps})
-	}
-	return l
+		return PMUCaps{c.str(), caps}
+	})
 }
 
-func parseCaps(c *cursor) (l []string) {
-	for n := c.u32(); n > 0 && !c.short; n-- {
-		l = append(l, c.str()+"="+c.str())
-	}
-	return l
+func parseCaps(c *cursor) []string {
+	return list(c, func(c *cursor) string { return c.str() + "=" + c.str() })
 }
 
 // FeatureError returns why a section cannot be decoded, or nil. It is nil also for
@@ -148,7 +141,7 @@ func try[T any](f *File, n Feature, decode func(*cursor) T) error {
 // featureChecks decode the sections that have a decoder of their own.
 var featureChecks = map[Feature]func(*File) error{
 	FeatureNrCPUs:       func(f *File) error { return try(f, FeatureNrCPUs, parseNrCPUs) },
-	FeatureCmdline:      func(f *File) error { return try(f, FeatureCmdline, (*cursor).strings) },
+	FeatureCmdline:      func(f *File) error { return try(f, FeatureCmdline, parseStrings) },
 	FeatureEventDesc:    func(f *File) error { return try(f, FeatureEventDesc, parseEventDesc) },
 	FeatureCPUTopology:  func(f *File) error { return try(f, FeatureCPUTopology, f.cpuTopology) },
 	FeatureNUMATopology: func(f *File) error { return try(f, FeatureNUMATopology, parseNUMANodes) },

@@ -8,7 +8,7 @@ func (f *File) CPUTopology() (CPUTopology, bool) {
 
 func (f *File) cpuTopology(c *cursor) (t CPUTopology) {
 	n, _ := f.NrCPUs()
-	t.Packages, t.Cores = c.strings(), c.strings()
+	t.Packages, t.Cores = parseStrings(c), parseStrings(c)
 	if len(c.b) == 0 {
 		return t
 	}
@@ -18,18 +18,11 @@ func (f *File) cpuTopology(c *cursor) (t CPUTopology) {
 	if len(c.b) == 0 {
 		return t
 	}
-	t.Dies = c.strings()
+	t.Dies = parseStrings(c)
 	for i := range t.CPUs {
 		t.CPUs[i].Die = c.u32()
 	}
 	return t
-}
-
-func (c *cursor) strings() (l []string) {
-	for n := c.u32(); n > 0 && !c.short; n-- {
-		l = append(l, c.str())
-	}
-	return l
 }
 
 // NUMATopology returns the NUMA_TOPOLOGY section.
@@ -37,24 +30,20 @@ func (f *File) NUMATopology() ([]NUMANode, bool) {
 	return decoded(f, FeatureNUMATopology, parseNUMANodes)
 }
 
-func parseNUMANodes(c *cursor) (l []NUMANode) {
-	for n := c.u32(); n > 0 && !c.short; n-- {
-		l = append(l, NUMANode{c.u32(), c.u64(), c.u64(), c.str()})
-	}
-	return l
+func parseNUMANodes(c *cursor) []NUMANode {
+	return list(c, func(c *cursor) NUMANode { return NUMANode{c.u32(), c.u64(), c.u64(), c.str()} })
 }
 
 // Caches returns the CACHE section.
 func (f *File) Caches() ([]Cache, bool) { return decoded(f, FeatureCache, parseCaches) }
 
-func parseCaches(c *cursor) (l []Cache) {
+func parseCaches(c *cursor) []Cache {
 	if c.u32() != 1 { // version
 		return nil
 	}
-	for n := c.u32(); n > 0 && !c.short; n-- {
-		l = append(l, Cache{c.u32(), c.u32(), c.u32(), c.u32(), c.str(), c.str(), c.str()})
-	}
-	return l
+	return list(c, func(c *cursor) Cache {
+		return Cache{c.u32(), c.u32(), c.u32(), c.u32(), c.str(), c.str(), c.str()}
+	})
 }
 
 // MemTopology is the MEM_TOPOLOGY section: the memory blocks of each node.

@@ -42,7 +42,7 @@ func (w *walk) byLinkRegister() bool {
 	if at := lr - 1; !edge && at >= w.m.Start && at < w.m.End && (w.m.Object == nil || !w.m.Object.covers(at-w.m.Bias)) {
 		return false
 	}
-	return w.reach(lr, w.regs.SP()+pushed, w.fp())
+	return w.reach(lr, w.regs.SP()+pushed, w.regs.framePointer())
 }
 
 // edge reports whether the code at ip is the beginning of a function, before x29 is changed, or its end, after x29 is

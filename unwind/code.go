@@ -116,9 +116,9 @@ type framePointer struct {
 	known bool
 }
 
-// fp returns the frame pointer.
-func (w *walk) fp() framePointer {
-	at, known := w.regs.Get(w.regs.abi.fp)
+// framePointer returns the frame pointer.
+func (r *Regs) framePointer() framePointer {
+	at, known := r.Get(r.abi.fp)
 	return framePointer{at, known}
 }
 
@@ -154,7 +154,7 @@ func hasPrefix(code []byte, encodings [][]byte) bool {
 // byEpilogue steps to the caller if code, which is at ip, does nothing but drop the frame and return. It may also call
 // a function before, as CPython's trampolines do.
 func (w *walk) byEpilogue(code []byte) bool {
-	e := epilogue{mem: w.mem, sp: w.regs.SP(), fp: w.fp()}
+	e := epilogue{mem: w.mem, sp: w.regs.SP(), fp: w.regs.framePointer()}
 	const instructions = 8
 	for range instructions {
 		n := e.step(code)
@@ -252,7 +252,7 @@ func (w *walk) byPrologue(code []byte) bool {
 		return false
 	}
 	ra, ok := w.mem.Word(sp)
-	return ok && w.reach(ra, sp+8, w.fp())
+	return ok && w.reach(ra, sp+8, w.regs.framePointer())
 }
 
 // enterLen is the length of the instructions that make a frame: push %rbp; mov %rsp, %rbp.
@@ -281,7 +281,7 @@ func (w *walk) byGuess(n uint64) bool {
 		if !ok || w.m.Object == nil && ip-target > functionSize {
 			continue
 		}
-		if w.reach(ra, sp+8*i+8, w.fp()) {
+		if w.reach(ra, sp+8*i+8, w.regs.framePointer()) {
 			return true
 		}
 	}
