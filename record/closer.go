@@ -93,7 +93,7 @@ func slowToClose(set *perfevent.Set, p *bpfPrograms) (fds []int, tracepoints int
 			fds = append(fds, c.FD)
 		}
 	}
-	own, others := p.tracepoints()
+	own, others := p.all.Tracepoints()
 	for config, fd := range own {
 		if slow[config] {
 			fds = append(fds, fd)

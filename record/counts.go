@@ -67,4 +67,4 @@ func (r *recorder) followSnapshots(ctx context.Context) {
 }
 
 // snapshot writes the counts since the last time.
-func (r *recorder) snapshot() work { return sequence(step(r.programs.snapshot), once(r.flush)) }
+func (r *recorder) snapshot() work { return sequence(step(r.programs.all.Snapshot), once(r.flush)) }

@@ -46,7 +46,7 @@ func (e *enabler) runPrograms(on bool) error {
 	if (e.programs.sampler != nil || e.programs.offcpu != nil) && e.opts.NoSamples {
 		return nil
 	}
-	return e.programs.enable(on)
+	return e.programs.all.Enable(on)
 }
 
 // all starts or stops all events. Programs run while counters do.

@@ -19,7 +19,7 @@ func (l *losses) write() error {
 	f := l.file
 	f.sum.Lost, f.sum.LostSideBand = 0, 0
 	var b []byte
-	for _, counters := range append(l.programs.counters(), f.set.Counters) {
+	for _, counters := range append(l.programs.all.Counters(), f.set.Counters) {
 		for i := range counters {
 			c := &counters[i]
 			if f.set.Attrs[c.Event].ReadFormat&format.ReadLost == 0 {

@@ -2,7 +2,6 @@ package record
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"gperf/internal/procfs"
@@ -16,7 +15,7 @@ import (
 
 // bpfPrograms are the BPF programs of a recording.
 type bpfPrograms struct {
-	all     []programs.Program
+	all     programs.All
 	mergers []*stacks.Merger // by ring; nil without programs
 	unsaved bool             // functions of interpreters or files could not be stored, which was reported
 
@@ -106,20 +105,11 @@ func (p *bpfPrograms) attach(r *opened) (source, error) {
 		w.Attrs, w.BuildIDs, w.Wake = r.set.Attrs, kernelBuildIDs(r.set.Attrs), r.poller.signal
 		src = w
 	}
-	for _, q := range p.all {
-		if err := q.Attach(p.mergers); err != nil {
-			return nil, err
-		}
+	if err := p.all.Attach(p.mergers); err != nil {
+		return nil, err
 	}
-	src.SetLate(p.late)
+	src.SetLate(p.all.Late)
 	return src, nil
-}
-
-// late adds the samples that do not come from one ring.
-func (p *bpfPrograms) late(j *stacks.Merged) {
-	for _, q := range p.all {
-		q.Late(j)
-	}
 }
 
 // mergedSource is a source that may get samples from all rings together.
@@ -203,43 +193,9 @@ func firstUnconditional(events []event.Event) *event.Event {
 	return nil
 }
 
-// enable starts or stops the programs. In a recording of threads, programs that make samples also need an enabled
-// counter.
-func (p *bpfPrograms) enable(on bool) error {
-	return p.each(func(q programs.Program) error { return q.Enable(on) })
-}
-
-// finish takes the samples that programs have kept until the end: the next drain has them.
-func (p *bpfPrograms) finish() error {
-	if err := p.each(programs.Program.Finish); err != nil {
-		return err
-	}
-	return p.snapshot()
-}
-
-// snapshot takes the counts since the last time: the next drain has them.
-func (p *bpfPrograms) snapshot() error { return p.each(programs.Program.Snapshot) }
-
-// each calls a method of all programs, until one fails.
-func (p *bpfPrograms) each(call func(programs.Program) error) error {
-	for _, q := range p.all {
-		if err := call(q); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // keepSamples reports whether snapshot will add samples of earlier times.
 func (p *bpfPrograms) keepSamples() bool {
 	return p.counts != nil || p.sampler != nil && p.sampler.Counts()
-}
-
-// newFile prepares for another file of the recording.
-func (p *bpfPrograms) newFile() {
-	for _, q := range p.all {
-		q.NewFile()
-	}
 }
 
 // keepNames stores the functions of interpreters that the recording has, and the programs and libraries that a reader
@@ -287,27 +243,7 @@ func (p *bpfPrograms) reopen(cpu, group int) error {
 	if at < 0 {
 		return nil
 	}
-	return p.each(func(q programs.Program) error { return q.Reopen(p.mergers[at], group) })
-}
-
-// counters returns the counters that programs write samples to.
-func (p *bpfPrograms) counters() (l [][]perfevent.Counter) {
-	for _, q := range p.all {
-		l = append(l, q.Counters())
-	}
-	return l
-}
-
-// tracepoints returns the programs' own counters of tracepoints: by config those of the
-// recorded events, and others.
-func (p *bpfPrograms) tracepoints() (own map[uint64]int, others []int) {
-	own = map[uint64]int{}
-	for _, q := range p.all {
-		events, more := q.Tracepoints()
-		maps.Copy(own, events)
-		others = append(others, more...)
-	}
-	return own, others
+	return p.all.Reopen(p.mergers[at], group)
 }
 
 // summarize adds the programs' counts to the summary.
@@ -323,10 +259,8 @@ func (p *bpfPrograms) summarize(sum *Summary, verbose func(string), notice func(
 	}
 }
 
-// close frees the programs: those that walk stacks last, because others use their data.
+// close frees the programs.
 func (p *bpfPrograms) close() {
-	for _, q := range slices.Backward(p.all) {
-		q.Close()
-	}
+	p.all.Close()
 	*p = bpfPrograms{}
 }

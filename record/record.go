@@ -391,7 +391,7 @@ func (r *recorder) stop() error {
 		}
 		r.sum.SleptUnknown = r.sum.Slept - uint64(n)
 	}
-	if err := r.do(step(r.programs.finish)); err != nil {
+	if err := r.do(step(r.programs.all.Finish)); err != nil {
 		return err
 	}
 	if err := r.do(r.rereader.check(true)); err != nil {

@@ -154,7 +154,7 @@ func (r *recorder) switchOutput() error {
 	r.sum.Wakeups = 0
 	r.file.out.DropOldest(name)
 	r.switcher.switched()
-	r.programs.newFile()
+	r.programs.all.NewFile()
 	if err := r.file.create(); err != nil {
 		return err
 	}

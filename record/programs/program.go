@@ -1,6 +1,9 @@
 package programs
 
 import (
+	"maps"
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
@@ -112,4 +115,82 @@ func (w *Walk) Tracepoints() (own map[uint64]int, others []int) { return w.Recor
 func (w *Walk) Summary(sum *Summary) error {
 	sum.Unwind = w.Recorder.Summary()
 	return nil
+}
+
+// All are the programs of a recording: those that walk stacks first, because others use their data.
+type All []Program
+
+// Attach attaches the programs.
+func (l All) Attach(mergers []*stacks.Merger) error {
+	return l.each(func(p Program) error { return p.Attach(mergers) })
+}
+
+// Enable starts or stops the programs. In a recording of threads, programs that make samples also need an enabled
+// counter.
+func (l All) Enable(on bool) error { return l.each(func(p Program) error { return p.Enable(on) }) }
+
+// Reopen opens the events of a ring's CPU again. group is the number of events.
+func (l All) Reopen(n *stacks.Merger, group int) error {
+	return l.each(func(p Program) error { return p.Reopen(n, group) })
+}
+
+// Snapshot takes the counts since the last time: the next drain has them.
+func (l All) Snapshot() error { return l.each(Program.Snapshot) }
+
+// Finish takes the samples that programs have kept until the end: the next drain has them.
+func (l All) Finish() error {
+	if err := l.each(Program.Finish); err != nil {
+		return err
+	}
+	return l.Snapshot()
+}
+
+// each calls a method of all programs, until one fails.
+func (l All) each(call func(Program) error) error {
+	for _, p := range l {
+		if err := call(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Late adds the samples that do not come from one ring.
+func (l All) Late(j *stacks.Merged) {
+	for _, p := range l {
+		p.Late(j)
+	}
+}
+
+// NewFile prepares for another file of the recording.
+func (l All) NewFile() {
+	for _, p := range l {
+		p.NewFile()
+	}
+}
+
+// Counters returns the counters that programs write samples to.
+func (l All) Counters() (list [][]perfevent.Counter) {
+	for _, p := range l {
+		list = append(list, p.Counters())
+	}
+	return list
+}
+
+// Tracepoints returns the programs' own counters of tracepoints: by config those of the recorded events, and others.
+func (l All) Tracepoints() (own map[uint64]int, others []int) {
+	own = map[uint64]int{}
+	for _, p := range l {
+		events, more := p.Tracepoints()
+		maps.Copy(own, events)
+		others = append(others, more...)
+	}
+	return own, others
+}
+
+// Close frees the programs: those that walk stacks last.
+func (l All) Close() {
+	for _, p := range slices.Backward(l) {
+		p.Close()
+	}
 }
