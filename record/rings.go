@@ -66,7 +66,7 @@ func logCounters(o *plan, set *perfevent.Set, cpus int) {
 		o.Verbose(fmt.Sprintf("event %d: %s, type %d, config %#x, sample type %#x, period or frequency %d, flags %#x",
 			i, a.Name, a.Type, a.Config, a.SampleType, a.SamplePeriod, a.Flags))
 	}
-	for _, name := range set.Missing() {
+	for _, name := range set.Missing.Names() {
 		o.Verbose("this kernel does not know " + name)
 	}
 	o.Verbose(fmt.Sprintf("%d counters on %d CPUs", len(set.Counters), cpus))

@@ -11,16 +11,16 @@ import (
 func TestDoWithout(t *testing.T) {
 	s := Set{}
 	a := &format.Attr{ReadFormat: format.ReadLost, Flags: format.FlagBuildID}
-	if !s.doWithout(a) || a.ReadFormat&format.ReadLost != 0 || a.Flags&format.FlagBuildID == 0 {
+	if !s.Missing.add(a) || a.ReadFormat&format.ReadLost != 0 || a.Flags&format.FlagBuildID == 0 {
 		t.Errorf("first: read format %#x, flags %#x", a.ReadFormat, a.Flags)
 	}
-	if !s.doWithout(a) || a.Flags&format.FlagBuildID != 0 {
+	if !s.Missing.add(a) || a.Flags&format.FlagBuildID != 0 {
 		t.Errorf("second: flags %#x", a.Flags)
 	}
-	if s.doWithout(a) {
+	if s.Missing.add(a) {
 		t.Error("a third feature is dropped")
 	}
-	if len(s.missing) != 2 {
-		t.Errorf("%d features are missing, want 2", len(s.missing))
+	if len(s.Missing) != 2 {
+		t.Errorf("%d features are missing, want 2", len(s.Missing))
 	}
 }

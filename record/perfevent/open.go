@@ -58,6 +58,36 @@ var features = []feature{
 		func(a *format.Attr) { a.Flags &^= format.FlagInherit }},
 }
 
+// Missing is the features that this kernel does not know.
+type Missing []feature
+
+// Names returns the names of the features.
+func (m Missing) Names() (names []string) {
+	for _, f := range m {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// drop drops the features from an attr.
+func (m Missing) drop(a *format.Attr) {
+	for _, f := range m {
+		f.drop(a)
+	}
+}
+
+// add drops the next feature that the attr uses, for this and all later events.
+func (m *Missing) add(a *format.Attr) bool {
+	for _, f := range features {
+		if f.used(a) {
+			f.drop(a)
+			*m = append(*m, f)
+			return true
+		}
+	}
+	return false
+}
+
 // Config defines how a Set opens its counters.
 type Config struct {
 	SystemWide  bool // counters count all threads of their CPU
@@ -81,17 +111,9 @@ type Set struct {
 	Events   []event.Event
 	Attrs    []format.Attr // of the events
 	Counters []Counter
-	missing  []feature
+	Missing  Missing
 	final    bool  // the attrs are in the file and cannot change any more
 	retired  []int // counters of CPUs that went offline, which own rings
-}
-
-// Missing returns the names of features that this kernel does not know.
-func (s *Set) Missing() (names []string) {
-	for _, f := range s.missing {
-		names = append(names, f.name)
-	}
-	return names
 }
 
 // Open opens every event on every CPU and thread. It skips threads that have exited, unless
@@ -121,9 +143,7 @@ func (s *Set) Open(cpus, threads []int) error {
 		}
 	}
 	for e := range s.Attrs { // events that were skipped take the features of the others
-		for _, f := range s.missing {
-			f.drop(&s.Attrs[e])
-		}
+		s.Missing.drop(&s.Attrs[e])
 	}
 	return nil
 }
@@ -135,9 +155,7 @@ func (s *Set) sampled() bool {
 
 // openEvent opens an event on every CPU and thread.
 func (s *Set) openEvent(e int, cpus, threads []int) error {
-	for _, f := range s.missing {
-		f.drop(&s.Attrs[e])
-	}
+	s.Missing.drop(&s.Attrs[e])
 	ev, flags := &s.Events[e], 0
 	if ev.Cgroup != "" {
 		dir, err := openCgroup(ev.Cgroup)
@@ -275,7 +293,7 @@ func (s *Set) openOne(c *Counter, pid, flags int) (int, error) {
 			a.Flags |= format.FlagExcludeCallchainKernel
 		case group >= 0 && s.Events[s.leader(c.Event)].Weak:
 			return -1, err
-		case err == unix.EINVAL && s.doWithout(a):
+		case err == unix.EINVAL && s.Missing.add(a):
 		default:
 			return -1, err
 		}
@@ -330,18 +348,6 @@ func userOnly(name string) string {
 		return name + "u"
 	}
 	return name + ":u"
-}
-
-// doWithout drops the next feature that the attr uses, for this and all later events.
-func (s *Set) doWithout(a *format.Attr) bool {
-	for _, f := range features {
-		if f.used(a) {
-			f.drop(a)
-			s.missing = append(s.missing, f)
-			return true
-		}
-	}
-	return false
 }
 
 // Open calls perf_event_open(2). group is the leader's counter, -1 for none.
