@@ -62,7 +62,7 @@ func (r *Resolver) FindCalls(text, place string) (l []*Call, err error) {
 		if addrs != nil && addrs[p] == 0 && p.Glob != "" {
 			continue
 		}
-		r.describe(c, s)
+		c.describe(r.scope(s, p))
 		l = append(l, c)
 	}
 	if len(l) == 0 {
@@ -103,15 +103,14 @@ func (r *Resolver) userCalls(s *spec, probes []*Probe) (l []*Call, err error) {
 				c.Returns = append(c.Returns, site.Off)
 			}
 		}
-		r.describe(c, s)
+		c.describe(r.scope(s, p))
 		l = append(l, c)
 	}
 	return l, nil
 }
 
-// describe adds the types of a function: without them, there are arg1 to arg6 and retval.
-func (r *Resolver) describe(c *Call, s *spec) {
-	scope, err := r.scope(s, c.Probe)
+// describe adds the types of a function: without them (err), there are arg1 to arg6 and retval.
+func (c *Call) describe(scope *args.Scope, err error) {
 	m := args.MachineOf(runtime.GOARCH)
 	if err != nil || m == nil {
 		for i := range args.NumInRegisters {

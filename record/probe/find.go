@@ -2,9 +2,7 @@ package probe
 
 import (
 	"fmt"
-	"os"
 	"runtime"
-	"strings"
 
 	"gperf/record/probe/args"
 	"gperf/record/probe/kernel"
@@ -64,7 +62,7 @@ func (r *Resolver) siteOf(s *spec, p *Probe) args.Site {
 	site := args.Site{
 		Spec: s.text, Name: p.Event, Returns: p.returns(), AtReturn: p.AtReturn, FuncOff: s.off,
 		Path: p.Path, Off: p.Off, Own: p.Args, Notes: p.notes,
-		Machine: args.MachineOf(runtime.GOARCH), Types: r.fetchTypes,
+		Machine: args.MachineOf(runtime.GOARCH), Types: r.Tracefs.FetchTypes,
 		Scope: func() (*args.Scope, error) { return r.scope(s, p) },
 		Help:  fmt.Sprintf("`gperf probe --vars %s` lists the variables", p.Symbol),
 	}
@@ -84,23 +82,6 @@ func (r *Resolver) scope(s *spec, p *Probe) (*args.Scope, error) {
 		return r.scopes.Program(p.Path, p.Off, s.name)
 	}
 	return r.scopes.Kernel(p.Module, p.Symbol)
-}
-
-// fetchTypes returns the kernel's list of types, from tracefs' README.
-func (r *Resolver) fetchTypes() string {
-	if r.Tracefs == nil {
-		return ""
-	}
-	path, err := r.Tracefs.Path("README")
-	if err != nil {
-		return ""
-	}
-	text, _ := os.ReadFile(path) // without the list, the kernel rejects unknown types
-	_, types, _ := strings.Cut(string(text), "\t     type: ")
-	if end := strings.Index(types, `<type>\[`); end >= 0 {
-		types = types[:end]
-	}
-	return strings.Trim(strings.Join(strings.Fields(types), " "), ", ")
 }
 
 // Functions returns the functions that can be probed in a file of code: see

@@ -49,6 +49,24 @@ func (t *FS) Path(name string) (string, error) {
 	return filepath.Join(t.Root, name), err
 }
 
+// FetchTypes returns the kernel's list of types of probe arguments, as the README of tracefs names them; "" if it is not
+// known, as for a nil FS.
+func (t *FS) FetchTypes() string {
+	if t == nil {
+		return ""
+	}
+	path, err := t.Path("README")
+	if err != nil {
+		return ""
+	}
+	text, _ := os.ReadFile(path) // without the list, the kernel rejects unknown types
+	_, types, _ := strings.Cut(string(text), "\t     type: ")
+	if end := strings.Index(types, `<type>\[`); end >= 0 {
+		types = types[:end]
+	}
+	return strings.Trim(strings.Join(strings.Fields(types), " "), ", ")
+}
+
 var tracefsPlaces = []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"}
 
 // find sets Root. If tracefs is not mounted, it mounts it at its usual place, which requires
