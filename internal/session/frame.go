@@ -84,7 +84,7 @@ func (f *Frame) lookUp() {
 	case f.Kernel:
 		f.sym, f.off, _, f.why = f.symbols.Kernel(ip)
 	default:
-		f.sym, f.off, f.why = f.symbols.User(f.named(ip))
+		f.sym, f.off, f.why = f.symbols.User(m.named(f.symbols, ip))
 	}
 	f.off += f.IP - ip
 }
@@ -99,14 +99,13 @@ func (f *Frame) site() uint64 {
 	case f.Kernel:
 		return f.symbols.KernelCall(f.IP)
 	}
-	path, id, off := f.named(f.IP)
+	path, id, off := f.Map.named(f.symbols, f.IP)
 	return f.IP - (off - f.symbols.UserCall(path, id, off))
 }
 
-// named returns the file with the names of an ip of the frame's mapping, which may be a perf map, and the ip's offset.
-func (f *Frame) named(ip uint64) (path string, id dso.BuildID, off uint64) {
-	m := f.Map
-	if m.perfMap != "" && f.symbols.Problem(m.DSO.Name, m.DSO.BuildID) != nil {
+// named returns the file with the names of an ip of the mapping, which may be a perf map, and the ip's offset.
+func (m *Map) named(s *symbolize.Symbolizer, ip uint64) (path string, id dso.BuildID, off uint64) {
+	if m.perfMap != "" && s.Problem(m.DSO.Name, m.DSO.BuildID) != nil {
 		return m.perfMap, dso.BuildID{}, ip
 	}
 	return m.DSO.Name, m.DSO.BuildID, m.Off(ip)

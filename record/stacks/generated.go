@@ -17,13 +17,12 @@ const holdTime = 250 * time.Millisecond
 
 // holdGenerated opens the perf maps and jitdumps of sampled processes in other namespaces, because these files no
 // longer exist after the container ends. The keeper holds them for the reader of the recording.
-func (t *tables) holdGenerated(now time.Time) {
-	k := t.builder.keeper
+func (t *tracker) holdGenerated(k *keeper, now time.Time) {
 	if k == nil || now.Sub(t.held) < holdTime {
 		return
 	}
 	t.held = now
-	for _, p := range t.procs.tracker.byPID {
+	for _, p := range t.byPID {
 		if !p.registered || p.exited || !p.space.generates() {
 			continue
 		}
@@ -54,10 +53,9 @@ func (s *addrSpace) generates() bool {
 	return false
 }
 
-// takeGenerated returns the files that the keeper holds. holdGenerated reopens the files of running processes.
-func (t *tables) takeGenerated() []dso.Generated {
-	for _, p := range t.procs.tracker.byPID {
+// reopenGenerated makes holdGenerated open the files of running processes again.
+func (t *tracker) reopenGenerated() {
+	for _, p := range t.byPID {
 		p.holds = holds{}
 	}
-	return t.builder.keeper.takeGenerated()
 }

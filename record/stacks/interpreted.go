@@ -400,7 +400,8 @@ func (r *Recorder) NewFile() {
 func (r *Recorder) Save() (kept dso.Kept, held []dso.Generated, err error) {
 	if r.tables.builder != nil {
 		kept, err = r.tables.builder.keeper.store()
-		held = r.tables.takeGenerated()
+		r.procs.tracker.reopenGenerated()
+		held = r.tables.builder.keeper.takeGenerated()
 	}
 	if r.names == nil || r.opts.NoCache {
 		return kept, held, err

@@ -17,6 +17,7 @@ import (
 type tracker struct {
 	byPID map[int32]*process
 	files map[fileKey]*mappedFile
+	held  time.Time // when holdGenerated last looked for perf maps
 	// removed is called for processes whose mappings are replaced or dropped.
 	removed func(*process)
 	// left are the processes whose EXIT came since the last forgetExited, leftBefore are the processes whose EXIT

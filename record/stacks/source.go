@@ -22,7 +22,7 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 	built := r.tables.loadBuilt()
 	now := time.Now()
 	r.tables.followJIT(now)
-	r.tables.holdGenerated(now)
+	r.procs.tracker.holdGenerated(r.tables.builder.keeper, now)
 	r.procs.update()
 	r.tables.removeReplaced()
 	r.resolver.resolve()

@@ -20,7 +20,6 @@ type tables struct {
 	builder  *builder
 	madeRoom time.Time     // when tables were last removed for others
 	followed time.Time     // when followJIT last looked at jitdumps
-	held     time.Time     // when holdGenerated last looked for perf maps
 	replaced []*mappedFile // of jitdumps: no walk uses the tables of these files after the next update
 	swept    time.Time     // when prune last checked all files
 	made     uint64

@@ -338,18 +338,18 @@ var reserved = map[string]bool{"__probe_ip": true, "__probe_func": true, "__prob
 	"common_type": true, "common_flags": true, "common_preempt_count": true, "common_pid": true, "common_tgid": true}
 
 // check rejects arguments that the kernel would reject with a less specific error.
-func (r *reader) check(w *argSpec, a Arg, before []Arg) error {
+func (s *Site) check(w *argSpec, a Arg, before []Arg) error {
 	switch {
 	case reserved[a.Name]:
-		return r.badArg(w, "%s is one of the kernel's own fields: choose another name (NAME=…)", a.Name)
+		return s.badArg(w, "%s is one of the kernel's own fields: choose another name (NAME=…)", a.Name)
 	case len(a.Name) > maxArgName:
-		return r.badArg(w, "the name %s is longer than %d characters", a.Name, maxArgName)
-	case r.Kind != AtRaw && len(a.Fetch) > maxFetch:
-		return r.badArg(w, "the kernel's form %s is longer than %d characters", a.Fetch, maxFetch)
+		return s.badArg(w, "the name %s is longer than %d characters", a.Name, maxArgName)
+	case s.Kind != AtRaw && len(a.Fetch) > maxFetch:
+		return s.badArg(w, "the kernel's form %s is longer than %d characters", a.Fetch, maxFetch)
 	}
 	for _, b := range before {
 		if a.Name == b.Name {
-			return r.badArg(w, "another argument has the name %s: choose another name (NAME=…)", a.Name)
+			return s.badArg(w, "another argument has the name %s: choose another name (NAME=…)", a.Name)
 		}
 	}
 	return nil

@@ -119,13 +119,13 @@ func (r *reader) argument(w *argSpec, n int) (string, error) {
 }
 
 // noteArgument returns the nth argument of a USDT probe, without the type.
-func (r *reader) noteArgument(w *argSpec, n int) (string, error) {
-	args := r.Notes
+func (s *Site) noteArgument(w *argSpec, n int) (string, error) {
+	args := s.Notes
 	switch {
 	case n > len(args):
-		return "", r.badArg(w, "the USDT probe %s has %d arguments", r.Name, len(args))
+		return "", s.badArg(w, "the USDT probe %s has %d arguments", s.Name, len(args))
 	case args[n-1].fetch == "":
-		return "", r.badArg(w, "the kernel cannot read argument %d of the USDT probe %s, at %s", n, r.Name,
+		return "", s.badArg(w, "the kernel cannot read argument %d of the USDT probe %s, at %s", n, s.Name,
 			args[n-1].Text)
 	}
 	fetch, _, _ := strings.Cut(args[n-1].fetch, ":")
@@ -133,12 +133,12 @@ func (r *reader) noteArgument(w *argSpec, n int) (string, error) {
 }
 
 // noteType returns the type of a USDT probe's argument, by name.
-func (r *reader) noteType(name string) string {
+func (s *Site) noteType(name string) string {
 	n, err := strconv.Atoi(strings.TrimPrefix(name, "arg"))
-	if err != nil || n < 1 || n > len(r.Notes) {
+	if err != nil || n < 1 || n > len(s.Notes) {
 		return ""
 	}
-	_, typ, _ := strings.Cut(r.Notes[n-1].fetch, ":")
+	_, typ, _ := strings.Cut(s.Notes[n-1].fetch, ":")
 	return typ
 }
 
