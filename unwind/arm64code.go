@@ -39,7 +39,9 @@ func (w *walk) byLinkRegister() bool {
 		return false
 	}
 	pushed, edge := w.code.edge(w.regs.IP())
-	if at := lr - 1; !edge && at >= w.m.Start && at < w.m.End && (w.m.Object == nil || !w.m.Object.covers(at-w.m.Bias)) {
+	at := lr - 1
+	if inMapping := at >= w.m.Start && at < w.m.End; !edge && inMapping &&
+		(w.m.Object == nil || !w.m.Object.covers(at-w.m.Bias)) {
 		return false
 	}
 	return w.reach(lr, w.regs.SP()+pushed, w.regs.framePointer())

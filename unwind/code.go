@@ -33,8 +33,8 @@ func (c *code) at(ip uint64, n int) []byte {
 // before returns the 8 bytes of code before ip, nil if they are unknown.
 func (c *code) before(ip uint64) []byte { return c.at(ip-callBytes, callBytes) }
 
-// callBefore returns the target of the call instruction that ends at ip, 0 if the instruction does not contain it. ok is
-// false if there is none, or if the code is unknown.
+// callBefore returns the target of the call instruction that ends at ip, 0 if the instruction does not contain it. ok
+// is false if there is none, or if the code is unknown.
 func (c *code) callBefore(ip uint64) (target uint64, ok bool) {
 	b := c.before(ip)
 	switch {

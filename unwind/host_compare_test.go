@@ -4,6 +4,7 @@ package unwind
 
 import (
 	"debug/elf"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -163,8 +164,9 @@ func (w *comparison) differ(d *difference, changes string) {
 	if w.failed++; w.failed > maxReported {
 		return
 	}
-	w.t.Errorf("%s: the walks differ after %d frames, at the rule %v (table %#x)\nin C:  %v%s\nin Go: %v, again %v%s\n%s", d.name,
-		d.common, d.rule, d.table, d.c.end, d.tail(d.c.frames), d.g.why, d.g.again, d.tail(d.g.frames), changes)
+	inC, inGo := fmt.Sprint(d.c.end, d.tail(d.c.frames)), fmt.Sprint(d.g.why, ", again ", d.g.again, d.tail(d.g.frames))
+	w.t.Errorf("%s: the walks differ after %d frames, at the rule %v (table %#x)\nin C:  %s\nin Go: %s\n%s",
+		d.name, d.common, d.rule, d.table, inC, inGo, changes)
 }
 
 // tail formats the frames around the first different one.

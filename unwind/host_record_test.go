@@ -35,7 +35,8 @@ var (
 var hostMachine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 
 // recordings are the programs whose walks testdata/walks has. A program with steps is stepped through, from its first
-// instruction on or, with the argument stop, from where it stops itself; another one runs, and is stopped again and again.
+// instruction on or, with the argument stop, from where it stops itself; another one runs, and is stopped again and
+// again.
 var recordings = []struct {
 	name  string
 	args  func(t *testing.T) []string
@@ -323,8 +324,8 @@ func (s *sampler) walkAll(tids ...int) bool {
 	return true
 }
 
-// news reports whether something in a walk is new: the rule of the sampled frame or its instruction, the kind of another rule,
-// how the walk ended, and a frame more than all others by a power of two.
+// news reports whether something in a walk is new: the rule of the sampled frame or its instruction, the kind of
+// another rule, how the walk ended, and a frame more than all others by a power of two.
 func (s *sampler) news(g *goResult) (is bool) {
 	note := func(key string) {
 		is = is || !s.known[key]

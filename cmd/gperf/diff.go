@@ -57,13 +57,14 @@ func (o *diffFlags) add(c *cobra.Command) {
 	cli.AddFlags(c, "Filters", func(s *pflag.FlagSet) {
 		s.StringVarP(&o.dsos, "dsos", "d", "", "count only samples in these DSOs, a `list`")
 		s.StringVarP(&o.symbols, "symbols", "S", "", "count only samples in these functions, a `list`")
-		s.StringVarP(&o.input.filters.comms, "comms", "C", "", "count only samples of threads with these names, a `list`")
-		s.StringVar(&o.input.filters.cpus, "cpu", "", "count only samples of these CPUs, a `list` such as 0,2-3")
-		s.StringVar(&o.input.filters.pids, "pid", "", "count only samples of these PIDs, a `list`")
-		s.StringVar(&o.input.filters.tids, "tid", "", "count only samples of these TIDs, a `list`")
-		s.StringVar(&o.input.filters.times, "time", "", "count only `ranges`, as 10%-20%, or A,B:C,D for two files")
-		o.input.filters.addNoIdle(s)
-		o.input.filters.addWeight(s)
+		f := &o.input.filters
+		s.StringVarP(&f.comms, "comms", "C", "", "count only samples of threads with these names, a `list`")
+		s.StringVar(&f.cpus, "cpu", "", "count only samples of these CPUs, a `list` such as 0,2-3")
+		s.StringVar(&f.pids, "pid", "", "count only samples of these PIDs, a `list`")
+		s.StringVar(&f.tids, "tid", "", "count only samples of these TIDs, a `list`")
+		s.StringVar(&f.times, "time", "", "count only `ranges`, as 10%-20%, or A,B:C,D for two files")
+		f.addNoIdle(s)
+		f.addWeight(s)
 	})
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		addForce(s)

@@ -172,7 +172,8 @@ func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
 	if r.origin.File == "" {
 		r.origin = new(session.Origins).Of(f, r.recording.Path)
 	}
-	opts := session.Options{File: f, Symbols: in.symbolizer(r), Keep: keep, NoIdle: in.filters.noIdle, NoNative: in.filters.noNative,
+	opts := session.Options{File: f, Symbols: in.symbolizer(r), Keep: keep,
+		NoIdle: in.filters.noIdle, NoNative: in.filters.noNative,
 		KeepExited: in.keepExited, Written: r.recording.Written, Origin: r.origin}
 	if in.many == nil {
 		opts.Progress = func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.recording.Path), n, of) }

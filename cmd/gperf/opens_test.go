@@ -55,7 +55,6 @@ var plainOpens = map[string]string{
 	"record/output/deleted.go":              "the recording",
 	"record/perfevent/cgroup.go":            "the kernel",
 	"record/perfevent/sysctl.go":            "the kernel",
-	"record/probe/find.go":                  "the kernel",
 	"record/probe/installed.go":             "the kernel",
 	"record/probe/kernel/raw_tracepoint.go": "the kernel",
 	"record/probe/kernel/symbols.go":        "the kernel",

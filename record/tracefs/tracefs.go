@@ -49,8 +49,8 @@ func (t *FS) Path(name string) (string, error) {
 	return filepath.Join(t.Root, name), err
 }
 
-// FetchTypes returns the kernel's list of types of probe arguments, as the README of tracefs names them; "" if it is not
-// known, as for a nil FS.
+// FetchTypes returns the kernel's list of types of probe arguments, as the README of tracefs names them, "" if it is
+// unknown, as for a nil FS.
 func (t *FS) FetchTypes() string {
 	if t == nil {
 		return ""
