@@ -178,10 +178,7 @@ func (w *walk) run(frames []Frame) (_ []Frame, why Reason, again bool) {
 	for depth += len(frames); len(frames) < depth; {
 		ip, sp := w.regs.IP(), w.regs.SP()
 		frames = append(frames, Frame{IP: ip, Return: !w.allRegs})
-		at := ip
-		if !w.allRegs { // the call may be the last instruction of its mapping
-			at--
-		}
+		at := w.site(ip) // the call may be the last instruction of its mapping
 		if w.m == nil || at < w.m.Start || at >= w.m.End {
 			if w.m = w.space.Mapping(at); w.m == nil {
 				return frames, NoMapping, false
@@ -233,7 +230,7 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 	if o == nil {
 		return w.uncovered(unframed, NoTable)
 	}
-	vaddr := w.vaddr(ip)
+	vaddr := w.site(ip) - w.m.Bias
 	var rule Rule
 	switch {
 	case o.table != nil:
@@ -247,12 +244,13 @@ func (w *walk) step(ip uint64) (outcome, Reason) {
 	return w.byRule(ip, &rule)
 }
 
-// vaddr returns where the rule of a frame with this ip is looked up: for a return address, in the call before it.
-func (w *walk) vaddr(ip uint64) uint64 {
+// site returns the address by which the mapping and the rule of a frame with this ip are found: for a return address,
+// an address in the call before it.
+func (w *walk) site(ip uint64) uint64 {
 	if !w.allRegs {
 		ip--
 	}
-	return ip - w.m.Bias
+	return ip
 }
 
 // isLast reports whether a row of the table ends with the call before a return address. A call that never returns may
@@ -262,7 +260,7 @@ func (w *walk) isLast(ip uint64) bool {
 	if o == nil || o.table == nil {
 		return false
 	}
-	if r, last := o.table.find(w.vaddr(ip)); !last || r.CFA == CFASignal || r.Flags&FlagSignal != 0 {
+	if r, last := o.table.find(w.site(ip) - w.m.Bias); !last || r.CFA == CFASignal || r.Flags&FlagSignal != 0 {
 		return false // the code to which a signal's handler returns has called nothing
 	}
 	_, ok := w.code.callBefore(ip)
@@ -437,7 +435,7 @@ func (w *walk) withoutFP(ip uint64) (outcome, Reason) {
 	if !w.full {
 		return retry, 0
 	}
-	return w.byRow(w.m.Object, w.vaddr(ip), unframed)
+	return w.byRow(w.m.Object, w.site(ip)-w.m.Bias, unframed)
 }
 
 // goroutine returns the address of the g of the goroutine that Go's thread runs, or 0 and the reason. A g has the
