@@ -23,7 +23,7 @@ const (
 func (w *words) breakpoint(at *Resolver) ([]Event, error) {
 	rest := w.name[len(breakpointPrefix):]
 	place, access, more := strings.Cut(rest, ":")
-	ev := Event{Name: w.spec, Type: format.TypeBreakpoint, BPType: bpRead | bpWrite}
+	ev := Event{Name: string(w.spec), Type: format.TypeBreakpoint, BPType: bpRead | bpWrite}
 	if more {
 		mods, modified := "", false
 		access, mods, modified = strings.Cut(access, ":")
@@ -32,7 +32,7 @@ func (w *words) breakpoint(at *Resolver) ([]Event, error) {
 		} else if !modified {
 			mods, modified = access, true // mem:ADDR:u
 		} else {
-			return nil, w.bad(fmt.Sprintf("%q is not an access: use r, w and x", access))
+			return nil, w.spec.bad(fmt.Sprintf("%q is not an access: use r, w and x", access))
 		}
 		if modified {
 			w.mods, w.modified = mods+w.mods, true
@@ -49,7 +49,7 @@ func (w *words) breakpoint(at *Resolver) ([]Event, error) {
 	}
 	if hasLen {
 		if ev.Config2, err = strconv.ParseUint(length, 0, 64); err != nil || ev.Config2 < 1 || ev.Config2 > 8 {
-			return nil, w.bad(fmt.Sprintf("the length %q is not a number of bytes from 1 to 8", length))
+			return nil, w.spec.bad(fmt.Sprintf("the length %q is not a number of bytes from 1 to 8", length))
 		}
 	}
 	return []Event{ev}, nil
@@ -69,12 +69,12 @@ func accessType(s string) (typ uint32, ok bool) {
 
 func (w *words) address(place string, at *Resolver) (uint64, error) {
 	if place == "" {
-		return 0, w.bad("the format is mem:ADDR[/LEN][:ACCESS]")
+		return 0, w.spec.bad("the format is mem:ADDR[/LEN][:ACCESS]")
 	}
 	if c := place[0]; '0' <= c && c <= '9' {
 		n, err := strconv.ParseUint(place, 0, 64)
 		if err != nil {
-			return 0, w.bad(fmt.Sprintf("%q is not an address", place))
+			return 0, w.spec.bad(fmt.Sprintf("%q is not an address", place))
 		}
 		return n, nil
 	}
@@ -85,9 +85,9 @@ func (w *words) address(place string, at *Resolver) (uint64, error) {
 	case addr != 0:
 		return addr, nil
 	case names == nil:
-		return 0, w.bad("the kernel hides its addresses from this user (kernel.kptr_restrict)")
+		return 0, w.spec.bad("the kernel hides its addresses from this user (kernel.kptr_restrict)")
 	}
-	return 0, &UnknownError{Spec: w.spec, Kind: "symbol", Name: place, Near: suggest.Names(place, names)}
+	return 0, &UnknownError{Spec: string(w.spec), Kind: "symbol", Name: place, Near: suggest.Names(place, names)}
 }
 
 // kernelSymbol returns the address of a symbol of the kernel. If there is none, names are the

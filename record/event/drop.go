@@ -26,7 +26,7 @@ func (w *words) netfilterDrop(at *Resolver) ([]Event, error) {
 	shown := slices.Clone(packet.Default)
 	names, err := packet.Words(w.args)
 	if err != nil {
-		return nil, w.bad(err.Error())
+		return nil, w.spec.bad(err.Error())
 	}
 	for _, name := range names {
 		if !slices.Contains(shown, name) {
@@ -35,9 +35,9 @@ func (w *words) netfilterDrop(at *Resolver) ([]Event, error) {
 	}
 	switch {
 	case w.name != NetfilterDrop && !strings.HasPrefix(w.name, NetfilterDrop+":"):
-		return nil, &UnknownError{Spec: w.spec, Near: []string{NetfilterDrop}}
+		return nil, &UnknownError{Spec: string(w.spec), Near: []string{NetfilterDrop}}
 	case w.modified, w.terms != nil:
-		return nil, w.bad("the event supports neither modifiers nor terms")
+		return nil, w.spec.bad("the event supports neither modifiers nor terms")
 	}
 	if err := at.HaveKprobes(); err != nil {
 		return nil, fmt.Errorf("%s: %w; skb:kfree_skb shows where packets are dropped, reason NETFILTER_DROP",

@@ -41,12 +41,17 @@ func (e *UnknownError) Error() string {
 	return s
 }
 
+// eventText is the complete text of an event on the command line.
+type eventText string
+
+func (t eventText) bad(msg string) error { return &SpecError{Spec: string(t), Msg: msg} }
+
 // unknownTerm returns the error for a term that a PMU's events do not have; pmu is "" for
 // other events.
-func (w *words) unknownTerm(t term, pmu string, all []string) error {
-	name := t.key
+func (t eventText) unknownTerm(unknown term, pmu string, all []string) error {
+	name := unknown.key
 	if pmu != "" {
 		name += " of PMU " + pmu
 	}
-	return &UnknownError{Spec: w.spec, Kind: "term", Name: name, Near: suggest.Names(t.key, all), All: all}
+	return &UnknownError{Spec: string(t), Kind: "term", Name: name, Near: suggest.Names(unknown.key, all), All: all}
 }

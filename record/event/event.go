@@ -240,7 +240,7 @@ func (m *modifier) add(o modifier) {
 
 // parseModifiers returns the sum of the modifiers of spec.
 func parseModifiers(spec, mods string) (sum modifier, err error) {
-	bad := func(msg string) error { return &SpecError{Spec: spec, Msg: msg} }
+	bad := eventText(spec).bad
 	if mods == "" {
 		return sum, bad("the modifier after the colon is missing")
 	}

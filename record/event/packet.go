@@ -82,13 +82,13 @@ const (
 // programDrops returns the event of XDPDrop or TCDrop.
 func (w *words) programDrops() ([]Event, error) {
 	if w.modified || w.terms != nil {
-		return nil, w.bad("it supports neither modifiers nor terms")
+		return nil, w.spec.bad("it supports neither modifiers nor terms")
 	}
 	raw := kernel.NewDrops(kernel.Drops{XDP: w.name == XDPDrop})
 	if w.args != "" {
 		var err error
 		if raw, err = raw.WithFields(w.args); err != nil {
-			return nil, w.bad(err.Error())
+			return nil, w.spec.bad(err.Error())
 		}
 	}
 	return []Event{{Name: w.name, Type: format.TypeTracepoint, Raw: raw}}, nil
@@ -98,13 +98,13 @@ func (w *words) programDrops() ([]Event, error) {
 // XDPDrop and, on kernels with kprobes, NetfilterDrop.
 func (w *words) packetDrops(at *Resolver) (events []Event, err error) {
 	if w.modified || w.terms != nil {
-		return nil, w.bad("it supports neither modifiers nor terms")
+		return nil, w.spec.bad("it supports neither modifiers nor terms")
 	}
 	if events, err = existing(lossEvents, at.Tracefs); err != nil {
 		return nil, err
 	}
 	if len(events) == 0 {
-		return nil, w.bad("this kernel has none of its tracepoints")
+		return nil, w.spec.bad("this kernel has none of its tracepoints")
 	}
 	events = WithPackets(events, at.Tracefs)
 	xdp := kernel.NewDrops(kernel.Drops{XDP: true, Optional: true})
@@ -122,10 +122,10 @@ var packetProbe = regexp.MustCompile(`^kprobe:(\S+)\s+((?:.*\s)?flow(?:\s.*)?)$`
 // packetProbes returns the events of kernel functions with the packet of their parameter struct sk_buff *. The
 // function may be a glob.
 func (w *words) packetProbes(at *Resolver) (events []Event, err error) {
-	m := packetProbe.FindStringSubmatch(w.spec)
+	m := packetProbe.FindStringSubmatch(string(w.spec))
 	shown, err := packet.Words(m[2])
 	if err != nil {
-		return nil, w.bad(err.Error())
+		return nil, w.spec.bad(err.Error())
 	}
 	if err := at.HaveKprobes(); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (w *words) packetProbes(at *Resolver) (events []Event, err error) {
 	for i := range functions {
 		f := &functions[i]
 		if ok, err := path.Match(m[1], f.Name); err != nil {
-			return nil, w.bad(tracefs.ErrGlob.Error())
+			return nil, w.spec.bad(tracefs.ErrGlob.Error())
 		} else if ok {
 			ev := hops("probe:"+f.Name, shown)
 			ev.Function = f
@@ -145,7 +145,7 @@ func (w *words) packetProbes(at *Resolver) (events []Event, err error) {
 		}
 	}
 	if len(events) == 0 {
-		return nil, w.bad("the kernel has no function " + m[1] + " with a parameter struct sk_buff *")
+		return nil, w.spec.bad("the kernel has no function " + m[1] + " with a parameter struct sk_buff *")
 	}
 	return events, nil
 }

@@ -156,7 +156,7 @@ func parseItem(spec string, at *Resolver) ([]Event, error) {
 	if head == "" {
 		return parse(spec, at)
 	}
-	bad := func(msg string) error { return &SpecError{Spec: spec, Msg: msg} }
+	bad := eventText(spec).bad
 	end := strings.LastIndexByte(spec, '}')
 	if end < 0 {
 		return nil, bad("the group's } is missing")
@@ -192,7 +192,7 @@ func parseItem(spec string, at *Resolver) ([]Event, error) {
 
 // words is an event of the command line, split into its parts.
 type words struct {
-	spec     string // the complete text
+	spec     eventText
 	name     string // the part before the terms, including modifiers if there are no terms
 	args     string // arguments of a tracepoint
 	terms    []term // nil: none
@@ -200,11 +200,9 @@ type words struct {
 	modified bool
 }
 
-func (w *words) bad(msg string) error { return &SpecError{Spec: w.spec, Msg: msg} }
-
 // cutWords splits off the terms of an event, and the modifiers after them.
 func cutWords(spec string) (w *words, err error) {
-	w = &words{spec: spec, name: spec}
+	w = &words{spec: eventText(spec), name: spec}
 	if m := withArguments.FindStringSubmatch(spec); m != nil && !isPlace(spec) {
 		w.name, w.args = m[1], m[2]
 		return w, nil
@@ -228,7 +226,7 @@ func cutWords(spec string) (w *words, err error) {
 		if meant := probe.Suggest(spec); meant != "" {
 			return nil, &UnknownError{Spec: spec, Near: []string{meant}}
 		}
-		return nil, w.bad("the / after the terms of a PMU's event is missing")
+		return nil, w.spec.bad("the / after the terms of a PMU's event is missing")
 	}
 	w.name = spec[:begin]
 	w.mods, w.modified = strings.CutPrefix(spec[end+1:], ":")
@@ -293,7 +291,7 @@ func parseOne(spec string, at *Resolver) ([]Event, error) {
 			return nil, err
 		}
 		if ev.Weak {
-			return nil, w.bad("modifier 'W' is for event groups")
+			return nil, w.spec.bad("modifier 'W' is for event groups")
 		}
 	}
 	return events, nil
@@ -305,10 +303,10 @@ func (w *words) events(at *Resolver) ([]Event, error) {
 	ev, plain := plainEvent(base)
 	switch {
 	case w.name == "":
-		return nil, w.bad("empty event name")
-	case packetProbe.MatchString(w.spec):
+		return nil, w.spec.bad("empty event name")
+	case packetProbe.MatchString(string(w.spec)):
 		return w.packetProbes(at)
-	case probe.IsSpec(w.spec):
+	case probe.IsSpec(string(w.spec)):
 		return w.probes(at)
 	case w.name == PacketDrops:
 		return w.packetDrops(at)
@@ -322,14 +320,14 @@ func (w *words) events(at *Resolver) ([]Event, error) {
 		return w.breakpoint(at)
 	case plain:
 		w.nameAndMods(1)
-		ev.Name = w.spec
+		ev.Name = string(w.spec)
 		return []Event{ev}, nil
 	case colon:
 		return w.tracepoints(at)
 	case w.terms != nil:
 		return w.pmuEvent(at)
 	}
-	return nil, &UnknownError{Spec: w.spec, Near: nearEvents(w.name, at)}
+	return nil, &UnknownError{Spec: string(w.spec), Near: nearEvents(w.name, at)}
 }
 
 // identifier matches the name of a tracepoint or of a C function.
@@ -385,12 +383,12 @@ func (w *words) probes(at *Resolver) (events []Event, err error) {
 func (w *words) rawTracepoint() ([]Event, error) {
 	l := w.nameAndMods(2)
 	if w.modified || w.terms != nil {
-		return nil, w.bad("a raw tracepoint supports neither modifiers nor terms")
+		return nil, w.spec.bad("a raw tracepoint supports neither modifiers nor terms")
 	}
 	names := l[1:]
 	if strings.ContainsAny(l[1], `*?[\`) {
 		if _, err := path.Match(l[1], ""); err != nil {
-			return nil, w.bad(tracefs.ErrGlob.Error())
+			return nil, w.spec.bad(tracefs.ErrGlob.Error())
 		}
 		all, err := kernel.RawTracepoints(kernel.BTFDir)
 		if err != nil {
@@ -410,7 +408,7 @@ func (w *words) rawTracepoint() ([]Event, error) {
 		events = append(events, Event{Name: kernel.RawPrefix + raw.Name, Type: format.TypeTracepoint, Raw: raw})
 	}
 	if len(events) == 0 {
-		return nil, w.noRaw(l[1])
+		return nil, w.spec.noRaw(l[1])
 	}
 	return events, nil
 }
@@ -420,10 +418,10 @@ func (w *words) withValues(raw *kernel.Raw) (*kernel.Raw, error) {
 	if w.args == "" {
 		return raw, nil
 	}
-	with, err := raw.WithValues(w.spec, w.args)
+	with, err := raw.WithValues(string(w.spec), w.args)
 	var bad *probe.SpecError
 	if errors.As(err, &bad) {
-		return nil, w.bad(bad.Msg)
+		return nil, w.spec.bad(bad.Msg)
 	}
 	return with, err
 }
@@ -434,9 +432,9 @@ func (w *words) withArguments(tp *tracefs.Tracepoint, raw *kernel.Raw) (ev Event
 	ev = tracepointEvent(tp)
 	switch {
 	case w.modified:
-		return ev, w.bad("a tracepoint with arguments supports no modifiers")
+		return ev, w.spec.bad("a tracepoint with arguments supports no modifiers")
 	case raw == nil:
-		return ev, w.bad(fmt.Sprintf("%s has no arguments: the kernel's BTF has no prototype of it", ev.Name))
+		return ev, w.spec.bad(fmt.Sprintf("%s has no arguments: the kernel's BTF has no prototype of it", ev.Name))
 	}
 	if raw, err = w.withValues(raw); err != nil {
 		return ev, err
@@ -480,9 +478,9 @@ func findOwn(fs *tracefs.FS, tracepoints []string) ([]*kernel.Raw, error) {
 }
 
 // noRaw returns the error for an unknown raw tracepoint.
-func (w *words) noRaw(name string) error {
+func (t eventText) noRaw(name string) error {
 	all, _ := kernel.RawTracepoints(kernel.BTFDir)
-	e := &UnknownError{Spec: w.spec, Near: suggest.Names(name, all)}
+	e := &UnknownError{Spec: string(t), Near: suggest.Names(name, all)}
 	for i := range e.Near {
 		e.Near[i] = kernel.RawPrefix + e.Near[i]
 	}
@@ -493,14 +491,14 @@ func (w *words) tracepoints(at *Resolver) (events []Event, err error) {
 	l := w.nameAndMods(2)
 	tps, err := at.Tracefs.Find(l[0], l[1])
 	if errors.Is(err, tracefs.ErrGlob) {
-		return nil, w.bad(err.Error())
+		return nil, w.spec.bad(err.Error())
 	}
 	if err != nil {
 		return nil, err
 	}
 	if len(tps) == 0 {
-		e := &UnknownError{Spec: w.spec, Near: at.Tracefs.Near(l[0], l[1])}
-		if meant := probe.Suggest(w.spec); len(e.Near) == 0 && meant != "" {
+		e := &UnknownError{Spec: string(w.spec), Near: at.Tracefs.Near(l[0], l[1])}
+		if meant := probe.Suggest(string(w.spec)); len(e.Near) == 0 && meant != "" {
 			e.Near = []string{meant}
 		}
 		return nil, e

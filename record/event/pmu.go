@@ -122,7 +122,7 @@ var otherWords = map[string]string{
 // w.terms.
 func (w *words) pmuEvent(at *Resolver) ([]Event, error) {
 	if why := otherWords[w.name]; why != "" {
-		return nil, w.bad(why)
+		return nil, w.spec.bad(why)
 	}
 	p, ok := readPMU(at.sysfs(), w.name)
 	switch {
@@ -133,12 +133,12 @@ func (w *words) pmuEvent(at *Resolver) ([]Event, error) {
 		for _, p := range at.PMUs() {
 			names = append(names, p.Name)
 		}
-		return nil, &UnknownError{Spec: w.spec, Kind: "PMU", Near: suggest.Names(w.name, names), All: names}
+		return nil, &UnknownError{Spec: string(w.spec), Kind: "PMU", Near: suggest.Names(w.name, names), All: names}
 	}
-	ev := Event{Name: w.spec, Type: p.Type}
+	ev := Event{Name: string(w.spec), Type: p.Type}
 	var err error
 	if ev.CPUs, err = p.cpus(); err != nil {
-		return nil, w.bad(err.Error())
+		return nil, w.spec.bad(err.Error())
 	}
 	var left []term
 	for _, t := range w.terms {
@@ -175,7 +175,7 @@ func (ev *Event) setPMUTerm(w *words, p *PMU, t term) (bool, error) {
 	if slices.Contains(commonTerms, t.key) || refusedTerms[t.key] != "" {
 		return false, nil
 	}
-	return false, w.unknownTerm(t, p.Name, slices.Concat(p.Events(), p.Terms(),
+	return false, w.spec.unknownTerm(t, p.Name, slices.Concat(p.Events(), p.Terms(),
 		[]string{"config", "config1", "config2", "config3"}, commonTerms))
 }
 
@@ -184,7 +184,7 @@ func (t term) known() bool { return !strings.ContainsAny(t.key, "/.") }
 
 // setAlias applies the terms of a named event.
 func (ev *Event) setAlias(w *words, p *PMU, name, text string) error {
-	terms, err := parseTerms(w.spec, text)
+	terms, err := parseTerms(string(w.spec), text)
 	if err != nil {
 		return err
 	}
@@ -195,10 +195,10 @@ func (ev *Event) setAlias(w *words, p *PMU, name, text string) error {
 		}
 		switch {
 		case f == "" || !t.known():
-			return w.bad(fmt.Sprintf("event %s of PMU %s: unknown term %s in %q", name, p.Name, t.key, text))
+			return w.spec.bad(fmt.Sprintf("event %s of PMU %s: unknown term %s in %q", name, p.Name, t.key, text))
 		case t.value == "?":
 			if !slices.ContainsFunc(w.terms, func(o term) bool { return o.key == t.key }) {
-				return w.bad(fmt.Sprintf("event %s needs a value: %s=…", name, t.key))
+				return w.spec.bad(fmt.Sprintf("event %s needs a value: %s=…", name, t.key))
 			}
 			continue
 		}
@@ -229,7 +229,7 @@ func (ev *Event) config(name string) (*uint64, bool) {
 func (ev *Event) setField(w *words, t term, text string) error {
 	mask, into, err := ev.bits(text)
 	if err != nil {
-		return w.bad(fmt.Sprintf("term %s: %v", t.key, err))
+		return w.spec.bad(fmt.Sprintf("term %s: %v", t.key, err))
 	}
 	n := uint64(1<<bits.OnesCount64(mask) - 1)
 	v, err := t.number(w, n)

@@ -52,7 +52,7 @@ var spanTerms = regexp.MustCompile(`^/((?:(?:` + strings.Join(spanTermKeys, "|")
 
 // parseSpan parses span:WHAT[/TERMS/].
 func parseSpan(spec string, at *Resolver) ([]Event, error) {
-	w := &words{spec: spec, name: strings.TrimPrefix(spec, SpanPrefix)}
+	w := &words{spec: eventText(spec), name: strings.TrimPrefix(spec, SpanPrefix)}
 	for i := range w.name {
 		m := spanTerms.FindStringSubmatch(w.name[i:])
 		if m == nil {
@@ -78,7 +78,7 @@ func parseSpan(spec string, at *Resolver) ([]Event, error) {
 		}
 		for _, name := range events[i].Span.HistKey {
 			if !slices.Contains(events[i].Span.Key, name) {
-				return nil, w.bad("term hist: " + name + " is not a field of the key: " +
+				return nil, w.spec.bad("term hist: " + name + " is not a field of the key: " +
 					"span:block:block_rq_issue..block:block_rq_complete/key=dev,sector,hist=dev/")
 			}
 		}
@@ -112,11 +112,11 @@ func (w *words) calls(at *Resolver) (events []Event, err error) {
 	if err := w.badSpan(); err != nil {
 		return nil, err
 	}
-	l, err := at.FindCalls(w.spec, w.name)
+	l, err := at.FindCalls(string(w.spec), w.name)
 	if err != nil {
 		if system, name, ok := strings.Cut(w.name, ":"); ok {
 			if tps, _ := at.Tracefs.Find(system, name); len(tps) > 0 {
-				return nil, w.badPair()
+				return nil, w.spec.badPair()
 			}
 		}
 		return nil, err
@@ -136,15 +136,15 @@ func (w *words) badSpan() error {
 	}
 	switch {
 	case what == spanSyscalls && strings.HasSuffix(rest, "/"):
-		return w.bad("the terms of system calls are min, hist and name: span:syscalls/min=1ms/")
+		return w.spec.bad("the terms of system calls are min, hist and name: span:syscalls/min=1ms/")
 	case what == spanSyscalls && rest != "":
-		return w.bad("the terms of a span are between slashes: span:syscalls/min=1ms/")
+		return w.spec.bad("the terms of a span are between slashes: span:syscalls/min=1ms/")
 	case strings.HasPrefix(what, spanSyscalls+":"):
-		return w.bad("a span has no modifiers; --filter selects by its fields: --filter 'duration > 1000000'")
+		return w.spec.bad("a span has no modifiers; --filter selects by its fields: --filter 'duration > 1000000'")
 	case w.name != "" && len(near) == 0:
 		return nil
 	}
-	e := &UnknownError{Spec: w.spec, All: []string{SpanPrefix + spanSyscalls, SpanPrefix + "SYSTEM:NAME..SYSTEM:NAME",
+	e := &UnknownError{Spec: string(w.spec), All: []string{SpanPrefix + spanSyscalls, SpanPrefix + "SYSTEM:NAME..SYSTEM:NAME",
 		SpanPrefix + "FUNCTION", SpanPrefix + "FILE:FUNCTION"}}
 	if len(near) > 0 {
 		e.Near = []string{SpanPrefix + spanSyscalls}
@@ -158,7 +158,7 @@ func (ev *Event) setSpan(w *words, t term) error {
 	case t.key == "min":
 		d, err := time.ParseDuration(t.value)
 		if err != nil || d < 0 {
-			return w.bad("term min: " + t.value + " is not a duration such as 100us, 1ms or 2s")
+			return w.spec.bad("term min: " + t.value + " is not a duration such as 100us, 1ms or 2s")
 		}
 		ev.Span.Min = d
 		return nil
@@ -174,7 +174,7 @@ func (ev *Event) setSpan(w *words, t term) error {
 	case slices.Contains(spanTermKeys, t.key):
 		return ev.set(w, t)
 	}
-	return w.unknownTerm(t, "", spanTermKeys)
+	return w.spec.unknownTerm(t, "", spanTermKeys)
 }
 
 // joinKeys appends words without a value to the preceding term key or hist: key=dev,sector.
@@ -192,15 +192,15 @@ func joinKeys(l []term) (joined []term) {
 }
 
 // badPair returns the error for words that are not two tracepoints.
-func (w *words) badPair() error {
-	return w.bad("a span has two tracepoints: span:block:block_rq_issue..block:block_rq_complete/key=dev,sector/")
+func (t eventText) badPair() error {
+	return t.bad("a span has two tracepoints: span:block:block_rq_issue..block:block_rq_complete/key=dev,sector/")
 }
 
 // spanEnd returns the tracepoint of this name.
 func (w *words) spanEnd(name string, at *Resolver) (*SpanEnd, error) {
 	system, name, ok := strings.Cut(name, ":")
 	if !ok || strings.ContainsAny(name, "*?[") {
-		return nil, w.badPair()
+		return nil, w.spec.badPair()
 	}
 	tps, err := at.Tracefs.Find(system, name)
 	if err != nil {
@@ -224,9 +224,9 @@ const maxKeys = 4
 func (s *Span) checkKey(w *words) error {
 	switch {
 	case s.Begin == nil:
-		return w.bad("term key: the key of calls is the thread")
+		return w.spec.bad("term key: the key of calls is the thread")
 	case len(s.Key) > maxKeys:
-		return w.bad(fmt.Sprintf("term key: a key has up to %d fields", maxKeys))
+		return w.spec.bad(fmt.Sprintf("term key: a key has up to %d fields", maxKeys))
 	}
 	for _, end := range []*SpanEnd{s.Begin, s.End} {
 		var names []string
@@ -240,7 +240,7 @@ func (s *Span) checkKey(w *words) error {
 		})
 		for _, name := range s.Key {
 			if !slices.Contains(names, name) {
-				return w.bad(fmt.Sprintf("term key: %s:%s has no number %q; it has %s", end.System, end.Name, name,
+				return w.spec.bad(fmt.Sprintf("term key: %s:%s has no number %q; it has %s", end.System, end.Name, name,
 					strings.Join(own, ", ")))
 			}
 		}

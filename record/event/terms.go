@@ -57,7 +57,7 @@ func parseTerms(spec, text string) ([]term, error) {
 		key, value, _ := strings.Cut(strings.TrimSpace(text[start:end]), "=")
 		start = end + 1
 		if key == "" {
-			return &SpecError{Spec: spec, Msg: "empty term"}
+			return eventText(spec).bad("empty term")
 		}
 		if n := len(value); n > 1 && (value[0] == '\'' || value[0] == '"') && value[n-1] == value[0] {
 			value = value[1 : n-1]
@@ -92,10 +92,10 @@ func (t term) number(w *words, limit uint64) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(t.value, 0, 64)
 	if err != nil {
-		return 0, w.bad(fmt.Sprintf("term %s: %q is not a number", t.key, t.value))
+		return 0, w.spec.bad(fmt.Sprintf("term %s: %q is not a number", t.key, t.value))
 	}
 	if n > limit {
-		return 0, w.bad(fmt.Sprintf("term %s: %s is too large, the maximum is %d (%#x)", t.key, t.value, limit, limit))
+		return 0, w.spec.bad(fmt.Sprintf("term %s: %s is too large, the maximum is %d (%#x)", t.key, t.value, limit, limit))
 	}
 	return n, nil
 }
@@ -106,16 +106,16 @@ const maxStackDump = 65528
 // set applies one of the common terms to the event.
 func (ev *Event) set(w *words, t term) error {
 	if why := refusedTerms[t.key]; why != "" {
-		return w.bad("term " + t.key + ": " + why)
+		return w.spec.bad("term " + t.key + ": " + why)
 	}
 	if !slices.Contains(commonTerms, t.key) {
-		return w.unknownTerm(t, "", commonTerms)
+		return w.spec.unknownTerm(t, "", commonTerms)
 	}
 	limit := uint64(1<<63 - 1)
 	switch t.key {
 	case "name":
 		if t.value == "" {
-			return w.bad("term name: the name is missing")
+			return w.spec.bad("term name: the name is missing")
 		}
 		ev.Name = t.value
 		return nil
@@ -131,7 +131,7 @@ func (ev *Event) set(w *words, t term) error {
 		return err
 	}
 	if n == 0 && slices.Contains([]string{"period", "freq", "max-stack", "stack-size"}, t.key) {
-		return w.bad("term " + t.key + ": 0 is not allowed")
+		return w.spec.bad("term " + t.key + ": 0 is not allowed")
 	}
 	switch t.key {
 	case "period":
@@ -149,7 +149,7 @@ func (ev *Event) set(w *words, t term) error {
 	}
 	// time: samples always have it. no-overwrite: this is the default.
 	if ev.Terms.Period != 0 && ev.Terms.Freq != 0 {
-		return w.bad("terms period and freq exclude each other")
+		return w.spec.bad("terms period and freq exclude each other")
 	}
 	return nil
 }
@@ -160,8 +160,8 @@ func (ev *Event) setCallGraph(w *words, t term) error {
 		ev.Terms.CallGraph = c
 		return nil
 	case "lbr":
-		return w.bad("term call-graph: lbr is not possible, gperf does not read branch records; dwarf records " +
+		return w.spec.bad("term call-graph: lbr is not possible, gperf does not read branch records; dwarf records " +
 			"complete stacks")
 	}
-	return w.bad(fmt.Sprintf("term call-graph: %q is unknown, there are fp, dwarf and no", t.value))
+	return w.spec.bad(fmt.Sprintf("term call-graph: %q is unknown, there are fp, dwarf and no", t.value))
 }
