@@ -62,6 +62,12 @@ type Query struct {
 	KeepStack bool
 }
 
+// search is a query in a file.
+type search struct {
+	Query
+	file *File
+}
+
 func (q *Query) bad(msg string) error { return &args.SpecError{Spec: q.Spec, Msg: msg} }
 
 // Site is a place in a file of code.
@@ -106,11 +112,12 @@ func (l *Locator) findIn(q Query, path string) ([]Site, error) {
 		return nil, err
 	}
 	defer file.Close()
+	s := &search{q, file}
 	find := l.sites
 	if q.USDT {
-		find = func(q Query, file *File) ([]Site, error) { return file.findUSDT(q) }
+		find = (*search).findUSDT
 	}
-	sites, err := find(q, file)
+	sites, err := find(s)
 	for i := range sites {
 		sites[i].Path, sites[i].Go = path, file.isGo()
 	}
@@ -141,39 +148,39 @@ func (l *Locator) Functions(name string) ([]Function, error) {
 }
 
 // sites returns the places of a query that is not for USDT.
-func (l *Locator) sites(q Query, file *File) ([]Site, error) {
-	if err := file.ReadFunctions(); err != nil {
+func (l *Locator) sites(s *search) ([]Site, error) {
+	if err := s.file.ReadFunctions(); err != nil {
 		return nil, err
 	}
-	if q.Line > 0 {
-		return file.lineSites(q)
+	if s.Line > 0 {
+		return s.lineSites()
 	}
-	if vaddr, err := strconv.ParseUint(q.Name, 0, 64); err == nil {
-		return file.address(q, vaddr)
+	if vaddr, err := strconv.ParseUint(s.Name, 0, 64); err == nil {
+		return s.address(vaddr)
 	}
-	found, imported, err := file.match(q)
+	found, imported, err := s.match()
 	switch {
 	case err != nil:
 		return nil, err
 	case len(found) == 0:
-		return nil, file.missing(q, imported)
+		return nil, s.missing(imported)
 	}
-	found, unresolved := l.resolve(file, found)
+	found, unresolved := l.resolve(s.file, found)
 	if len(found) == 0 {
-		return nil, &FunctionError{File: file.path, Name: q.Name, Why: unresolved.Error()}
+		return nil, &FunctionError{File: s.file.path, Name: s.Name, Why: unresolved.Error()}
 	}
 	if unresolved != nil {
-		l.notice(fmt.Errorf("%s: %w", q.Spec, unresolved))
+		l.notice(fmt.Errorf("%s: %w", s.Spec, unresolved))
 	}
-	return l.inFunctions(q, file, found)
+	return l.inFunctions(s, found)
 }
 
 // inFunctions returns the places of a query in functions: if there are none in some functions, it passes the first
 // reason to Notice.
-func (l *Locator) inFunctions(q Query, file *File, functions []*Function) (sites []Site, err error) {
+func (l *Locator) inFunctions(s *search, functions []*Function) (sites []Site, err error) {
 	var refused []error
 	for _, fn := range functions {
-		in, err := file.inFunction(q, fn)
+		in, err := s.inFunction(fn)
 		if err != nil {
 			refused = append(refused, err)
 		}
@@ -183,7 +190,7 @@ func (l *Locator) inFunctions(q Query, file *File, functions []*Function) (sites
 	case len(refused) > 0 && len(sites) == 0:
 		return nil, refused[0]
 	case len(refused) > 0:
-		l.notice(fmt.Errorf("%s: %d of %d functions cannot be probed, the first: %w", q.Spec, len(refused),
+		l.notice(fmt.Errorf("%s: %d of %d functions cannot be probed, the first: %w", s.Spec, len(refused),
 			len(functions), refused[0]))
 	}
 	return sites, nil
@@ -196,39 +203,39 @@ func (l *Locator) notice(what error) {
 }
 
 // address returns the site at a vaddr, as in perf probe.
-func (f *File) address(q Query, vaddr uint64) ([]Site, error) {
-	off, ok := f.code(vaddr)
+func (s *search) address(vaddr uint64) ([]Site, error) {
+	off, ok := s.file.code(vaddr)
 	if !ok {
-		return nil, q.bad(fmt.Sprintf("there is no code at %#x of %s; use addresses of `nm` and `objdump -d`", vaddr,
-			f.path))
+		return nil, s.bad(fmt.Sprintf("there is no code at %#x of %s; use addresses of `nm` and `objdump -d`", vaddr,
+			s.file.path))
 	}
-	if fn := f.At(off); fn != nil && !q.Return {
-		if err := f.boundary(q, fn, off); err != nil {
+	if fn := s.file.At(off); fn != nil && !s.Return {
+		if err := s.boundary(fn, off); err != nil {
 			return nil, err
 		}
 	}
-	return []Site{{Off: off + q.Off}}, nil
+	return []Site{{Off: off + s.Off}}, nil
 }
 
 // entryPoint is the function that the kernel or the dynamic linker enters, with argc in place of a return address.
 const entryPoint = "_start"
 
 // inFunction returns the sites of a query in a function.
-func (f *File) inFunction(q Query, fn *Function) ([]Site, error) {
-	site := Site{Off: fn.Off + q.Off, Function: fn}
+func (s *search) inFunction(fn *Function) ([]Site, error) {
+	site := Site{Off: fn.Off + s.Off, Function: fn}
 	switch {
-	case q.Return && q.Off != 0:
-		return nil, q.bad("a return probe needs a function without an offset, not +" + strconv.FormatUint(q.Off, 10))
-	case q.Return && fn.Symbol == entryPoint:
-		return nil, &FunctionError{File: f.path, Name: fn.Symbol,
+	case s.Return && s.Off != 0:
+		return nil, s.bad("a return probe needs a function without an offset, not +" + strconv.FormatUint(s.Off, 10))
+	case s.Return && fn.Symbol == entryPoint:
+		return nil, &FunctionError{File: s.file.path, Name: fn.Symbol,
 			Why: "nothing calls it: a return probe would overwrite the number of arguments"}
-	case q.Return && f.noTrampoline(q) != "":
-		return f.returnSites(fn, f.noTrampoline(q))
-	case q.Off != 0:
-		if fn.Size > 0 && q.Off >= fn.Size {
-			return nil, q.bad(fmt.Sprintf("%s is %#x bytes long", fn.Name(), fn.Size))
+	case s.Return && s.noTrampoline() != "":
+		return s.file.returnSites(fn, s.noTrampoline())
+	case s.Off != 0:
+		if fn.Size > 0 && s.Off >= fn.Size {
+			return nil, s.bad(fmt.Sprintf("%s is %#x bytes long", fn.Name(), fn.Size))
 		}
-		if err := f.boundary(q, fn, site.Off); err != nil {
+		if err := s.boundary(fn, site.Off); err != nil {
 			return nil, err
 		}
 	}
@@ -237,13 +244,13 @@ func (f *File) inFunction(q Query, fn *Function) ([]Site, error) {
 
 // boundary checks that an instruction of a function begins at off: a probe inside an
 // instruction would corrupt it.
-func (f *File) boundary(q Query, fn *Function, off uint64) error {
-	for at, insn := range f.instructions(fn) {
+func (s *search) boundary(fn *Function, off uint64) error {
+	for at, insn := range s.file.instructions(fn) {
 		switch end := at + uint64(len(insn)); {
 		case at == off:
 			return nil
 		case end > off:
-			return q.bad(fmt.Sprintf("+%#[4]x is inside the instruction from %[1]s+%#[2]x to +%#[3]x", fn.Name(),
+			return s.bad(fmt.Sprintf("+%#[4]x is inside the instruction from %[1]s+%#[2]x to +%#[3]x", fn.Name(),
 				at-fn.Off, end-fn.Off, off-fn.Off))
 		}
 	}
@@ -251,9 +258,9 @@ func (f *File) boundary(q Query, fn *Function, off uint64) error {
 }
 
 // missing returns the error for an unknown function, with the reason and an alternative.
-func (f *File) missing(q Query, imported []*Function) error {
-	e := &FunctionError{File: f.path, Name: q.Name}
-	if len(imported) > 0 || strings.HasSuffix(q.Name, "@plt") {
+func (s *search) missing(imported []*Function) error {
+	e := &FunctionError{File: s.file.path, Name: s.Name}
+	if len(imported) > 0 || strings.HasSuffix(s.Name, "@plt") {
 		library := "LIBRARY"
 		for _, fn := range imported {
 			if fn.library != "" {
@@ -261,26 +268,26 @@ func (f *File) missing(q Query, imported []*Function) error {
 			}
 		}
 		e.Why = fmt.Sprintf("it is imported from another file: probe %s:%s", library,
-			strings.TrimSuffix(q.Name, "@plt"))
+			strings.TrimSuffix(s.Name, "@plt"))
 		if library == "LIBRARY" {
 			e.Why = "it is imported from another file (`ldd` lists them)"
 		}
 		return e
 	}
-	if info := f.debugInfo(); info != nil {
-		if e.Why = info.inlined(q.Name); e.Why != "" {
+	if info := s.file.debugInfo(); info != nil {
+		if e.Why = info.inlined(s.Name); e.Why != "" {
 			return e
 		}
 	}
 	var names []string
-	for i := range f.functions {
-		if fn := &f.functions[i]; !fn.imported {
+	for i := range s.file.functions {
+		if fn := &s.file.functions[i]; !fn.imported {
 			names = append(names, WithoutParameters(fn.Name()))
 		}
 	}
 	slices.Sort(names)
-	e.Near = suggest.Names(q.Name, slices.Compact(names))
-	e.Stripped = !f.HasSymtab() && !f.goPCs
+	e.Near = suggest.Names(s.Name, slices.Compact(names))
+	e.Stripped = !s.file.HasSymtab() && !s.file.goPCs
 	if e.Stripped {
 		e.Why = fmt.Sprintf("it is stripped: only its %d exported functions have names", len(slices.Compact(names)))
 		if len(names) == 0 {

@@ -204,18 +204,18 @@ func (f *File) goFunctions() (l []Function) {
 
 // match returns the functions of a query, one for each offset, and the functions of that name that are imported
 // from other files.
-func (f *File) match(q Query) (found, imported []*Function, err error) {
-	name := strings.TrimSuffix(q.Name, "@plt")
+func (s *search) match() (found, imported []*Function, err error) {
+	name := strings.TrimSuffix(s.Name, "@plt")
 	exact := func(spelling string) bool { return spelling == name }
-	found, imported = f.called(exact, strings.Contains(name, "@"))
-	if len(found)+len(imported) > 0 || q.Literal || !strings.ContainsAny(name, "*?[") {
+	found, imported = s.file.called(exact, strings.Contains(name, "@"))
+	if len(found)+len(imported) > 0 || s.Literal || !strings.ContainsAny(name, "*?[") {
 		return found, imported, nil
 	}
 	glob, err := globExpr(name)
 	if err != nil {
-		return nil, nil, q.bad(err.Error())
+		return nil, nil, s.bad(err.Error())
 	}
-	found, _ = f.called(glob.MatchString, strings.Contains(name, "@"))
+	found, _ = s.file.called(glob.MatchString, strings.Contains(name, "@"))
 	// The split-off parts of functions that run rarely are not functions.
 	found = slices.DeleteFunc(found, func(fn *Function) bool {
 		return strings.HasSuffix(fn.Symbol, ".cold") || strings.Contains(fn.Symbol, ".cold.")

@@ -60,15 +60,15 @@ func rows(d *dwarf.Data, unit *dwarf.Entry, do func(*dwarf.LineEntry) bool) {
 
 // lineSites returns the first instruction of a source line, in each function that contains
 // code of it.
-func (f *File) lineSites(q Query) ([]Site, error) {
-	info := f.debugInfo()
+func (s *search) lineSites() ([]Site, error) {
+	info := s.file.debugInfo()
 	if info == nil {
-		return nil, &FileError{f.path, errors.New("it has no debug information (DWARF) with source lines: compile " +
+		return nil, &FileError{s.file.path, errors.New("it has no debug information (DWARF) with source lines: compile " +
 			"with -g, or install its -dbgsym")}
 	}
-	first, lines := info.line(q.Name, q.Line)
+	first, lines := info.line(s.Name, s.Line)
 	if len(first) == 0 {
-		return nil, f.noLine(q, lines)
+		return nil, s.noLine(lines)
 	}
 	var l []Site
 	for fn, off := range first {
@@ -104,20 +104,20 @@ func (d *debugInfo) line(source string, line int) (first map[*Function]uint64, l
 // isSource reports whether name matches the end of a source file's path.
 func isSource(file, name string) bool { return file == name || strings.HasSuffix(file, "/"+name) }
 
-func (f *File) noLine(q Query, lines map[int]bool) error {
+func (s *search) noLine(lines map[int]bool) error {
 	next := 0
 	for n := range lines {
-		if n > q.Line && (next == 0 || n < next) {
+		if n > s.Line && (next == 0 || n < next) {
 			next = n
 		}
 	}
 	switch {
 	case len(lines) == 0:
-		return q.bad(fmt.Sprintf("%s has no code from a source file %s", f.path, q.Name))
+		return s.bad(fmt.Sprintf("%s has no code from a source file %s", s.file.path, s.Name))
 	case next == 0:
-		return q.bad(fmt.Sprintf("neither %s:%d nor a later line has code", q.Name, q.Line))
+		return s.bad(fmt.Sprintf("neither %s:%d nor a later line has code", s.Name, s.Line))
 	}
-	return q.bad(fmt.Sprintf("%s:%d has no code; the next line with code is %s:%d", q.Name, q.Line, q.Name, next))
+	return s.bad(fmt.Sprintf("%s:%d has no code; the next line with code is %s:%d", s.Name, s.Line, s.Name, next))
 }
 
 // At returns the function that contains off, nil if none is known.

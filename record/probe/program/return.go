@@ -36,11 +36,11 @@ func (f *File) returnSites(fn *Function, why string) ([]Site, error) {
 
 // noTrampoline returns why a uretprobe would end a program of this file, "" if it would not. Only
 // the functions of a span are checked for exceptions: perf's own uretprobes are as in perf.
-func (f *File) noTrampoline(q Query) string {
+func (s *search) noTrampoline() string {
 	switch {
-	case f.isGo():
+	case s.file.isGo():
 		return "Go moves stacks, so a return probe would crash it"
-	case q.KeepStack && throws(f):
+	case s.KeepStack && throws(s.file):
 		return "a return probe would end the program at an exception"
 	}
 	return ""

@@ -36,19 +36,19 @@ func (l *Locator) USDT(name string) ([]USDT, error) {
 }
 
 // findUSDT returns the places of the file's USDT probes that match a query.
-func (f *File) findUSDT(q Query) ([]Site, error) {
-	all, err := f.readUSDT()
+func (s *search) findUSDT() ([]Site, error) {
+	all, err := s.file.readUSDT()
 	if err != nil {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, &FileError{f.path, errors.New("it has no USDT probes (`readelf -n` shows them as stapsdt)")}
+		return nil, &FileError{s.file.path, errors.New("it has no USDT probes (`readelf -n` shows them as stapsdt)")}
 	}
-	provider, err := q.glob(cmp.Or(q.Provider, "*"))
+	provider, err := s.glob(cmp.Or(s.Provider, "*"))
 	if err != nil {
 		return nil, err
 	}
-	name, err := q.glob(q.Name)
+	name, err := s.glob(s.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (f *File) findUSDT(q Query) ([]Site, error) {
 		if !provider.MatchString(u.Provider) || !name.MatchString(u.Name) {
 			continue
 		}
-		site, err := f.siteOf(u)
+		site, err := s.file.siteOf(u)
 		if err != nil {
 			return nil, err
 		}
@@ -66,22 +66,22 @@ func (f *File) findUSDT(q Query) ([]Site, error) {
 		l = append(l, site)
 	}
 	if len(l) == 0 {
-		return nil, f.noUSDT(q, all)
+		return nil, s.noUSDT(all)
 	}
-	if q.Provider == "" && len(providers) > 1 && !strings.ContainsAny(q.Name, "*?[") {
-		return nil, q.bad(fmt.Sprintf("several providers have this probe: name one (usdt:%s:PROVIDER:%s), or * for all",
-			q.File, q.Name))
+	if s.Provider == "" && len(providers) > 1 && !strings.ContainsAny(s.Name, "*?[") {
+		return nil, s.bad(fmt.Sprintf("several providers have this probe: name one (usdt:%s:PROVIDER:%s), or * for all",
+			s.File, s.Name))
 	}
 	return l, nil
 }
 
 // noUSDT returns the error for a query that matches none of the file's USDT probes.
-func (f *File) noUSDT(q Query, all []USDT) error {
-	e := &FunctionError{File: f.path, Name: strings.TrimPrefix(q.Provider+":"+q.Name, ":"), USDT: true}
+func (s *search) noUSDT(all []USDT) error {
+	e := &FunctionError{File: s.file.path, Name: strings.TrimPrefix(s.Provider+":"+s.Name, ":"), USDT: true}
 	var names []string
 	for _, m := range all {
 		name := m.String()
-		if q.Provider == "" {
+		if s.Provider == "" {
 			name = m.Name
 		}
 		names = append(names, name)
