@@ -127,10 +127,10 @@ func (r *codeReader) slots(path string, id dso.BuildID) map[uint64]string {
 	names := map[uint64]string{}
 	for _, name := range [...]string{".rela.dyn", ".rela.plt"} {
 		sec := im.Section(name)
-		if sec == nil || uint64(sec.Link) >= uint64(len(im.Sections())) {
+		if sec == nil || uint64(sec.Link) >= uint64(len(im.Sections)) {
 			continue
 		}
-		symbols, _ := readSymbols(im, im.Sections()[sec.Link]) // a corrupt table has no names
+		symbols, _ := readSymbols(im, im.Sections[sec.Link]) // a corrupt table has no names
 		for _, rel := range readRelocs(im, sec) {
 			if !inGOT(im, rel.off) {
 				continue
@@ -150,7 +150,7 @@ func readCode(im *dso.Image, vaddr, addr, n uint64, name func(uint64) string) (*
 	if n > maxCode {
 		return nil, errTooLong
 	}
-	for _, l := range im.Loads() {
+	for _, l := range im.Loads {
 		if vaddr < l.Vaddr || vaddr-l.Vaddr >= l.Filesz {
 			continue
 		}

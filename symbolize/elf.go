@@ -119,11 +119,11 @@ func decodeSymbol(b []byte, is64 bool, order binary.ByteOrder, names string) raw
 }
 
 func linkedStrings(im *dso.Image, s *elf.Section) (string, error) {
-	if uint64(s.Link) >= uint64(len(im.Sections())) {
+	if uint64(s.Link) >= uint64(len(im.Sections)) {
 		return "", fmt.Errorf("read %s: section %s links to section %d of %d", im.Path, s.Name, s.Link,
-			len(im.Sections()))
+			len(im.Sections))
 	}
-	b, err := im.Data(im.Sections()[s.Link])
+	b, err := im.Data(im.Sections[s.Link])
 	return string(b), err
 }
 
@@ -133,17 +133,17 @@ func placeSymbols(list []rawSymbol, syms, runtime *dso.Image) []entry {
 	entries := make([]entry, 0, len(list))
 	for i := range list {
 		s := &list[i]
-		if !isWanted(s, syms.Machine) || uint64(s.shndx) >= uint64(len(syms.Sections())) {
+		if !isWanted(s, syms.Machine) || uint64(s.shndx) >= uint64(len(syms.Sections)) {
 			continue
 		}
-		section := syms.Sections()[s.shndx]
+		section := syms.Sections[s.shndx]
 		if section.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}
 		// A file with only debug information has no contents; its offsets are not those
 		// of runtime.
-		if section.Type == elf.SHT_NOBITS && int(s.shndx) < len(runtime.Sections()) {
-			section = runtime.Sections()[s.shndx]
+		if section.Type == elf.SHT_NOBITS && int(s.shndx) < len(runtime.Sections) {
+			section = runtime.Sections[s.shndx]
 		}
 		if s.typ == elf.STT_NOTYPE && !hasLabels(section) {
 			continue

@@ -300,10 +300,10 @@ func vmlinuxSymbols(im *dso.Image) (*Kallsyms, error) {
 	entries := make([]entry, 0, len(list))
 	for i := range list {
 		r := &list[i]
-		if !isWanted(r, im.Machine) || ignoredKernelName(r.name) || uint64(r.shndx) >= uint64(len(im.Sections())) {
+		if !isWanted(r, im.Machine) || ignoredKernelName(r.name) || uint64(r.shndx) >= uint64(len(im.Sections)) {
 			continue
 		}
-		if r.typ == elf.STT_NOTYPE && !hasLabels(im.Sections()[r.shndx]) {
+		if r.typ == elf.STT_NOTYPE && !hasLabels(im.Sections[r.shndx]) {
 			continue
 		}
 		if slices.Contains(refNames, r.name) {

@@ -165,10 +165,10 @@ func pltRelocs(im *dso.Image) ([]reloc, symbolNames) {
 	if s == nil {
 		s = im.Section(".rel.plt")
 	}
-	if s == nil || s.Link == 0 || uint64(s.Link) >= uint64(len(im.Sections())) {
+	if s == nil || s.Link == 0 || uint64(s.Link) >= uint64(len(im.Sections)) {
 		return nil, nil
 	}
-	table := im.Sections()[s.Link]
+	table := im.Sections[s.Link]
 	if table.Type != elf.SHT_DYNSYM && table.Type != elf.SHT_SYMTAB {
 		return nil, nil
 	}
@@ -236,10 +236,10 @@ func pltGot(im *dso.Image) []entry {
 // address, and those symbols.
 func gotSlots(im *dso.Image) ([]reloc, symbolNames) {
 	s := im.Section(".rela.dyn")
-	if s == nil || s.Link == 0 || uint64(s.Link) >= uint64(len(im.Sections())) {
+	if s == nil || s.Link == 0 || uint64(s.Link) >= uint64(len(im.Sections)) {
 		return nil, nil
 	}
-	symbols, err := readSymbols(im, im.Sections()[s.Link])
+	symbols, err := readSymbols(im, im.Sections[s.Link])
 	if err != nil {
 		return nil, nil
 	}

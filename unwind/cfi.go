@@ -142,7 +142,7 @@ func (f *CFI) parse() {
 // codeOf returns the executable segments by address, without overlaps.
 func codeOf(im *dso.Image) []codeSeg {
 	var segs []codeSeg
-	for _, l := range im.Loads() {
+	for _, l := range im.Loads {
 		if end := l.Vaddr + l.Memsz; l.Flags&elf.PF_X != 0 && end > l.Vaddr {
 			segs = append(segs, codeSeg{l.Vaddr, end})
 		}

@@ -26,11 +26,11 @@ type known struct {
 func conventions(im *dso.Image) []known {
 	const entryMax = 64 // size of ld.so's _start and similar code, in bytes
 	var k []known
-	inferred := im.Machine == elf.EM_X86_64 && len(im.Sections()) > 0 && im.GoTable() == nil
+	inferred := im.Machine == elf.EM_X86_64 && len(im.Sections) > 0 && im.GoTable() == nil
 	if e := im.Entry(); e != 0 && !inferred {
 		k = append(k, known{e, e + entryMax, ruleEntry, false})
 	}
-	for _, s := range im.Sections() {
+	for _, s := range im.Sections {
 		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Size == 0 || s.Size > im.Size || s.Addr+s.Size < s.Addr {
 			continue
 		}
@@ -74,11 +74,11 @@ func functions(im *dso.Image, use func(s *symbol)) {
 	if sec == nil || sec.Type != elf.SHT_SYMTAB {
 		sec = im.Section(".dynsym")
 	}
-	if sec == nil || uint64(sec.Link) >= uint64(len(im.Sections())) {
+	if sec == nil || uint64(sec.Link) >= uint64(len(im.Sections)) {
 		return
 	}
 	symbols, err1 := sectionBytes(im, sec)
-	names, err2 := sectionBytes(im, im.Sections()[sec.Link])
+	names, err2 := sectionBytes(im, im.Sections[sec.Link])
 	if err1 != nil || err2 != nil {
 		return
 	}

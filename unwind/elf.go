@@ -94,7 +94,7 @@ func ehFrameBySegment(im *dso.Image) (section, bool) {
 	if !ok || c.Bad {
 		return section{}, false
 	}
-	for _, l := range im.Loads() {
+	for _, l := range im.Loads {
 		if p >= l.Vaddr && p-l.Vaddr < l.Filesz {
 			b, err := vaddrBytes(im, p, min(l.Filesz-(p-l.Vaddr), maxSection))
 			return section{b: b, addr: p, eh: true}, err == nil

@@ -111,7 +111,7 @@ func eachGap(im *dso.Image, covered []codeSeg, longest uint64, use func(start ui
 			use(start, code)
 		}
 	}
-	for _, s := range im.Sections() {
+	for _, s := range im.Sections {
 		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type != elf.SHT_PROGBITS || s.Size > im.Size || s.Addr+s.Size < s.Addr {
 			continue
 		}

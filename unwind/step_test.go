@@ -568,7 +568,7 @@ func (p *procSpace) read() {
 // bias returns ip - vaddr in a mapping. Its first byte may be of another segment,
 // whose last page it shares.
 func bias(im *dso.Image, start, end, pgoff uint64) uint64 {
-	for _, l := range im.Loads() {
+	for _, l := range im.Loads {
 		if l.Flags&elf.PF_X != 0 && l.Off < pgoff+end-start && pgoff < l.Off+l.Filesz {
 			return start - pgoff + l.Off - l.Vaddr
 		}

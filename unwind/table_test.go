@@ -163,8 +163,8 @@ func TestNoSections(t *testing.T) {
 	clear(b[40:48]) // e_shoff
 	clear(b[60:64]) // e_shnum, e_shstrndx
 	im := image(t, b)
-	if len(im.Sections()) != 0 {
-		t.Fatalf("%d sections left", len(im.Sections()))
+	if len(im.Sections) != 0 {
+		t.Fatalf("%d sections left", len(im.Sections))
 	}
 	got, err := Build(im)
 	if err != nil {

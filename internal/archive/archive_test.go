@@ -297,7 +297,7 @@ func TestKernelText(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer im.Close()
-		loads := im.Loads()
+		loads := im.Loads
 		if im.Machine != elf.EM_AARCH64 || len(loads) != len(text) {
 			t.Fatalf("%v, %d segments", im.Machine, len(loads))
 		}

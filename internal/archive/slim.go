@@ -36,7 +36,7 @@ func contents(im *dso.Image, u uses, hit []Range) io.Reader {
 	}
 	keep := []Range{{0, table.headers}, {table.off, table.off + uint64(len(table.b))}}
 	needed := neededSections(im, u)
-	for i, s := range im.Sections() {
+	for i, s := range im.Sections {
 		switch {
 		case s.Type == elf.SHT_NOBITS || s.Type == elf.SHT_NULL:
 		case needed[i] || i == table.names:
@@ -79,7 +79,7 @@ var needless = []string{"loc", "loclists", "macro", "macinfo", "pubnames", "pubt
 
 // neededSections reports for each section whether the bytes are needed.
 func neededSections(im *dso.Image, u uses) []bool {
-	list := im.Sections()
+	list := im.Sections
 	needed := make([]bool, len(list))
 	for i, s := range list {
 		needed[i] = isNeeded(im, s, u)
@@ -132,10 +132,10 @@ func debugSection(name string) (string, bool) {
 
 // relocated is the section of debug information that relocations are for.
 func relocated(im *dso.Image, s *elf.Section) (string, bool) {
-	if uint64(s.Info) >= uint64(len(im.Sections())) {
+	if uint64(s.Info) >= uint64(len(im.Sections)) {
 		return "", false
 	}
-	return debugSection(im.Sections()[s.Info].Name)
+	return debugSection(im.Sections[s.Info].Name)
 }
 
 // sectionTable is a file's section headers as they lie in it.
@@ -151,7 +151,7 @@ type sectionTable struct {
 // readSectionTable reads the section table; ok is false if there is none.
 func readSectionTable(im *dso.Image) (t sectionTable, ok bool) {
 	h, err := im.Bytes(0, 64)
-	if err != nil || len(im.Sections()) == 0 {
+	if err != nil || len(im.Sections) == 0 {
 		return t, false
 	}
 	o := im.ByteOrder()
@@ -163,11 +163,11 @@ func readSectionTable(im *dso.Image) (t sectionTable, ok bool) {
 		uint64(o.Uint16(rest[4:])), o.Uint16(rest[6:])
 	names := int(o.Uint16(rest[10:]))
 	if names == int(elf.SHN_XINDEX) {
-		names = int(im.Sections()[0].Link)
+		names = int(im.Sections[0].Link)
 	}
 	t = sectionTable{off: shoff, headers: max(header, 64, phoff+phentsize*phnum), entry: int(shentsize), names: names,
 		order: o}
-	t.b, err = im.Bytes(shoff, uint64(shentsize)*uint64(len(im.Sections())))
+	t.b, err = im.Bytes(shoff, uint64(shentsize)*uint64(len(im.Sections)))
 	return t, err == nil && shentsize >= 40
 }
 

@@ -60,12 +60,12 @@ func TestSlim(t *testing.T) {
 		{forAll, []string{".text", ".rodata", ".symtab", ".data"}, nil},
 	} {
 		slim, b := slimmed(t, im, c.use, hit)
-		if slim.BuildID() != im.BuildID() || slim.Size != im.Size || !slices.Equal(slim.Loads(), im.Loads()) {
+		if slim.BuildID() != im.BuildID() || slim.Size != im.Size || !slices.Equal(slim.Loads, im.Loads) {
 			t.Errorf("use %b: build ID %s, %d bytes, segments %v; want %s, %d, %v", c.use, slim.BuildID(), slim.Size,
-				slim.Loads(), im.BuildID(), im.Size, im.Loads())
+				slim.Loads, im.BuildID(), im.Size, im.Loads)
 		}
-		for i, s := range slim.Sections() {
-			if was := im.Sections()[i]; s.Name != was.Name || s.Addr != was.Addr || s.Offset != was.Offset ||
+		for i, s := range slim.Sections {
+			if was := im.Sections[i]; s.Name != was.Name || s.Addr != was.Addr || s.Offset != was.Offset ||
 				s.Size != was.Size {
 				t.Errorf("use %b: section %v, want %v", c.use, s.SectionHeader, was.SectionHeader)
 			}

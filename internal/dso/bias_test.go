@@ -8,7 +8,7 @@ import (
 // TestBias: a mapping begins at a page, and the page may begin with the end of another
 // segment.
 func TestBias(t *testing.T) {
-	im := &Image{loads: []elf.ProgHeader{
+	im := &Image{Loads: []elf.ProgHeader{
 		{Type: elf.PT_LOAD, Flags: elf.PF_R, Off: 0, Vaddr: 0, Filesz: 0x1500},
 		{Type: elf.PT_LOAD, Flags: elf.PF_R | elf.PF_X, Off: 0x1500, Vaddr: 0x2500, Filesz: 0x3000}, // as lld lays it out
 		{Type: elf.PT_LOAD, Flags: elf.PF_R | elf.PF_W, Off: 0x4500, Vaddr: 0x6500, Filesz: 0x100},

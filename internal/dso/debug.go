@@ -38,9 +38,9 @@ func (e *NoDebugError) Error() string {
 func (e *NoDebugError) Unwrap() []error { return append([]error{ErrNoDWARF}, e.Tried...) }
 
 // HasDWARF reports whether the file contains debug information.
-func (im *Image) HasDWARF() bool {
+func (l Sections) HasDWARF() bool {
 	for _, name := range [...]string{".debug_info", ".zdebug_info"} {
-		if s := im.Section(name); s != nil && s.Type != elf.SHT_NOBITS {
+		if s := l.Section(name); s != nil && s.Type != elf.SHT_NOBITS {
 			return true
 		}
 	}

@@ -49,7 +49,7 @@ func FuzzCarried(f *testing.F) {
 		}
 		for id := range c.done {
 			if im := c.open(id); im != nil {
-				for _, s := range im.Sections() {
+				for _, s := range im.Sections {
 					im.Data(s)
 				}
 			}

@@ -25,7 +25,7 @@ func FuzzImage(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, s := range im.Sections() {
+		for _, s := range im.Sections {
 			if data, err := im.Data(s); err == nil && len(data) > len(b) {
 				t.Errorf("section %s: %d bytes from a file of %d", s.Name, len(data), len(b))
 			}

@@ -24,7 +24,7 @@ func newModule(im *Image, table uint64, ptr int) *module {
 			return m
 		}
 	}
-	for _, s := range im.Sections() {
+	for _, s := range im.Sections {
 		if s.Flags&elf.SHF_WRITE == 0 || s.Flags&elf.SHF_ALLOC == 0 || ptr != 4 && ptr != 8 {
 			continue
 		}
@@ -55,7 +55,7 @@ var relativeTypes = map[elf.Machine]uint64{elf.EM_X86_64: uint64(elf.R_X86_64_RE
 
 func (m *module) readRelative() {
 	typ, ok := relativeTypes[m.im.Machine]
-	for _, s := range m.im.Sections() {
+	for _, s := range m.im.Sections {
 		if !ok || s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}
@@ -83,7 +83,7 @@ func (m *module) word(i int) uint64 {
 
 // bytes returns the bytes from a vaddr to the end of the section.
 func (m *module) bytes(vaddr uint64) []byte {
-	for _, s := range m.im.Sections() {
+	for _, s := range m.im.Sections {
 		if s.Flags&elf.SHF_ALLOC != 0 && s.Type != elf.SHT_NOBITS && vaddr >= s.Addr && vaddr-s.Addr < s.Size {
 			if b, err := m.im.Map(s); err == nil && vaddr-s.Addr < uint64(len(b)) {
 				return b[vaddr-s.Addr:]
@@ -95,7 +95,7 @@ func (m *module) bytes(vaddr uint64) []byte {
 
 // isCode reports whether a vaddr is in an executable segment.
 func isCode(im *Image, vaddr uint64) bool {
-	for _, l := range im.Loads() {
+	for _, l := range im.Loads {
 		if l.Flags&elf.PF_X != 0 && vaddr >= l.Vaddr && vaddr-l.Vaddr < l.Memsz {
 			return true
 		}

@@ -14,8 +14,8 @@ func IsGoTable(section string) bool { return slices.Contains(goTables, section) 
 
 // GoTable returns the section with the function table of a Go program, nil in other files. In a separate debug
 // file, the section's type is NOBITS.
-func (im *Image) GoTable() *elf.Section {
-	for _, s := range im.Sections() {
+func (l Sections) GoTable() *elf.Section {
+	for _, s := range l {
 		if IsGoTable(s.Name) {
 			return s
 		}
@@ -24,7 +24,7 @@ func (im *Image) GoTable() *elf.Section {
 }
 
 // HasGoTable reports whether the file contains the function table of a Go program, with contents.
-func (im *Image) HasGoTable() bool {
-	s := im.GoTable()
+func (l Sections) HasGoTable() bool {
+	s := l.GoTable()
 	return s != nil && s.Type != elf.SHT_NOBITS
 }

@@ -60,7 +60,7 @@ func TestHostileHeaders(t *testing.T) {
 			if err != nil {
 				return
 			}
-			for _, s := range im.Sections() {
+			for _, s := range im.Sections {
 				im.Data(s)
 			}
 			im.Bias(0, 0x1000, 0)

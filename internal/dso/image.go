@@ -23,11 +23,12 @@ type Image struct {
 	Is64    bool
 	Size    uint64      // bytes
 	Info    fs.FileInfo // of the opened file; nil if the image is no separate file
+	Loads
+	Sections
 
 	f     *elf.File
 	r     io.ReaderAt
 	close func() error
-	loads []elf.ProgHeader // PT_LOAD, in the file's order
 	id    BuildID
 
 	mapped mapping
@@ -69,11 +70,11 @@ func NewImage(r io.ReaderAt, size int64, path string) (*Image, error) {
 	}
 	im := &Image{
 		Path: path, Type: f.Type, Machine: f.Machine, Is64: f.Class == elf.ELFCLASS64, Size: uint64(size),
-		f: f, r: r,
+		Sections: f.Sections, f: f, r: r,
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD {
-			im.loads = append(im.loads, p.ProgHeader)
+			im.Loads = append(im.Loads, p.ProgHeader)
 		}
 	}
 	im.id = readBuildID(im)
@@ -101,9 +102,6 @@ func (im *Image) Close() error {
 
 // BuildID returns the file's build ID, zero if there is none.
 func (im *Image) BuildID() BuildID { return im.id }
-
-// Loads returns the PT_LOAD segments in file order. The caller must not change them.
-func (im *Image) Loads() []elf.ProgHeader { return im.loads }
 
 // Entry returns the vaddr of the first instruction of a program or of the dynamic loader, 0 if there is none. The
 // headers of other libraries may contain any address there, often the first function's.
@@ -147,12 +145,6 @@ func needs(im *Image, p *elf.Prog) (needs bool) {
 	}
 	return needs
 }
-
-// Sections returns the section headers by index; the first is the null section. The caller must not change them.
-func (im *Image) Sections() []*elf.Section { return im.f.Sections }
-
-// Section returns the first section of that name, or nil.
-func (im *Image) Section(name string) *elf.Section { return im.f.Section(name) }
 
 // ByteOrder returns the file's byte order.
 func (im *Image) ByteOrder() binary.ByteOrder { return im.f.ByteOrder }
@@ -209,7 +201,7 @@ const maxNotes = 1 << 20
 func readBuildID(im *Image) BuildID {
 	order := im.f.ByteOrder
 	for _, name := range buildIDSections {
-		s := im.f.Section(name)
+		s := im.Section(name)
 		if s == nil || s.FileSize > maxNotes {
 			continue
 		}
@@ -232,23 +224,12 @@ func readBuildID(im *Image) BuildID {
 	return BuildID{}
 }
 
-// HasSymtab reports whether the file contains a .symtab.
-func (im *Image) HasSymtab() bool { return im.hasSection(".symtab", elf.SHT_SYMTAB) }
-
-// HasDynsym reports whether the file contains a .dynsym with contents. A file of debug information does not.
-func (im *Image) HasDynsym() bool { return im.hasSection(".dynsym", elf.SHT_DYNSYM) }
-
-func (im *Image) hasSection(name string, t elf.SectionType) bool {
-	s := im.f.Section(name)
-	return s != nil && s.Type == t
-}
-
 // HasCode reports whether the file contains instructions. A file of debug information does not.
 func (im *Image) HasCode() bool {
-	for _, s := range im.f.Sections {
+	for _, s := range im.Sections {
 		if s.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR) == elf.SHF_ALLOC|elf.SHF_EXECINSTR {
 			return s.Type != elf.SHT_NOBITS
 		}
 	}
-	return len(im.f.Sections) == 0 && len(im.loads) > 0
+	return len(im.Sections) == 0 && len(im.Loads) > 0
 }

@@ -34,10 +34,10 @@ func FuzzMemoryFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if im.Is64 && len(im.Sections()) > 0 {
+		if im.Is64 && len(im.Sections) > 0 {
 			t.Error("it has sections")
 		}
-		for _, l := range im.Loads() {
+		for _, l := range im.Loads {
 			im.Bytes(l.Off, min(l.Filesz, 1<<20))
 		}
 	})

@@ -12,15 +12,15 @@ const maxSymbols = 64 << 20
 // Symbols returns the symbols of a section, ".dynsym" or ".symtab", by name. The names share memory.
 func (im *Image) Symbols(section string) (iter.Seq2[string, elf.Sym64], error) {
 	table := im.Section(section)
-	if table == nil || int(table.Link) >= len(im.Sections()) || table.FileSize > maxSymbols ||
-		im.Sections()[table.Link].FileSize > maxSymbols || !im.Is64 {
+	if table == nil || int(table.Link) >= len(im.Sections) || table.FileSize > maxSymbols ||
+		im.Sections[table.Link].FileSize > maxSymbols || !im.Is64 {
 		return nil, fmt.Errorf("%s: no usable %s", im.Path, section)
 	}
 	b, err := im.Data(table)
 	if err != nil {
 		return nil, err
 	}
-	names, err := im.Data(im.Sections()[table.Link])
+	names, err := im.Data(im.Sections[table.Link])
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func hasModuleSlot(im *dso.Image, vaddr uint64) (found bool) {
 // relocations calls f with the place, the type and the addend of each relocation of the dynamic linker.
 func relocations(im *dso.Image, f func(at uint64, typ uint32, addend uint64)) {
 	le := binary.LittleEndian
-	for _, s := range im.Sections() {
+	for _, s := range im.Sections {
 		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}

@@ -62,7 +62,7 @@ func findThreadVariable(im *dso.Image, name string) (v threadVariable, err error
 // Relocations of other symbols contain the variable's offset as addend.
 func findSlot(im *dso.Image, s elf.Sym64, index uint32, dynamic bool) (v threadVariable, err error) {
 	le := binary.LittleEndian
-	for _, section := range im.Sections() {
+	for _, section := range im.Sections {
 		if section.Type != elf.SHT_RELA || section.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}
@@ -90,7 +90,7 @@ func findSlot(im *dso.Image, s elf.Sym64, index uint32, dynamic bool) (v threadV
 // to the thread's pointer, before it on x86-64 and 16 bytes after it on arm64.
 func fixedVariable(im *dso.Image, s elf.Sym64) (v threadVariable, err error) {
 	start, end, align := uint64(math.MaxUint64), uint64(0), uint64(1)
-	for _, section := range im.Sections() {
+	for _, section := range im.Sections {
 		if section.Flags&elf.SHF_TLS != 0 {
 			start, end = min(start, section.Addr), max(end, section.Addr+section.Size)
 			align = max(align, section.Addralign)

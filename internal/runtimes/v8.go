@@ -169,7 +169,7 @@ func (c *v8Constants) addBuiltin(r Range) {
 
 // value reads a number.
 func (c *v8Constants) value(vaddr uint64) (int, error) {
-	for _, p := range c.im.Loads() {
+	for _, p := range c.im.Loads {
 		if vaddr < p.Vaddr || vaddr-p.Vaddr >= p.Memsz || p.Memsz-(vaddr-p.Vaddr) < 4 {
 			continue
 		}
@@ -349,7 +349,7 @@ func (c *v8Constants) bytecodes() (s v8Bytecodes) {
 
 // code returns the range of the file's code.
 func (c *v8Constants) code() (r Range) {
-	for _, p := range c.im.Loads() {
+	for _, p := range c.im.Loads {
 		if p.Flags&elf.PF_X != 0 {
 			r = Range{p.Vaddr, p.Vaddr + p.Memsz}
 		}

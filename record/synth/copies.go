@@ -126,7 +126,7 @@ func pageEnd(addr uint64) uint64   { return pageStart(addr + pageSize - 1) }
 
 // biases returns the possible values of ip - vaddr of a file with this mapping.
 func biases(im *dso.Image, m procfs.Mapping) (l []uint64) {
-	for _, p := range im.Loads() {
+	for _, p := range im.Loads {
 		if m.Off < pageStart(p.Off) || m.Off >= pageEnd(p.Off+p.Filesz) {
 			continue
 		}
@@ -139,7 +139,7 @@ func biases(im *dso.Image, m procfs.Mapping) (l []uint64) {
 
 // parts returns the parts of m at which a file with this bias has code.
 func (s *copySearch) parts(im *dso.Image, bias uint64, m, of procfs.Mapping) (l []codeCopy) {
-	for _, p := range im.Loads() {
+	for _, p := range im.Loads {
 		start, end := p.Vaddr+bias, p.Vaddr+bias+p.Filesz
 		c := codeCopy{of: of, Mapping: of}
 		c.Start, c.End, c.Prot = max(m.Start, pageStart(start)), min(m.End, pageEnd(end)), m.Prot

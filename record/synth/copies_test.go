@@ -32,9 +32,9 @@ func mapCopy(t *testing.T) fakeCopy {
 		t.Fatal(err)
 	}
 	defer im.Close()
-	first := im.Loads()[0]
-	i := slices.IndexFunc(im.Loads(), func(l elf.ProgHeader) bool { return l.Flags&elf.PF_X != 0 })
-	text := im.Loads()[i]
+	first := im.Loads[0]
+	i := slices.IndexFunc(im.Loads, func(l elf.ProgHeader) bool { return l.Flags&elf.PF_X != 0 })
+	text := im.Loads[i]
 	at := pageEnd(text.Vaddr+pageSize) - pageStart(first.Vaddr)
 	base, err := unix.MmapPtr(-1, 0, nil, uintptr(at+fakeSize), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {

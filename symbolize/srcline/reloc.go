@@ -14,9 +14,9 @@ import (
 // SectionAddrs assigns consecutive addresses. An Index uses them too, including a cached one of another file with the
 // same build ID. Because that file may lack the empty sections, these get no address.
 func SectionAddrs(im *dso.Image) []uint64 {
-	addrs := make([]uint64, len(im.Sections()))
+	addrs := make([]uint64, len(im.Sections))
 	next := uint64(relocatableBase)
-	for i, s := range im.Sections() {
+	for i, s := range im.Sections {
 		switch {
 		case im.Type != elf.ET_REL:
 			addrs[i] = s.Addr
@@ -52,9 +52,9 @@ func relocated(im *dso.Image, target *elf.Section, b []byte) ([]byte, error) {
 	if im.Type != elf.ET_REL {
 		return b, nil
 	}
-	for _, s := range im.Sections() {
-		if s.Type != elf.SHT_RELA && s.Type != elf.SHT_REL || uint64(s.Info) >= uint64(len(im.Sections())) ||
-			im.Sections()[s.Info] != target {
+	for _, s := range im.Sections {
+		if s.Type != elf.SHT_RELA && s.Type != elf.SHT_REL || uint64(s.Info) >= uint64(len(im.Sections)) ||
+			im.Sections[s.Info] != target {
 			continue
 		}
 		b = bytes.Clone(b)
@@ -118,10 +118,10 @@ func putUint(b []byte, v uint64, big bool) {
 
 // symbolValues returns the vaddrs of the symbols of a table.
 func symbolValues(im *dso.Image, section uint32) ([]uint64, error) {
-	if uint64(section) >= uint64(len(im.Sections())) {
-		return nil, fmt.Errorf("link to section %d of %d", section, len(im.Sections()))
+	if uint64(section) >= uint64(len(im.Sections)) {
+		return nil, fmt.Errorf("link to section %d of %d", section, len(im.Sections))
 	}
-	b, err := im.Data(im.Sections()[section])
+	b, err := im.Data(im.Sections[section])
 	if err != nil {
 		return nil, err
 	}

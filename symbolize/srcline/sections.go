@@ -53,7 +53,7 @@ type spans []span
 // codeOf returns the ranges of the file's code. DWARF at other addresses describes code that the linker dropped.
 func codeOf(im *dso.Image) (code spans) {
 	addrs := SectionAddrs(im)
-	for i, s := range im.Sections() {
+	for i, s := range im.Sections {
 		if s.Flags&elf.SHF_EXECINSTR != 0 && s.Size > 0 {
 			code = append(code, span{addrs[i], addrs[i] + s.Size})
 		}

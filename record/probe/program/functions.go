@@ -176,12 +176,12 @@ func (f *File) add(s elf.Symbol) {
 // code converts a vaddr to an offset in the file; ok is false if there is no code. Linkers
 // may load headers and data together with code, so it checks sections, if there are any.
 func (f *File) code(vaddr uint64) (off uint64, ok bool) {
-	if sections := f.Sections(); len(sections) > 0 && !slices.ContainsFunc(sections, func(s *elf.Section) bool {
+	if sections := f.Sections; len(sections) > 0 && !slices.ContainsFunc(sections, func(s *elf.Section) bool {
 		return s.Flags&elf.SHF_EXECINSTR != 0 && vaddr >= s.Addr && vaddr-s.Addr < s.Size
 	}) {
 		return 0, false
 	}
-	for _, l := range f.Loads() {
+	for _, l := range f.Loads {
 		if l.Flags&elf.PF_X != 0 && vaddr >= l.Vaddr && vaddr-l.Vaddr < l.Filesz {
 			return vaddr - l.Vaddr + l.Off, true
 		}
