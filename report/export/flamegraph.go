@@ -112,7 +112,7 @@ func (c *StackSet) flames() *flames {
 			session.Renamed(c.dsos.base, c.dsos.others))
 	}
 	p.describe(c)
-	c.lookAhead()
+	session.LookUpCalls(allFrames(c))
 	trees := make([]*flameTree, len(c.events))
 	for i := range c.tallies {
 		t := &c.tallies[i]

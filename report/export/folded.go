@@ -51,7 +51,7 @@ type FoldedOptions struct {
 // functions are written like the others, and line breaks in names are escaped (\n).
 func (c *StackSet) Folded(w io.Writer, opts FoldedOptions) error {
 	if opts.Inline {
-		c.lookAhead()
+		session.LookUpCalls(allFrames(c))
 	}
 	f := folder{set: c, FoldedOptions: opts, event: c.foldedEvent(), numbers: map[string]int32{}}
 	for i := range c.tallies {
@@ -105,11 +105,11 @@ func (c *folder) add(t *tally) {
 		c.parts = append(c.parts, c.line...)
 		c.lines = append(c.lines, foldedLine{start: start, end: len(c.parts)})
 	}
+	e := &c.set.events[t.event]
 	if sums := &c.lines[i].sums; t.base {
-		e := &c.set.events[t.event]
-		sums[0] += scaled(c.set.weight(t), e.base.weight, e.weight)
+		sums[0] += scaled(e.weightOf(t), e.base.weight, e.weight)
 	} else {
-		sums[1] += c.set.weight(t)
+		sums[1] += e.weightOf(t)
 	}
 }
 
@@ -202,13 +202,13 @@ func (c *StackSet) NotFolded() (events []string, samples uint64) {
 	return events, samples
 }
 
-// weight returns the weight of the stack's samples: without Weight, each counts at least 1, and
+// weightOf returns the weight of a stack's samples: without a field, each counts at least 1, and
 // samples of tracepoints except spans exactly 1.
-func (c *StackSet) weight(t *tally) uint64 {
+func (e *stackEvent) weightOf(t *tally) uint64 {
 	switch {
-	case c.Weight != "":
+	case e.field != "":
 		return t.period
-	case c.events[t.event].counted():
+	case e.counted():
 		return t.samples
 	}
 	return t.period + t.zeroPeriods

@@ -55,10 +55,7 @@ func (m *StackMerger) Merge(part *StackSet) {
 	for event, n := range part.unlabeled {
 		m.set.unlabeled[events[event]] += n
 	}
-	m.set.lasted += part.lasted
-	if !part.began.IsZero() {
-		m.set.begin(part.began)
-	}
+	m.set.extend(part.began, part.lasted)
 }
 
 // addTotals adds the samples of another recording's event.

@@ -40,7 +40,7 @@ func (c *StackSet) OTLP(o OTLPOptions, emit func(request []byte) error) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
-	c.lookAhead()
+	session.LookUpCalls(allFrames(c))
 	e := otlpWriter{set: c, opts: &o, emit: emit}
 	for i := range c.tallies {
 		if c.tallies[i].base {

@@ -29,7 +29,7 @@ func (c *StackSet) Pprof(w io.Writer) error {
 	p := profiler{set: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{},
 		locations: map[*session.Frame]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
 	p.describe()
-	c.lookAhead()
+	session.LookUpCalls(allFrames(c))
 	for i := range c.tallies {
 		p.add(&c.tallies[i])
 	}

@@ -17,7 +17,7 @@ func (c *StackSet) stackOf(t *tally) iter.Seq[*session.Frame] {
 			if by.Chain.Len() == 0 {
 				leaf = by.Leaf
 			}
-			if !frames(c.MaxStack, by.Chain, leaf, yield) || !yield(c.wokenBy(by.Comm)) {
+			if !frames(c.MaxStack, by.Chain, leaf, yield) || !yield(c.wakers.of(by.Comm)) {
 				return
 			}
 		}
@@ -39,20 +39,16 @@ func frames(maxStack int, chain session.Chain, leaf *session.Frame, yield func(*
 	return true
 }
 
-// wokenBy returns the frame between the stacks of a wait and the waker.
-func (c *StackSet) wokenBy(comm string) *session.Frame {
-	f := c.wakers[comm]
+// wakerFrames are the frames between the stacks of a wait and the waker, by the waker's command.
+type wakerFrames map[string]*session.Frame
+
+func (w wakerFrames) of(comm string) *session.Frame {
+	f := w[comm]
 	if f == nil {
 		f = session.NamedFrame(-1, 0, false, nil, &symbolize.Symbol{Name: "woken by " + comm})
-		c.wakers[comm] = f
+		w[comm] = f
 	}
 	return f
-}
-
-// lookAhead looks up the functions of all frames once, on all CPUs. Without it they
-// would be looked up on first use, one after the other.
-func (c *StackSet) lookAhead() {
-	session.LookUpCalls(allFrames(c))
 }
 
 // allFrames yields the frames of all stacks, some several times.

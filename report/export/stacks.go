@@ -55,9 +55,8 @@ type StackSet struct {
 	bases     []facts // about the recordings of the baseline
 	files     []facts // about all others
 	dsos      struct{ base, others []*session.DSO }
-	began     time.Time                 // the earliest start of the recordings, zero if unknown
-	lasted    time.Duration             // all of them together
-	wakers    map[string]*session.Frame // by command: see wokenBy
+	wakers    wakerFrames
+	period
 
 	fieldGroups map[int32]map[string]bool // by event: the groups of Fields
 	unlabeled   map[int32]uint64          // by event: samples without labels, as there are maxGroups
@@ -142,7 +141,7 @@ func (c *StackSet) add(s *session.Session, base bool) (format.Skipped, error) {
 	}
 	in := stacksInput{set: c, session: s, base: base, first: math.MaxUint64}
 	for i := range s.File.Attrs {
-		in.events = append(in.events, c.event(s.File, i))
+		in.events = append(in.events, c.index(in.event(i)))
 	}
 	if err := in.readKeys(); err != nil {
 		return format.Skipped{}, err
@@ -159,25 +158,10 @@ func (c *StackSet) add(s *session.Session, base bool) (format.Skipped, error) {
 
 func (c *StackSet) init() {
 	if c.wakers == nil {
-		c.wakers = map[string]*session.Frame{}
+		c.wakers = wakerFrames{}
 		c.wakerKeys = map[wakerKey]*session.Waker{}
 		c.fieldGroups, c.unlabeled = map[int32]map[string]bool{}, map[int32]uint64{}
 	}
-}
-
-// event returns the index in Set.events of event i of the file.
-func (c *StackSet) event(f *format.File, i int) int32 {
-	name, a := f.EventName(i), &f.Attrs[i]
-	e := stackEvent{name: name, field: c.Weight, typ: a.Type, config: a.Config,
-		tracepoint: a.Type == format.TypeTracepoint, waker: session.IsWaker(a),
-		clock: a.IsClock() && c.Weight == "", unit: session.EventUnit(f, i)}
-	if c.Weight != "" {
-		e.unit = session.Unit(c.Weight)
-	}
-	if a.Flags&format.FlagFreq == 0 {
-		e.period = a.SamplePeriod
-	}
-	return c.index(&e)
 }
 
 // index returns the index in Set.events of an event, which it adds without samples if it is missing.
@@ -222,6 +206,22 @@ type recentTally struct {
 	key   tallyKey
 	tally int32
 	known bool
+}
+
+// event returns event i of the file.
+func (in *stacksInput) event(i int) *stackEvent {
+	f, weight := in.session.File, in.set.Weight
+	name, a := f.EventName(i), &f.Attrs[i]
+	e := stackEvent{name: name, field: weight, typ: a.Type, config: a.Config,
+		tracepoint: a.Type == format.TypeTracepoint, waker: session.IsWaker(a),
+		clock: a.IsClock() && weight == "", unit: session.EventUnit(f, i)}
+	if weight != "" {
+		e.unit = session.Unit(weight)
+	}
+	if a.Flags&format.FlagFreq == 0 {
+		e.period = a.SamplePeriod
+	}
+	return &e
 }
 
 // readKeys finds the keys of the set in the recording.
@@ -389,20 +389,26 @@ func (in *stacksInput) addTime() {
 		return
 	}
 	lasted := time.Duration(in.last - in.first)
-	in.set.lasted += lasted
 	began := in.session.Written
 	if clock, ok := in.session.File.ClockData(); ok {
 		began = time.Unix(0, int64(clock.TimeOfDay+in.first-clock.ClockTime))
 	} else if !began.IsZero() {
 		began = began.Add(-lasted)
 	}
-	in.set.begin(began)
+	in.set.extend(began, lasted)
 }
 
-// begin sets when the earliest recording began.
-func (c *StackSet) begin(at time.Time) {
-	if c.began.IsZero() || at.Before(c.began) {
-		c.began = at
+// period is when recordings were made.
+type period struct {
+	began  time.Time     // the earliest start, zero if unknown
+	lasted time.Duration // all of them together
+}
+
+// extend adds a recording, whose start is zero if it is unknown.
+func (p *period) extend(began time.Time, lasted time.Duration) {
+	p.lasted += lasted
+	if !began.IsZero() && (p.began.IsZero() || began.Before(p.began)) {
+		p.began = began
 	}
 }
 

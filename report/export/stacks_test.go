@@ -566,7 +566,7 @@ func TestTooManyFields(t *testing.T) {
 	for i := range maxGroups {
 		known[strconv.Itoa(i)] = true
 	}
-	c := StackSet{Fields: true, wakers: map[string]*session.Frame{}, fieldGroups: map[int32]map[string]bool{0: known},
+	c := StackSet{Fields: true, wakers: wakerFrames{}, fieldGroups: map[int32]map[string]bool{0: known},
 		unlabeled: map[int32]uint64{}}
 	p := pprofOf(t, counted(t, &c, "drops.data"))
 	if n := c.Unlabeled()["skb:kfree_skb"]; n != 5 || len(p.Sample) != 1 || p.Sample[0].Label["reason"] != nil {
