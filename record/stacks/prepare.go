@@ -36,18 +36,8 @@ const maxPrepare = 2 * time.Second
 
 // AwaitPrepared returns once the tables that Prepare requested are in BPF, or after two seconds.
 func (r *Recorder) AwaitPrepared() {
-	for end := time.Now().Add(maxPrepare); !r.prepared() && time.Now().Before(end) && !r.hurried(); {
+	for end := time.Now().Add(maxPrepare); r.procs.tracker.isBuilding() && time.Now().Before(end) && !r.opts.isHurried(); {
 		time.Sleep(time.Millisecond)
 		r.tables.loadBuilt()
 	}
-}
-
-// prepared reports whether no table is being built.
-func (r *Recorder) prepared() bool {
-	for _, f := range r.procs.tracker.files {
-		if f.state == filePending {
-			return false
-		}
-	}
-	return true
 }

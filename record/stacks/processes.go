@@ -31,6 +31,16 @@ type tracker struct {
 	buildIDs bool
 }
 
+// isBuilding reports whether a table is being built.
+func (t *tracker) isBuilding() bool {
+	for _, f := range t.files {
+		if f.state == filePending {
+			return true
+		}
+	}
+	return false
+}
+
 // process is a process between two execs.
 type process struct {
 	pid     int32

@@ -1,15 +1,10 @@
 package stacks
 
 import (
-	"slices"
-
-	"golang.org/x/sys/unix"
-
 	"gperf/bpf"
 	"gperf/format"
 	"gperf/record/event"
 	"gperf/record/names"
-	"gperf/record/perfevent"
 	"gperf/record/tracefs"
 )
 
@@ -38,17 +33,25 @@ type Options struct {
 	Rows uint32
 }
 
+// isHurried reports whether the caller closed Hurry.
+func (o *Options) isHurried() bool {
+	select {
+	case <-o.Hurry:
+		return true
+	default:
+		return false
+	}
+}
+
 // Recorder walks the user stacks of a recording's samples. As a source, it writes samples merged with stacks.
 //
 // New loads the BPF programs. Opened attaches them to counters as these are opened. Attach directs the programs'
 // output to the rings, which must exist by then. The programs do nothing until they are enabled.
 type Recorder struct {
-	opts        Options
-	bpf         *bpf.Unwinder
-	tracepoints map[uint64]int  // by config: the counter with the program
-	probes      map[uint64]bool // tracepoints that are kprobes and uprobes
-	outputs     Outputs
-	like        format.Attr // of the first event: the output events use the same clock
+	opts Options
+	eventPrograms
+	outputs Outputs
+	like    format.Attr // of the first event: the output events use the same clock
 
 	mergers  []*Merger
 	merged   Merged
@@ -66,17 +69,8 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Recorder, error
 	if err != nil {
 		return nil, err
 	}
-	r := &Recorder{opts: o, tracepoints: map[uint64]int{}, probes: map[uint64]bool{}}
-	var programs []bpf.Program
-	for i := range events {
-		if events[i].Tracepoint != "" {
-			r.probes[events[i].Config] = o.Tracefs.IsProbe(events[i].Tracepoint)
-		}
-		if p, ok := r.program(&events[i], &attrs[i]); ok && !slices.Contains(programs, p) {
-			programs = append(programs, p)
-		}
-	}
-	u, err := bpf.Load(bpf.Options{Programs: programs, CPUs: cpus, PerTask: o.PerTask,
+	r := &Recorder{opts: o, eventPrograms: eventPrograms{tracepoints: map[uint64]int{}, probes: map[uint64]bool{}}}
+	u, err := bpf.Load(bpf.Options{Programs: r.needed(o.Tracefs, events, attrs), CPUs: cpus, PerTask: o.PerTask,
 		Rows: o.Rows})
 	if err != nil {
 		return nil, err
@@ -107,51 +101,6 @@ func (r *Recorder) SetLate(late func(*Merged)) { r.merged.SetLate(late) }
 
 // BPF returns the programs, for other programs that walk stacks with the same data.
 func (r *Recorder) BPF() *bpf.Unwinder { return r.bpf }
-
-// program returns the BPF program that walks an event's stacks, and whether there is one.
-func (r *Recorder) program(e *event.Event, a *format.Attr) (bpf.Program, bool) {
-	switch {
-	case !perfevent.Walked(a), e.BPFSampled():
-		return "", false
-	case e.Type == format.TypeTracepoint && r.probes[e.Config]:
-		return bpf.OnProbe, true
-	case e.Type == format.TypeTracepoint:
-		return bpf.OnTracepoint, true
-	}
-	return bpf.OnEvent, true
-}
-
-// Opened attaches a program to a counter right after it is opened: counters inherited from it later run the
-// program too.
-func (r *Recorder) Opened(ev *event.Event, a *format.Attr, c *perfevent.Counter) error {
-	p, ok := r.program(ev, a)
-	switch {
-	case !ok:
-		return nil
-	case ev.Type == format.TypeTracepoint:
-		return r.attachTracepoint(ev, p)
-	}
-	return r.bpf.Attach(c.FD, p)
-}
-
-// attachTracepoint attaches a program to a tracepoint or probe. It attaches the program once,
-// to a counter of its own: since about Linux 6.10, the kernel detaches the program as soon as
-// the first counter closes that was inherited from the program's counter.
-func (r *Recorder) attachTracepoint(ev *event.Event, p bpf.Program) error {
-	if _, attached := r.tracepoints[ev.Config]; attached {
-		return nil
-	}
-	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1, Flags: format.FlagDisabled}
-	fd, err := perfevent.Open(&a, 0, -1, -1, 0)
-	if err != nil {
-		return err
-	}
-	r.tracepoints[ev.Config] = fd
-	return r.bpf.Attach(fd, p)
-}
-
-// Tracepoints returns the recorder's own counters of tracepoints and probes, by config.
-func (r *Recorder) Tracepoints() map[uint64]int { return r.tracepoints }
 
 // Attach directs the programs' output to the rings of mergers. attrs are the events' attrs, with ids. buildIDs is
 // true if side-band records contain build IDs. wake is called on other goroutines, when unwind tables are built
@@ -232,8 +181,5 @@ func (r *Recorder) Close() {
 		r.tables.builder.close()
 	}
 	r.outputs.Close()
-	for _, fd := range r.tracepoints {
-		unix.Close(fd)
-	}
-	r.bpf.Close()
+	r.eventPrograms.close()
 }

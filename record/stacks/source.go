@@ -68,7 +68,7 @@ func (r *Recorder) Pending() int { return r.resolver.deferred.n }
 // waited for too long.
 func (r *Recorder) Flush(before time.Time, write func([]byte) error) error {
 	of := r.resolver.deferred.n
-	for r.resolver.deferred.before(before) && !r.hurried() {
+	for r.resolver.deferred.before(before) && !r.opts.isHurried() {
 		time.Sleep(time.Millisecond)
 		if _, err := r.Drain(write); err != nil {
 			return err
@@ -76,14 +76,4 @@ func (r *Recorder) Flush(before time.Time, write func([]byte) error) error {
 		r.opts.Progress("unwinding held samples", of-r.resolver.deferred.n, of)
 	}
 	return nil
-}
-
-// hurried reports whether the caller closed Hurry.
-func (r *Recorder) hurried() bool {
-	select {
-	case <-r.opts.Hurry:
-		return true
-	default:
-		return false
-	}
 }
