@@ -47,12 +47,12 @@ const maxOwnCalls = 100
 // AttachCalls makes samples at the ends of calls.
 func (e *Sampler) AttachCalls(c *Calls) error {
 	if c.Path != "" {
-		return e.attachUserCalls(c)
+		return c.attachUser(e)
 	}
 	if features.HaveBPFLinkKprobeSession() == nil {
-		return e.attachSession(c)
+		return c.attachSession(e)
 	}
-	return e.attachKprobes(c)
+	return c.attachKprobes(e)
 }
 
 // load loads programs for all functions of c, or, if own is not 0, for the function of this event. attach
@@ -85,7 +85,7 @@ func (c *Calls) load(e *Sampler, own uint16, attach ebpf.AttachType, noFrames bo
 func haveCookies() bool { return features.HaveProgramHelper(ebpf.Kprobe, asm.FnGetAttachCookie) == nil }
 
 // attachSession runs one program at the entry and the return of all functions of the kernel.
-func (e *Sampler) attachSession(c *Calls) error {
+func (c *Calls) attachSession(e *Sampler) error {
 	progs, err := c.load(e, 0, ebpf.AttachTraceKprobeSession, true, "call_both", "call_task_exits")
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (e *Sampler) attachSession(c *Calls) error {
 	if err := e.attached(link.KprobeMulti(progs[0], o)); err != nil {
 		return fmt.Errorf("attaching a BPF program to functions: %w", err)
 	}
-	return attachRaw(e, "sched_process_free", progs[1])
+	return attachRaw(e, progs[1:], "sched_process_free")
 }
 
 // multi returns the addresses of kernel functions, with the events as cookies.
@@ -108,7 +108,7 @@ func (c *Calls) multi() (o link.KprobeMultiOptions) {
 }
 
 // attachKprobes attaches two programs to the functions of the kernel: at once if the kernel can do that.
-func (e *Sampler) attachKprobes(c *Calls) error {
+func (c *Calls) attachKprobes(e *Sampler) error {
 	if HaveKprobeMulti() == nil {
 		progs, err := c.load(e, 0, ebpf.AttachTraceKprobeMulti, false, "call_ends", "call_begins",
 			"call_task_exits")
@@ -121,7 +121,7 @@ func (e *Sampler) attachKprobes(c *Calls) error {
 		if err != nil {
 			return fmt.Errorf("attaching BPF programs to functions: %w", err)
 		}
-		return attachRaw(e, "sched_process_free", progs[2])
+		return attachRaw(e, progs[2:], "sched_process_free")
 	}
 	return c.attachEach(e, "sched_process_free", func(f *Function, ends, begins *ebpf.Program, cookie uint64) error {
 		o := &link.KprobeOptions{Cookie: cookie}
@@ -135,8 +135,8 @@ func (e *Sampler) attachKprobes(c *Calls) error {
 	})
 }
 
-// attachUserCalls attaches programs to functions of a file: at once if the kernel can do that.
-func (e *Sampler) attachUserCalls(c *Calls) error {
+// attachUser attaches programs to functions of a file: at once if the kernel can do that.
+func (c *Calls) attachUser(e *Sampler) error {
 	file, err := link.OpenExecutable(c.Path)
 	if err != nil {
 		return err
@@ -190,17 +190,7 @@ func (c *Calls) attachUprobes(e *Sampler, file *link.Executable) error {
 	if err != nil {
 		return fmt.Errorf("attaching BPF programs to %s: %w", c.Path, err)
 	}
-	return e.attachEnds(progs[2:], "sched_process_exit", "sched_process_exec")
-}
-
-// attachEnds attaches programs to raw tracepoints.
-func (e *Sampler) attachEnds(progs []*ebpf.Program, names ...string) error {
-	for i, p := range progs {
-		if err := attachRaw(e, names[i], p); err != nil {
-			return err
-		}
-	}
-	return nil
+	return attachRaw(e, progs[2:], "sched_process_exit", "sched_process_exec")
 }
 
 // attachEach calls attach for each function. exit is the tracepoint at which a thread's calls end. The cookie is 0
@@ -236,7 +226,7 @@ func (c *Calls) attachEach(e *Sampler, exit string,
 				return err
 			}
 			if progs = l; i == 0 {
-				if err := e.attachEnds(l[2:], exit, "sched_process_exec"); err != nil {
+				if err := attachRaw(e, l[2:], exit, "sched_process_exec"); err != nil {
 					return err
 				}
 			}

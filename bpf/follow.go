@@ -81,10 +81,8 @@ func AttachFrees(e *Sampler) error {
 			return err
 		}
 		e.silent = append(e.silent, progs...)
-		for _, p := range progs {
-			if err := attachRaw(e, name, p); err != nil {
-				return err
-			}
+		if err := attachRaw(e, progs, name, name); err != nil {
+			return err
 		}
 	}
 	return nil

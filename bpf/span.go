@@ -93,16 +93,16 @@ func (e *Sampler) AttachPair(p *Pair) error {
 			return fmt.Errorf("attaching a BPF program to a tracepoint: %w", err)
 		}
 	}
-	if len(progs) == 2 {
-		return nil
-	}
-	return attachRaw(e, "sched_process_exit", progs[2])
+	return attachRaw(e, progs[2:], "sched_process_exit")
 }
 
-func attachRaw(e *Sampler, name string, p *ebpf.Program) error {
-	err := e.attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: name, Program: p}))
-	if err != nil {
-		return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", name, err)
+// attachRaw attaches programs to raw tracepoints.
+func attachRaw(e *Sampler, progs []*ebpf.Program, names ...string) error {
+	for i, p := range progs {
+		err := e.attached(link.AttachRawTracepoint(link.RawTracepointOptions{Name: names[i], Program: p}))
+		if err != nil {
+			return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", names[i], err)
+		}
 	}
 	return nil
 }
@@ -161,12 +161,7 @@ func (e *Sampler) AttachSyscalls(s *Span, noReturn [4]int64) error {
 	if err != nil {
 		return err
 	}
-	for i, name := range []string{"sys_exit", "sys_enter", "sched_process_exit"} {
-		if err := attachRaw(e, name, progs[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return attachRaw(e, progs, "sys_exit", "sys_enter", "sched_process_exit")
 }
 
 // loadSpans loads the programs of spans, the first of which makes the samples. open is the map of open spans,

@@ -281,7 +281,7 @@ func (v *Verdict) attach(e *Sampler, vars map[string]any, probes []netfilterProb
 			return fmt.Errorf("attaching a BPF program to %s: %w", p.function, err)
 		}
 	}
-	return attachRaw(e, "kfree_skb", progs[0])
+	return attachRaw(e, progs[:1], "kfree_skb")
 }
 
 // attach attaches the programs of a function.

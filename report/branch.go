@@ -110,7 +110,7 @@ func branchDSOKey(name, head string, frame func(*extra) *session.Frame) *SortKey
 		if f.Sym() != nil {
 			return len(h.places.of(f).dso)
 		}
-		return h.unresolvedWidth()
+		return h.opts.unresolvedWidth()
 	}
 	k.append = func(h *Hist, b []byte, e *Entry, width int) []byte {
 		return appendLeft(b, h.places.of(frame(e.extra)).dso, width)
@@ -134,10 +134,10 @@ func branchSymbolKey(name, head string, frame func(*extra) *session.Frame) *Sort
 		}
 		return cmp.Compare(int64(bs.End-as.End), 0)
 	}
-	k.width = func(h *Hist, e *Entry) int { return h.frameWidth(frame(e.extra)) }
+	k.width = func(h *Hist, e *Entry) int { return h.opts.frameWidth(frame(e.extra)) }
 	k.append = func(h *Hist, b []byte, e *Entry, width int) []byte {
 		f, n := frame(e.extra), len(b)
-		b = h.appendOrigin(b, f, leafIP(f))
+		b = h.opts.appendOrigin(b, f, leafIP(f))
 		return appendFrameSymbol(b, f, leafIP(f), branchLevel(f), width-(len(b)-n))
 	}
 	return branchKey(k)

@@ -144,7 +144,7 @@ func dataDSOKey() *SortKey {
 		if e.extra.data.Map != nil {
 			return len(h.places.of(e.extra.data).dso)
 		}
-		return h.unresolvedWidth()
+		return h.opts.unresolvedWidth()
 	}
 	k.append = func(h *Hist, b []byte, e *Entry, width int) []byte {
 		return appendLeft(b, h.places.of(e.extra.data).dso, width)

@@ -262,28 +262,28 @@ func dsoWidth(h *Hist, e *Entry) int {
 		width = len(e.place.dso)
 	}
 	if e.place.frame.Sym() == nil {
-		width = max(width, h.unresolvedWidth())
+		width = max(width, h.opts.unresolvedWidth())
 	}
 	return width
 }
 
 // unresolvedWidth is the width of a DSO without a symbol.
-func (h *Hist) unresolvedWidth() int {
-	if h.opts.Separator == "" && h.opts.Filter.Where.DSOs == nil && h.opts.Widths == nil {
+func (o *Options) unresolvedWidth() int {
+	if o.Separator == "" && o.Filter.Where.DSOs == nil && o.Widths == nil {
 		return hexWidth
 	}
 	return 0
 }
 
-func symbolWidth(h *Hist, e *Entry) int { return h.frameWidth(e.place.frame) }
+func symbolWidth(h *Hist, e *Entry) int { return h.opts.frameWidth(e.place.frame) }
 
 // frameWidth is the width of a frame's symbol.
-func (h *Hist) frameWidth(f *session.Frame) int {
+func (o *Options) frameWidth(f *session.Frame) int {
 	sym := f.Sym()
 	switch {
 	case sym == nil:
 		return len("[k] 0x") + hexWidth
-	case h.opts.Verbose:
+	case o.Verbose:
 		return originWidth + len("[k] ") + len(sym.Name)
 	}
 	return len("[k] ") + len(sym.Name)
@@ -293,8 +293,8 @@ func (h *Hist) frameWidth(f *session.Frame) int {
 const originWidth = len("0x") + hexWidth + len(" k ")
 
 // appendOrigin appends the address and the symbol's origin, if they are shown.
-func (h *Hist) appendOrigin(b []byte, f *session.Frame, ip uint64) []byte {
-	if !h.opts.Verbose {
+func (o *Options) appendOrigin(b []byte, f *session.Frame, ip uint64) []byte {
+	if !o.Verbose {
 		return b
 	}
 	n := len(b)
@@ -318,7 +318,7 @@ func appendDSO(_ *Hist, b []byte, e *Entry, width int) []byte {
 
 func appendSymbol(h *Hist, b []byte, e *Entry, width int) []byte {
 	n := len(b)
-	b = h.appendOrigin(b, e.place.frame, e.ip)
+	b = h.opts.appendOrigin(b, e.place.frame, e.ip)
 	return e.place.appendMark(appendFrameSymbol(b, e.place.frame, e.ip, e.Level, width-(len(b)-n)))
 }
 
@@ -359,14 +359,14 @@ func appendTrace(h *Hist, b []byte, e *Entry, width int) []byte {
 // appendShare appends the entry's own figure as a percentage of the total.
 func appendShare(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
 	return func(h *Hist, b []byte, e *Entry, width int) []byte {
-		return h.appendPercent(b, get(&e.Self), get(&h.Total), width)
+		return h.opts.appendPercent(b, get(&e.Self), get(&h.Total), width)
 	}
 }
 
 // appendPart appends a part of an entry's period as a percentage.
 func appendPart(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
 	return func(h *Hist, b []byte, e *Entry, width int) []byte {
-		return h.appendPercent(b, get(&e.Self), h.Total.Period, width)
+		return h.opts.appendPercent(b, get(&e.Self), h.Total.Period, width)
 	}
 }
 
@@ -375,24 +375,24 @@ func appendChildren(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []b
 		if h.opts.NoChildren {
 			return appendRight(append(b, ' '), "N/A", width-1)
 		}
-		return h.appendPercent(b, get(&e.Children), get(&h.Total), width)
+		return h.opts.appendPercent(b, get(&e.Children), get(&h.Total), width)
 	}
 }
 
 // appendPercent appends a blank and part as a percentage of all.
-func (h *Hist) appendPercent(b []byte, part, all uint64, width int) []byte {
+func (o *Options) appendPercent(b []byte, part, all uint64, width int) []byte {
 	percent := 0.0
 	if all != 0 {
 		percent = 100 * float64(part) / float64(all)
 	}
 	var digits [24]byte
 	d := strconv.AppendFloat(digits[:0], percent, 'f', 2, 64)
-	if h.opts.Separator != "" {
+	if o.Separator != "" {
 		width = 0
 	}
 	start := len(b)
 	b = append(append(text.AppendBlanks(append(b, ' '), width-2-len(d)), d...), '%')
-	return h.opts.Look.Percent(b, start, percent)
+	return o.Look.Percent(b, start, percent)
 }
 
 func appendNumber(get func(*Stat) uint64) func(*Hist, []byte, *Entry, int) []byte {
