@@ -44,6 +44,22 @@ func (c BuildIDCache) named(name string, id BuildID) string {
 	return filepath.Join(c.Dir, name, id.String(), "elf")
 }
 
+// openInode opens the copy that a recorder kept of a file with an inode, or returns nil. The time of a copy is the
+// file's. A copy of a file written after the recording is not used, because that file is another one, which got the
+// inode later.
+func (c BuildIDCache) openInode(i Inode) *Image {
+	path := c.Path(i.ID(), "elf")
+	st, err := os.Stat(path)
+	if err != nil || i.Until != 0 && st.ModTime().UnixNano() > i.Until {
+		return nil
+	}
+	im, err := disk.image(path)
+	if err != nil {
+		return nil
+	}
+	return im
+}
+
 // Kallsyms returns the path of a kernel's kallsyms.
 func (c BuildIDCache) Kallsyms(id BuildID) string { return c.proc("kallsyms", id) }
 

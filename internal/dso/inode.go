@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -50,9 +49,9 @@ var ErrReplaced = errors.New("another file, or changed since it was recorded")
 
 // comparesInode reports whether a DSO is identified by inode. Inodes of copies, in other directories or in
 // archives, differ from the recorded inode.
-func (l *Locator) comparesInode(id BuildID) bool {
+func (t *Tree) comparesInode(id BuildID) bool {
 	_, ok := id.Inode()
-	return ok && l.Root == "" && l.files == nil
+	return ok && t.Root == "" && t.files == nil
 }
 
 // withInode yields the ELF files of the DSO recorded at path without build ID: the file with the inode, and debug
@@ -83,7 +82,7 @@ func (l *Locator) openInode(path string, i Inode) (im *Image, tree *Tree, err er
 	if err == nil {
 		return im, &l.Tree, nil
 	}
-	for _, root := range l.otherTrees() {
+	for _, root := range l.trees.roots() {
 		t := &Tree{Root: root}
 		if im, err := t.openInode(path, i); err == nil {
 			return im, t, nil
@@ -94,7 +93,7 @@ func (l *Locator) openInode(path string, i Inode) (im *Image, tree *Tree, err er
 			return im, nil, nil
 		}
 	}
-	if im := l.keptInode(i); im != nil {
+	if im := l.Cache().openInode(i); im != nil {
 		return im, nil, nil
 	}
 	if l.Force {
@@ -117,22 +116,6 @@ func (t *Tree) openInode(path string, i Inode) (*Image, error) {
 		return nil, fmt.Errorf("%s: %w", own, ErrReplaced)
 	}
 	return im, nil
-}
-
-// keptInode opens the copy that a recorder kept of a file with an inode, or returns nil. The time of a copy is the
-// file's. A copy of a file written after the recording is not used, because that file is another one, which got the
-// inode later.
-func (t *Tree) keptInode(i Inode) *Image {
-	path := t.Cache().Path(i.ID(), "elf")
-	st, err := os.Stat(path)
-	if err != nil || i.Until != 0 && st.ModTime().UnixNano() > i.Until {
-		return nil
-	}
-	im, err := t.image(path)
-	if err != nil {
-		return nil
-	}
-	return im
 }
 
 // inodeKey is the part of an inode in /proc/PID/maps.

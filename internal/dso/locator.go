@@ -37,7 +37,7 @@ type Locator struct {
 	// Carried, if set, are files that the recording itself contains.
 	Carried *Carried
 
-	trees func() []string // of other mount namespaces; replaced by tests
+	trees otherRoots // replaced by tests
 }
 
 // InFiles returns a Locator that looks only in files, for example in an archive. Paths in files start without
@@ -109,7 +109,7 @@ func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 		if found || id.IsZero() || l.Root != "" || !filepath.IsAbs(path) {
 			return
 		}
-		for im := range l.inProcesses(path, id) {
+		for im := range l.trees.inProcesses(path, id) {
 			if !yield(im, nil) {
 				return
 			}
@@ -119,13 +119,13 @@ func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 
 // inProcesses yields the matching files that running processes see: a deleted file that one maps, or files in the
 // tree of the first mount namespace with the DSO's code.
-func (l *Locator) inProcesses(path string, id BuildID) iter.Seq[*Image] {
+func (f otherRoots) inProcesses(path string, id BuildID) iter.Seq[*Image] {
 	return func(yield func(*Image) bool) {
 		if im := openDeleted(path, id); im != nil {
 			yield(im)
 			return
 		}
-		for _, root := range l.otherTrees() {
+		for _, root := range f.roots() {
 			found := false
 			for im, err := range (&Tree{Root: root}).candidates(path, id) {
 				if err != nil {
@@ -158,9 +158,12 @@ func openDeleted(path string, id BuildID) *Image {
 	return nil
 }
 
-func (l *Locator) otherTrees() []string {
-	if l.trees != nil {
-		return l.trees()
+// otherRoots returns the root directories of other mount namespaces; nil: of the running processes.
+type otherRoots func() []string
+
+func (f otherRoots) roots() []string {
+	if f != nil {
+		return f()
 	}
 	return otherTrees()
 }

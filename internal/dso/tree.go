@@ -30,8 +30,8 @@ type Tree struct {
 	// DebugDir is the directory in which distributions install debug information; "" means /usr/lib/debug below Root.
 	DebugDir string
 
-	files fs.FS                  // of an archive; nil: those on the disk
-	vdso  func() ([]byte, error) // reads the running kernel's vdso; replaced by tests
+	files fs.FS      // of an archive; nil: those on the disk
+	vdso  vdsoReader // replaced by tests
 }
 
 // disk opens files named by flags and servers, even if the recording's files are in an archive.
@@ -255,7 +255,7 @@ func (t *Tree) glob(pattern string) (l []string) {
 func (t *Tree) image(path string) (*Image, error) {
 	switch {
 	case t.files == nil && path == VDSO:
-		return t.runningVDSO()
+		return t.vdso.image()
 	case t.files == nil:
 		return Open(path)
 	}
@@ -270,8 +270,10 @@ func (t *Tree) image(path string) (*Image, error) {
 	return im, err
 }
 
-func (t *Tree) runningVDSO() (*Image, error) {
-	read := t.vdso
+// vdsoReader reads the bytes of a vdso; nil: of the running kernel's.
+type vdsoReader func() ([]byte, error)
+
+func (read vdsoReader) image() (*Image, error) {
 	if read == nil {
 		read = ownVDSO
 	}

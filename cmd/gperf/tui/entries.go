@@ -167,7 +167,7 @@ func (l *list) pick() {
 		rows[i].entry = i
 		l.entries = append(l.entries, &rows[i])
 	}
-	l.measure()
+	l.widths = l.columnWidths(l.entries)
 	l.refresh()
 }
 
@@ -196,14 +196,16 @@ func (l *counts) keyText(e *table.Entry) string {
 // measured is how many entries determine the widths of the columns.
 const measured = 1000
 
-func (l *list) measure() {
-	l.widths = make([]int, len(l.counted.Keys))
+// columnWidths returns the widths of the keys' columns of entries.
+func (l *counts) columnWidths(entries []*row) []int {
+	widths := make([]int, len(l.counted.Keys))
 	for i, key := range l.counted.Keys {
-		l.widths[i] = len(head(key))
-		for _, r := range l.entries[:min(len(l.entries), measured)] {
-			l.widths[i] = max(l.widths[i], len(strings.TrimSpace(l.counted.Text(&l.counted.List[r.entry], i))))
+		widths[i] = len(head(key))
+		for _, r := range entries[:min(len(entries), measured)] {
+			widths[i] = max(widths[i], len(strings.TrimSpace(l.counted.Text(&l.counted.List[r.entry], i))))
 		}
 	}
+	return widths
 }
 
 // refresh makes the list of visible rows.
@@ -270,7 +272,7 @@ func (l *list) seek(old *table.Entry, keys []string) {
 }
 
 // keysNow returns the keys of the counted entries.
-func (l *list) keysNow() []string {
+func (l *counts) keysNow() []string {
 	if l.counted == nil {
 		return nil
 	}
@@ -456,7 +458,7 @@ func (l *list) find(step int) {
 }
 
 // rowText returns the names of a row.
-func (l *list) rowText(r *row) string {
+func (l *counts) rowText(r *row) string {
 	if r.branch != nil {
 		return l.branchName(r.branch)
 	}
