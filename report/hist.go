@@ -109,7 +109,8 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 	all := make([]*Hist, len(f.Attrs))
 	p := places{rank: rank, mapSize: mapSize, paths: opts.Verbose, fullPath: opts.FullPath,
 		byAddress: opts.Graph.ByAddress}
-	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}, parents: newParents(opts.Parent)}
+	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{},
+		parents: newParents(opts.Parents.Match)}
 	for i, stacks := range byEvent {
 		h := &Hist{
 			Event:  f.EventName(i),
@@ -222,7 +223,7 @@ func (b *histBuilder) fill(stacks []*stack) {
 			continue
 		}
 		b.begin(i+1, st)
-		if b.parent == nil && b.hist.opts.OnlyParents {
+		if b.parent == nil && b.hist.opts.Parents.Only {
 			continue
 		}
 		b.leaf().Self.add(&st.Stat)
@@ -256,7 +257,7 @@ func (b *histBuilder) fillCalls(stacks []*stack) {
 			continue
 		}
 		b.begin(-i-1, st)
-		if b.parent == nil && b.hist.opts.OnlyParents {
+		if b.parent == nil && b.hist.opts.Parents.Only {
 			continue
 		}
 		b.each(func(e *Entry, from int) {
@@ -311,7 +312,7 @@ func (b *histBuilder) begin(number int, st *stack) {
 		b.key.raw = b.rawID(st)
 	}
 	b.parent = nil
-	if uses&usesParent != 0 || b.hist.opts.OnlyParents {
+	if uses&usesParent != 0 || b.hist.opts.Parents.Only {
 		if b.parent = b.identities.parents.find(st.chain); b.parent != nil {
 			b.key.parent = b.identities.names.numberOf(b.parent.Name)
 		}

@@ -53,7 +53,7 @@ func newLayout(f *format.File, opts *Options, defaults string) (*layout, error) 
 	if opts.Sort == "" || opts.Sort[0] == '+' {
 		l.order = defaults + strings.Replace(opts.Sort, "+", ",", 1)
 	}
-	if opts.ShowParent {
+	if opts.Parents.Show {
 		words += ",parent"
 	}
 	if err := p.add(&l.sorts, "--sort", words); err != nil {

@@ -282,7 +282,8 @@ func TestParent(t *testing.T) {
     75.00%  sys_read
     25.00%  [other]
 `)
-	alike(t, printedText(t, Options{NoChildren: true, Sort: "parent", Parent: regexp.MustCompile("_read|main")}, stacks...), `    75.00%  vfs_read
+	reads := Parents{Match: regexp.MustCompile("_read|main")}
+	alike(t, printedText(t, Options{NoChildren: true, Sort: "parent", Parents: reads}, stacks...), `    75.00%  vfs_read
     25.00%  main
 `)
 }

@@ -23,6 +23,13 @@ import (
 	"gperf/internal/text"
 )
 
+// Parents are the functions for the key parent.
+type Parents struct {
+	Match *regexp.Regexp // nil: DefaultParent
+	Show  bool           // the key parent is added to the others
+	Only  bool           // omit entries without a parent
+}
+
 // Options select what a report shows. The zero value shows the same as perf for samples
 // without callchains.
 type Options struct {
@@ -50,8 +57,6 @@ type Options struct {
 	Threads      ThreadCounts
 	TimeQuantum  uint64 // width of the key time's intervals in ns, 0 for perf's default
 	Nanosecs     bool   // the key time shows nine digits
-	ShowParent   bool   // the key parent is added to the others
-	OnlyParents  bool   // omit entries without a Parent
 	Verbose      bool   // show paths of DSOs, and addresses and origins of symbols
 	Hierarchy    bool   // entries of the first key, below each the entries of the next
 	// IgnoreCallees matches functions that get the samples of callees; nil: none.
@@ -60,8 +65,8 @@ type Options struct {
 	Mode          Mode     // samples or branches
 	Branches      Branches // whether the file may choose ModeBranches
 	Groups        Groups
-	Parent        *regexp.Regexp // functions for the key parent; nil: DefaultParent
-	Weight        string         // the field that session.Weight made the periods from
+	Parents       Parents
+	Weight        string // the field that session.Weight made the periods from
 	Look          text.Style
 
 	chains  bool // an event records callchains

@@ -9,6 +9,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -338,10 +339,13 @@ func TestHousePerfEventOpen(t *testing.T) {
 	}
 }
 
-// TestHouseSizes: no type declares more than 25 methods, so that it can be known as a whole, and no package more than
-// 6,500 lines. format.File is a facade; cmd/gperf contains files for each command; generated files do not count.
+// TestHouseSizes: no type declares more than 20 methods, so that it can be known as a whole, no options have more than
+// 40 fields, and no package has more than 6,500 lines. Few structs embed pointers to gperf's own structs, which hide
+// whose methods are called. format.File is a facade; cmd/gperf contains files for each command; generated files do not
+// count.
 func TestHouseSizes(t *testing.T) {
-	const maxMethods, maxLines, maxCommands = 25, 6500, 9000
+	const maxMethods, maxFields, maxEmbedding, maxLines, maxCommands = 20, 40, 20, 6500, 9000
+	embedding := 0
 	for _, p := range list(t) {
 		methods, lines := map[string]int{}, 0
 		for _, name := range p.GoFiles {
@@ -360,6 +364,14 @@ func TestHouseSizes(t *testing.T) {
 					methods[receiver(f.Recv.List[0].Type)]++
 				}
 			}
+			for typ, fields := range structs(file) {
+				if embedsOwn(file, fields) {
+					embedding++
+				}
+				if n := fields.NumFields(); n > maxFields && strings.HasSuffix(typ, "Options") {
+					t.Errorf("%s.%s has %d fields, more than %d", p.name(), typ, n, maxFields)
+				}
+			}
 		}
 		limit := maxLines
 		if p.name() == "cmd/gperf" {
@@ -374,6 +386,38 @@ func TestHouseSizes(t *testing.T) {
 			}
 		}
 	}
+	if embedding > maxEmbedding {
+		t.Errorf("%d structs embed pointers to structs of gperf, more than %d", embedding, maxEmbedding)
+	}
+}
+
+// structs yields the named structs of a file.
+func structs(file *ast.File) iter.Seq2[string, *ast.FieldList] {
+	return func(yield func(string, *ast.FieldList) bool) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.TypeSpec); ok {
+				if typ, ok := spec.Type.(*ast.StructType); ok && !yield(spec.Name.Name, typ.Fields) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
+// embedsOwn reports whether one of the fields is an embedded pointer to a struct of gperf.
+func embedsOwn(file *ast.File, fields *ast.FieldList) bool {
+	return slices.ContainsFunc(fields.List, func(f *ast.Field) bool {
+		star, ok := f.Type.(*ast.StarExpr)
+		if !ok || len(f.Names) > 0 {
+			return false
+		}
+		typ, ok := star.X.(*ast.SelectorExpr)
+		return !ok || slices.ContainsFunc(file.Imports, func(s *ast.ImportSpec) bool {
+			path := strings.Trim(s.Path.Value, `"`)
+			return strings.HasPrefix(path, "gperf/") && filepath.Base(path) == typ.X.(*ast.Ident).Name
+		})
+	})
 }
 
 // receiver returns the name of a receiver's type.

@@ -183,7 +183,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		return cmp.Or(err, in.warn(stderr, format.Skipped{}))
 	}
 	o.Options.Weight = o.input.filters.weight
-	o.Options.Header, o.Options.Verbose, o.ShowParent = o.head.header, o.input.verbose, s.Changed("parent")
+	o.Options.Header, o.Options.Verbose, o.Parents.Show = o.head.header, o.input.verbose, s.Changed("parent")
 	if o.formats.format == "csv" {
 		return o.csv(in, stdout, stderr)
 	}
@@ -333,7 +333,7 @@ func (o *reportFlags) applyMode() error {
 		o.SetBranchHistory()
 	}
 	var err error
-	if o.Parent, err = regexp.Compile(o.parent); err != nil {
+	if o.Parents.Match, err = regexp.Compile(o.parent); err != nil {
 		return cli.WrongUse("--parent: %v", err)
 	}
 	if o.noBranches {

@@ -76,7 +76,7 @@ func (o *displayFlags) addGeneral(s *pflag.FlagSet) {
 // apply sets the options that the flags ask for.
 func (o *displayFlags) apply(opts *report.Options) (err error) {
 	opts.Quiet, opts.Resolved, opts.SymbolFilter, opts.Latency = o.quiet, o.hideUnnamed, o.symbolFilter, o.latency
-	opts.Hierarchy, opts.Nanosecs, opts.OnlyParents = o.hierarchy, o.ns, o.onlyParents
+	opts.Hierarchy, opts.Nanosecs, opts.Parents.Only = o.hierarchy, o.ns, o.onlyParents
 	if opts.TimeQuantum, err = timeQuantum(o.quantum); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (o *reportFlags) runMany(paths []string, s *pflag.FlagSet, stdout, stderr i
 		return err
 	}
 	opts := o.Options
-	opts.Weight, opts.Verbose, opts.ShowParent = o.input.filters.weight, o.input.verbose, s.Changed("parent")
+	opts.Weight, opts.Verbose, opts.Parents.Show = o.input.filters.weight, o.input.verbose, s.Changed("parent")
 	if o.formats.format == "csv" {
 		opts.ForCSV()
 	}

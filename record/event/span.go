@@ -144,8 +144,8 @@ func (w *words) badSpan() error {
 	case w.name != "" && len(near) == 0:
 		return nil
 	}
-	e := &UnknownError{Spec: string(w.spec), All: []string{SpanPrefix + spanSyscalls, SpanPrefix + "SYSTEM:NAME..SYSTEM:NAME",
-		SpanPrefix + "FUNCTION", SpanPrefix + "FILE:FUNCTION"}}
+	e := &UnknownError{Spec: string(w.spec), All: []string{SpanPrefix + spanSyscalls,
+		SpanPrefix + "SYSTEM:NAME..SYSTEM:NAME", SpanPrefix + "FUNCTION", SpanPrefix + "FILE:FUNCTION"}}
 	if len(near) > 0 {
 		e.Near = []string{SpanPrefix + spanSyscalls}
 	}

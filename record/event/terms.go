@@ -95,7 +95,7 @@ func (t term) number(w *words, limit uint64) (uint64, error) {
 		return 0, w.spec.bad(fmt.Sprintf("term %s: %q is not a number", t.key, t.value))
 	}
 	if n > limit {
-		return 0, w.spec.bad(fmt.Sprintf("term %s: %s is too large, the maximum is %d (%#x)", t.key, t.value, limit, limit))
+		return 0, w.spec.bad(fmt.Sprintf("term %s: %s is too large, the maximum is %d (%#[3]x)", t.key, t.value, limit))
 	}
 	return n, nil
 }

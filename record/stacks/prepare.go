@@ -36,7 +36,8 @@ const maxPrepare = 2 * time.Second
 
 // AwaitPrepared returns once the tables that Prepare requested are in BPF, or after two seconds.
 func (r *Recorder) AwaitPrepared() {
-	for end := time.Now().Add(maxPrepare); r.procs.tracker.isBuilding() && time.Now().Before(end) && !r.opts.isHurried(); {
+	end := time.Now().Add(maxPrepare)
+	for r.procs.tracker.isBuilding() && time.Now().Before(end) && !r.opts.isHurried() {
 		time.Sleep(time.Millisecond)
 		r.tables.loadBuilt()
 	}

@@ -36,22 +36,22 @@ func (t *twin) feature(p *part, n int) {
 	case 1:
 		t.tracingData(p)
 	case 2:
-		t.buildIDs(p)
+		p.buildIDs()
 	case 7: // NRCPUS: available, online
 		t.cpus = p.uint(4)
 		p.exactly("4")
 	case 12:
-		t.eventDesc(p)
+		p.eventDesc()
 	case 13:
 		t.cpuTopology(p)
 	case 22:
-		t.memTopology(p)
+		p.memTopology()
 	case 25, 26: // BPF_PROG_INFO, BPF_BTF
 		if p.uint(4) != 0 {
 			p.fail("feature %d is not known", n)
 		}
 	case 31:
-		t.pmuCaps(p)
+		p.pmuCaps()
 	default:
 		layout, ok := featureLayouts[n]
 		if !ok {
@@ -67,22 +67,22 @@ func (t *twin) feature(p *part, n int) {
 }
 
 // buildIDs swaps the BUILD_ID section: records of type 0.
-func (t *twin) buildIDs(p *part) {
+func (p *part) buildIDs() {
 	for p.more() {
-		size := int(t.peek(p.pos+6, 2))
+		size := int(p.t.peek(p.pos+6, 2))
 		entry := p.part("build ID", size)
 		entry.exactly("4224.") // header, pid; build ID and file name
 	}
 }
 
 // eventDesc swaps the EVENT_DESC section: the attrs with names and ids.
-func (t *twin) eventDesc(p *part) {
+func (p *part) eventDesc() {
 	n, size := p.uint(4), int(p.uint(4))
-	for ; n > 0 && t.err == nil; n-- {
+	for ; n > 0 && p.t.err == nil; n-- {
 		p.part("attr", size).fields(attrLayout)
 		ids := p.uint(4)
 		p.exactly("S")
-		for ; ids > 0 && t.err == nil; ids-- {
+		for ; ids > 0 && p.t.err == nil; ids-- {
 			p.uint(8)
 		}
 	}
@@ -106,19 +106,19 @@ func (t *twin) cpuTopology(p *part) {
 }
 
 // memTopology swaps the MEM_TOPOLOGY section: bitmaps of the blocks of memory.
-func (t *twin) memTopology(p *part) {
+func (p *part) memTopology() {
 	p.exactly("88") // version, size of a block
-	for n := p.uint(8); n > 0 && t.err == nil; n-- {
+	for n := p.uint(8); n > 0 && p.t.err == nil; n-- {
 		p.exactly("88") // node, number of blocks
-		for bits := p.uint(8); bits > 0 && t.err == nil; bits -= min(bits, 64) {
+		for bits := p.uint(8); bits > 0 && p.t.err == nil; bits -= min(bits, 64) {
 			p.uint(8)
 		}
 	}
 }
 
 // pmuCaps swaps the PMU_CAPS section.
-func (t *twin) pmuCaps(p *part) {
-	for n := p.uint(4); n > 0 && t.err == nil; n-- {
+func (p *part) pmuCaps() {
+	for n := p.uint(4); n > 0 && p.t.err == nil; n-- {
 		p.list(4, "SS")
 		p.exactly("S")
 	}

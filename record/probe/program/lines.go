@@ -63,8 +63,8 @@ func rows(d *dwarf.Data, unit *dwarf.Entry, do func(*dwarf.LineEntry) bool) {
 func (s *search) lineSites() ([]Site, error) {
 	info := s.file.debugInfo()
 	if info == nil {
-		return nil, &FileError{s.file.path, errors.New("it has no debug information (DWARF) with source lines: compile " +
-			"with -g, or install its -dbgsym")}
+		return nil, &FileError{s.file.path, errors.New("it has no debug information (DWARF) with source lines: " +
+			"compile with -g, or install its -dbgsym")}
 	}
 	first, lines := info.line(s.Name, s.Line)
 	if len(first) == 0 {
