@@ -56,20 +56,30 @@ export CGO_ENABLED=0
 build() {
 	local p tests=$work/tests/$1
 	if [ "$1" = "$here" ]; then
-		if [ -n "${GPERF_TESTS-}" ]; then ln -s "$(realpath "$GPERF_TESTS")" "$tests"; else "$work/runtests" -build -bin "$tests" $packages; fi
+		if [ -n "${GPERF_TESTS-}" ]; then ln -s "$(realpath "$GPERF_TESTS")" "$tests"; else "$work/runtests" -build -bin "$tests" $(printf './%s ' $tested); fi
 		return
 	fi
-	GOARCH=$1 "$work/runtests" -build -bin "$tests" $packages
+	GOARCH=$1 "$work/runtests" -build -bin "$tests" $(printf './%s ' $tested)
 	for p in $tested; do # this machine's binary builds the guest's programs
-		[ -e "$tests/$p/${p##*/}.test" ] || continue
 		(cd "$p" && GOARCH=$1 CC=$(compiler "$1" gcc) CXX=$(compiler "$1" g++) GPERF_TEST_PROGRAMS=$tests/programs "$work/tests/$here/$p/${p##*/}.test" -test.run '^$') >"$work/build" 2>&1 || { cat "$work/build" >&2; exit 1; }
 	done
 }
 compiler() { case $1 in "$here") echo "$2" ;; arm64) echo "aarch64-linux-gnu-$2" ;; *) echo "x86_64-linux-gnu-$2" ;; esac; }
 
+# with_tests prints the packages that have tests to run.
+with_tests() {
+	local p binary
+	for p in $tested; do
+		binary=$work/tests/$here/$p/${p##*/}.test
+		[ -e "$binary" ] || continue
+		(cd "$p" && "$binary" -test.list "$(which_tests "$p" | sed -n 's/^-test.run=\([^ ]*\).*/\1/p')") | grep ^Test >/dev/null && echo "$p"
+	done
+	true
+}
+
 # guest_script GOARCH: what runs in the guest. Files are looked up slowly in what it shares with the host, and fast in /tmp.
 guest_script() {
-	local host='' p binary names tests=$work/tests/$1
+	local host='' p binary tests=$work/tests/$1
 	[ "$1" = amd64 ] || host=/host
 	echo "echo 2 >/proc/sys/kernel/perf_event_paranoid" # with Debian's 3, CAP_PERFMON is not enough for anything
 	echo "modprobe -a x_tables ebtables nf_tables 2>/dev/null" # whose structures programs read
@@ -77,9 +87,6 @@ guest_script() {
 	echo "export GPERF_SLOW=$slow GPERF_TEST_PROGRAMS=/tmp/tests/programs"
 	for p in $tested; do
 		binary=$p/${p##*/}.test
-		[ -e "$tests/$binary" ] || continue
-		names=$(cd "$p" && "$work/tests/$here/$binary" -test.list "$(which_tests "$p" | sed -n 's/^-test.run=\([^ ]*\).*/\1/p')" | grep ^Test || true)
-		[ -n "$names" ] || continue
 		echo "echo === PACKAGE $p; cp $host$tests/$binary /tmp/tests; cd $host$PWD/$p"
 		echo "/tmp/tests/${p##*/}.test $(printf '%q ' $(which_tests "$p")) -test.v=test2json -test.timeout=90m $flags 2>&1; echo === EXIT \$?; rm /tmp/tests/*.test"
 	done
@@ -102,8 +109,8 @@ test_kernel() {
 }
 
 go build -o "$work/runtests" ./internal/testutil/runtests
-packages=$(printf './%s ' $tested)
 build "$here"
+tested=$(with_tests)
 for arch in amd64 arm64; do
 	case $arch-$kernels in arm64-*" arm64-"* | amd64-*" "[^a]*) ;; *) continue ;; esac
 	[ $arch = "$here" ] || build $arch

@@ -43,7 +43,8 @@ func main() {
 	var o options
 	none := regexp.MustCompile("$^")
 	o.run, o.skip, o.each, o.first = regexp.MustCompile(""), none, none, none
-	flag.IntVar(&o.jobs, "j", runtime.NumCPU(), "run `n` processes at a time")
+	// Tests that record wait for half of their time.
+	flag.IntVar(&o.jobs, "j", runtime.NumCPU()+1, "run `n` processes at a time")
 	flag.StringVar(&o.bin, "bin", "", "keep test binaries and programs in this `directory`")
 	flag.BoolVar(&o.built, "built", false, "the binaries are in -bin: build none")
 	flag.BoolVar(&o.only, "build", false, "run no test, only build: for another $GOARCH, without the programs")
