@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"gperf/internal/untrusted"
@@ -28,6 +29,7 @@ type Image struct {
 
 	f     *elf.File
 	r     io.ReaderAt
+	file  *os.File // nil if the image is no separate file
 	close func() error
 	id    BuildID
 
@@ -48,12 +50,12 @@ func Open(path string) (*Image, error) {
 		f.Close()
 		return nil, fmt.Errorf("open: %w", err)
 	}
-	im, err := NewImage(f, st.Size(), path)
+	im, err := NewImage(untrusted.Reader(f), st.Size(), path)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	im.close, im.Info = f.Close, st
+	im.close, im.Info, im.file = f.Close, st, f
 	return im, nil
 }
 

@@ -119,6 +119,6 @@ func Stays(name string, file *os.File) bool {
 	system := slices.ContainsFunc([]string{"/usr/", "/lib", "/bin/", "/sbin/"}, func(dir string) bool {
 		return strings.HasPrefix(name, dir) && !strings.HasPrefix(name, "/usr/local/")
 	})
-	there, err := os.Stat(name)
+	there, err := untrusted.Stat(name)
 	return err == nil && system && os.SameFile(there, own)
 }

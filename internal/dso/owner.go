@@ -1,7 +1,6 @@
 package dso
 
 import (
-	"os"
 	"strings"
 
 	"gperf/internal/untrusted"
@@ -11,12 +10,11 @@ import (
 // is false for copies in archives, in other trees and in caches: in directories with a name that begins with a dot and
 // in perf's build-ID cache.
 func (l *Locator) Owner(im *Image, path string) (uid uint32, ok bool) {
-	f, isFile := im.r.(*os.File)
-	if !isFile || l.Packed() || l.Root != "" || im.Path != path || strings.Contains(path, "/.") {
+	if im.file == nil || l.Packed() || l.Root != "" || im.Path != path || strings.Contains(path, "/.") {
 		return 0, false
 	}
 	if dir := l.Cache().Dir; dir != "" && strings.HasPrefix(path, dir+"/") {
 		return 0, false
 	}
-	return untrusted.Owner(f, path)
+	return untrusted.Owner(im.file, path)
 }

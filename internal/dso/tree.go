@@ -293,9 +293,13 @@ func readImage(file fs.File, path string) (*Image, error) {
 	case !ok || !st.Mode().IsRegular():
 		return nil, fmt.Errorf("open %s: %w", path, ErrNotRegular)
 	}
+	own, _ := file.(*os.File)
+	if own != nil {
+		r = untrusted.Reader(own)
+	}
 	im, err := NewImage(r, st.Size(), path)
 	if err == nil {
-		im.close = file.Close
+		im.close, im.file = file.Close, own
 	}
 	return im, err
 }

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"gperf/internal/untrusted"
 )
 
 // Mapping is a line of /proc/PID/maps.
@@ -94,9 +96,10 @@ func unescape(s string) string {
 // the mapped inode there, else the path of the mapping itself, which requires root.
 func PathOf(pid int, name string, inode, start, end uint64) string {
 	path := fmt.Sprintf("/proc/%d/root%s", pid, name)
-	var st syscall.Stat_t
-	if err := syscall.Stat(path, &st); err == nil && st.Ino == inode {
-		return path
+	if st, err := untrusted.Stat(path); err == nil {
+		if own, ok := st.Sys().(*syscall.Stat_t); ok && own.Ino == inode {
+			return path
+		}
 	}
 	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, start, end)
 }

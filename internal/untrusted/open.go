@@ -19,14 +19,25 @@ var (
 )
 
 // Open opens a regular file for reading. It follows links; below /proc/PID/root, they stay in the root directory of
-// the process. It never waits for a FIFO's writer, and never opens a device. The error wraps ErrNotRegular, or the
-// error of open(2).
+// the process. It waits neither for a FIFO's writer nor for a file system that does not answer, and never opens a
+// device. The error wraps ErrNotRegular, ErrBlocked, or the error of open(2).
 func Open(path string) (*os.File, error) {
-	file, err := open(path)
+	file, err := within(path, func() (*os.File, error) { return open(path) }, closeFile)
 	if err != nil {
 		return nil, pathError(path, err)
 	}
 	return file, nil
+}
+
+func closeFile(file *os.File) { file.Close() }
+
+// Stat is os.Stat, which does not wait for a file system that does not answer. The error may wrap ErrBlocked.
+func Stat(path string) (fs.FileInfo, error) {
+	st, err := within(path, func() (fs.FileInfo, error) { return os.Stat(path) }, func(fs.FileInfo) {})
+	if errors.Is(err, ErrBlocked) {
+		err = &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return st, err
 }
 
 // ReadFile returns the contents of a file of at most max bytes, opened by Open. The error may also wrap ErrTooLarge.
@@ -55,7 +66,8 @@ func ReadAll(file *os.File, max int64) ([]byte, error) {
 // must belong to the owner of the link, unless the link belongs to the current user or root: otherwise a link could
 // make a privileged reader show a file that the link's owner may not read. The error may also wrap ErrOwner.
 func OpenOwned(path string, force bool) (*os.File, error) {
-	file, err := openOwned(path, owners{euid: uint32(os.Geteuid()), all: force}, maxLinks)
+	trusted := owners{euid: uint32(os.Geteuid()), all: force}
+	file, err := within(path, func() (*os.File, error) { return openOwned(path, trusted, maxLinks) }, closeFile)
 	if err != nil {
 		return nil, pathError(path, err)
 	}

@@ -18,6 +18,11 @@ func open(path string) (*os.File, error) {
 // openOwned does not look at owners: on other systems than Linux, no process is recorded.
 func openOwned(path string, _ owners, _ int) (*os.File, error) { return open(path) }
 
+func isRemote(*os.File) bool { return false }
+
+// fileSystem: what blocks is known by path only.
+func fileSystem(string) (key, name string) { return "", "" }
+
 func create(path string, perm os.FileMode, _ int) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 }

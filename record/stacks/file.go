@@ -9,6 +9,7 @@ import (
 	"gperf/format"
 	"gperf/internal/dso"
 	"gperf/internal/runtimes"
+	"gperf/internal/untrusted"
 	"gperf/unwind"
 )
 
@@ -159,6 +160,8 @@ func (f *mappedFile) open() (*dso.Image, error) {
 			return im, nil
 		case e == nil:
 			im.Close()
+		case errors.Is(e, untrusted.ErrBlocked): // the kernel reads missing pages of the process's memory there, too
+			return nil, e
 		case !errors.Is(e, dso.ErrNoFile):
 			err = e
 		}

@@ -171,7 +171,7 @@ func (t *tables) follow(j *jitDump, now time.Time) {
 		return
 	}
 	j.checked = now
-	st, err := os.Stat(j.path)
+	st, err := untrusted.Stat(j.path)
 	if err != nil || st.Size() == j.size {
 		return
 	}

@@ -2,13 +2,13 @@ package stacks
 
 import (
 	"fmt"
-	"os"
 	"path"
 	"slices"
 	"strings"
 
 	"gperf/internal/dso"
 	"gperf/internal/procfs"
+	"gperf/internal/untrusted"
 )
 
 // Nameless is a Java process whose generated code cannot be named: it wrote neither a perf map nor a jitdump.
@@ -64,7 +64,7 @@ func hasPerfMap(pid int32) bool {
 		names = append(names, fmt.Sprintf("/proc/%d/root%s", pid, dso.PerfMap(own)))
 	}
 	return slices.ContainsFunc(names, func(name string) bool {
-		_, err := os.Stat(name)
+		_, err := untrusted.Stat(name)
 		return err == nil
 	})
 }

@@ -1,0 +1,178 @@
+package untrusted
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ErrBlocked means that a file's file system does not answer: its server has died, or stops readers on purpose.
+var ErrBlocked = errors.New("its file system does not answer")
+
+// patience is how long one call may take on a file system. After that, all calls on this file system fail with
+// ErrBlocked until that call returns.
+var patience = 2 * time.Second
+
+// maxBlocked limits the calls that wait at once, each of which holds a thread.
+const maxBlocked = 64
+
+// blocked holds the calls that took longer than patience.
+var blocked struct {
+	sync.Mutex
+	calls map[string]int // how many wait, by the key of the file system or of the path
+	names []string       // see Blocked
+}
+
+// within returns the result of a call on the file at path, or ErrBlocked. drop gets a result that comes too late.
+func within[T any](path string, call func() (T, error), drop func(T)) (result T, err error) {
+	if isBlocked(path) {
+		return result, ErrBlocked
+	}
+	type answer struct {
+		result T
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		result, err := call()
+		answers <- answer{result, err}
+	}()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case a := <-answers:
+		return a.result, a.err
+	case <-late.C:
+	}
+	release := block(path)
+	go func() {
+		if a := <-answers; a.err == nil {
+			drop(a.result)
+		}
+		release()
+	}()
+	return result, ErrBlocked
+}
+
+// Reader returns a reader of an open file. If another machine or program serves the file's file system, calls fail with
+// ErrBlocked if it does not answer, and the reader is no *os.File, as a file that is mapped into memory would make the
+// process wait.
+func Reader(file *os.File) io.ReaderAt {
+	remote, err := within(file.Name(), func() (bool, error) { return isRemote(file), nil }, func(bool) {})
+	if err != nil || remote {
+		return remoteFile{file}
+	}
+	return file
+}
+
+// remoteFile is a file that a server has.
+type remoteFile struct{ file *os.File }
+
+func (f remoteFile) ReadAt(b []byte, off int64) (int, error) {
+	type result struct {
+		b   []byte
+		err error
+	}
+	r, err := within(f.file.Name(), func() (result, error) {
+		own := make([]byte, len(b)) // a late call must not write to the caller's
+		n, err := f.file.ReadAt(own, off)
+		return result{own[:n], err}, nil
+	}, func(result) {})
+	if err != nil {
+		return 0, pathError(f.file.Name(), err)
+	}
+	return copy(b, r.b), r.err
+}
+
+// isBlocked reports whether a call on the file at path would wait behind another one.
+func isBlocked(path string) bool {
+	blocked.Lock()
+	defer blocked.Unlock()
+	if len(blocked.calls) == 0 {
+		return false
+	}
+	waiting := 0
+	for _, n := range blocked.calls {
+		waiting += n
+	}
+	_, same := blocked.calls[path]
+	if same || waiting >= maxBlocked {
+		return true
+	}
+	key, _ := fileSystem(path)
+	return blocked.calls[key] > 0
+}
+
+// block notes a call that waits, until it calls release.
+func block(path string) (release func()) {
+	key, name := fileSystem(path)
+	if key == "" {
+		key, name = path, path
+	}
+	blocked.Lock()
+	defer blocked.Unlock()
+	if blocked.calls == nil {
+		blocked.calls = map[string]int{}
+	}
+	blocked.calls[key]++
+	if !slices.Contains(blocked.names, name) {
+		blocked.names = append(blocked.names, name)
+	}
+	return func() {
+		blocked.Lock()
+		defer blocked.Unlock()
+		if blocked.calls[key]--; blocked.calls[key] == 0 {
+			delete(blocked.calls, key)
+		}
+	}
+}
+
+// Blocked returns the mount points, or the files, that did not answer so far.
+func Blocked() []string {
+	blocked.Lock()
+	defer blocked.Unlock()
+	return slices.Clone(blocked.names)
+}
+
+// mount is a line of /proc/PID/mountinfo.
+type mount struct{ device, point, kind string }
+
+// parseMounts parses the text of a mountinfo file; see proc_pid_mountinfo(5).
+func parseMounts(text string) (l []mount) {
+	for line := range strings.Lines(text) {
+		before, after, _ := strings.Cut(line, " - ")
+		kind, _, _ := strings.Cut(after, " ")
+		if f := strings.Fields(before); len(f) >= 5 {
+			l = append(l, mount{f[2], unescapeMount.Replace(f[4]), kind})
+		}
+	}
+	return l
+}
+
+var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// served are the types of file systems whose files another program or machine serves.
+var served = []string{"fuse", "fuseblk", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "autofs", "lustre", "gfs2",
+	"ocfs2", "orangefs", "coda"}
+
+// isServed reports whether files of a mount may not answer.
+func (m *mount) isServed() bool {
+	kind, _, _ := strings.Cut(m.kind, ".") // fuse.sshfs
+	return slices.Contains(served, kind)
+}
+
+// mountOf returns the mount that a path is in, which has no links; nil if there is none.
+func mountOf(l []mount, path string) (in *mount) {
+	for i := range l {
+		m := &l[i]
+		below := m.point == "/" || path == m.point || strings.HasPrefix(path, m.point+"/")
+		if below && (in == nil || len(m.point) >= len(in.point)) { // of two at one point, the later one is seen
+			in = m
+		}
+	}
+	return in
+}

@@ -1,0 +1,121 @@
+package untrusted
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// impatient makes calls wait for a short time.
+func impatient(t *testing.T) {
+	t.Helper()
+	old := patience
+	patience = 10 * time.Millisecond
+	t.Cleanup(func() { patience, blocked.names = old, nil })
+}
+
+// A call that does not end makes other calls on the same path fail at once, until it ends.
+func TestWithin(t *testing.T) {
+	impatient(t)
+	path := filepath.Join(t.TempDir(), "file")
+	ends, dropped := make(chan int), make(chan int)
+	wait := func() (int, error) { return <-ends, nil }
+	if _, err := within(path, wait, func(n int) { dropped <- n }); err != ErrBlocked {
+		t.Fatalf("the error is %v", err)
+	}
+	if _, err := within(path, func() (int, error) { panic("called") }, nil); err != ErrBlocked {
+		t.Errorf("next to it, the error is %v", err)
+	}
+	if n, err := within(path+"2", func() (int, error) { return 3, nil }, nil); n != 3 || err != nil {
+		t.Errorf("on another path: %d, %v", n, err)
+	}
+	if l := Blocked(); !slices.Equal(l, []string{path}) {
+		t.Errorf("blocked: %q", l)
+	}
+	ends <- 7
+	if n := <-dropped; n != 7 {
+		t.Errorf("dropped: %d", n)
+	}
+	for isBlocked(path) {
+		time.Sleep(time.Millisecond)
+	}
+	failed := errors.New("failed")
+	if _, err := within(path, func() (int, error) { return 0, failed }, nil); err != failed {
+		t.Errorf("afterwards the error is %v", err)
+	}
+}
+
+// Many calls that do not end hold few threads.
+func TestWithinMany(t *testing.T) {
+	impatient(t)
+	ends := make(chan bool)
+	defer close(ends)
+	var started atomic.Int32
+	for i := range 2 * maxBlocked {
+		path := filepath.Join("/proc", "none", string(rune('a'+i)))
+		within(path, func() (int, error) { started.Add(1); <-ends; return 0, nil }, func(int) {})
+	}
+	if n := started.Load(); n != maxBlocked {
+		t.Errorf("%d calls were started", n)
+	}
+}
+
+func TestParseMounts(t *testing.T) {
+	l := parseMounts(`22 28 0:21 / /sys rw,nosuid shared:7 - sysfs sysfs rw
+28 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+53 28 0:44 / /mnt/a\040b rw shared:9 master:2 - nfs4 server:/x rw,vers=4.2
+54 53 0:45 /sub /mnt/a\040b/c rw - fuse.sshfs host: rw,user_id=0
+55 28 0:46 / /over rw - tmpfs none rw
+56 28 0:47 / /over rw - fuse none rw
+damaged
+`)
+	for path, want := range map[string]string{"/etc/passwd": "", "/mnt/a b": "0:44", "/mnt/a b/x/y": "0:44",
+		"/mnt/a bc": "", "/mnt/a b/c/d": "0:45", "/over/x": "0:47", "/sys/x": ""} {
+		got := ""
+		if m := mountOf(l, path); m != nil && m.isServed() {
+			got = m.device
+		}
+		if got != want {
+			t.Errorf("%s is on %q, want %q", path, got, want)
+		}
+	}
+	if m := mountOf(nil, "/"); m != nil {
+		t.Errorf("a mount of none: %v", m)
+	}
+}
+
+// A file whose contents do not come fails to be read.
+func TestRemoteFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("0123456789"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var b [4]byte
+	if n, err := (remoteFile{file}).ReadAt(b[:], 8); string(b[:n]) != "89" || err == nil || errors.Is(err, ErrBlocked) {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+	impatient(t)
+	release := block(path)
+	if _, err := (remoteFile{file}).ReadAt(b[:], 0); !errors.Is(err, ErrBlocked) {
+		t.Errorf("blocked, the error is %v", err)
+	}
+	if _, err := Open(path); !errors.Is(err, ErrBlocked) {
+		t.Errorf("blocked, opening fails with %v", err)
+	}
+	if _, err := Stat(path); !errors.Is(err, ErrBlocked) {
+		t.Errorf("blocked, stat fails with %v", err)
+	}
+	release()
+	if n, err := (remoteFile{file}).ReadAt(b[:], 0); n != 4 || err != nil {
+		t.Errorf("%q, %v", b[:n], err)
+	}
+}
