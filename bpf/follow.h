@@ -98,6 +98,14 @@ static inline_always int is_fclone_orig(struct sk_buff *skb)
 	return bits << bit_field_left(skb->fclone) >> bit_field_right(skb->fclone) == FCLONE_ORIG;
 }
 
+#define LOOPBACK_IFINDEX 1
+
+/* is_elsewhere reports whether the sender of p cannot have got it from the device that received f. */
+static inline_always int is_elsewhere(struct followed *f, struct packet *p)
+{
+	return f->netns != p->netns || f->ifindex == LOOPBACK_IFINDEX;
+}
+
 /* is_reused reports whether skb, at which p is if it is not NULL, is now another packet than f. */
 static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u64 head, struct packet *p)
 {
@@ -114,8 +122,8 @@ static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u6
 		return 1;
 	if (f->delivered)
 		return (point != POINT_DELIVER && point != POINT_END) || f->head != head;
-	if (point == POINT_QUEUE) /* a received packet is sent on without a socket */
-		return f->ifindex && read_field(skb, sk);
+	if (point == POINT_QUEUE) /* a received packet is sent on without a socket, in its namespace, and not from lo */
+		return f->ifindex && (read_field(skb, sk) || (f->head != head && is_elsewhere(f, p)));
 	return point == POINT_RECEIVE && f->ifindex && f->ifindex == p->ifindex && f->netns == p->netns;
 }
 
