@@ -10,23 +10,39 @@ import (
 	"time"
 )
 
-// impatient makes calls wait for a short time.
-func impatient(t *testing.T) {
+// impatient makes calls wait for a short time, until the returned function is called or the test ends. After the test,
+// it awaits the end of those that were given up.
+func impatient(t *testing.T) (end func()) {
 	t.Helper()
 	old := patience
+	end = func() { patience = old }
 	patience = 10 * time.Millisecond
-	t.Cleanup(func() { patience, blocked.names = old, nil })
+	t.Cleanup(func() {
+		for waiting() > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		end()
+		blocked.names = nil
+	})
+	return end
+}
+
+func waiting() int {
+	blocked.Lock()
+	defer blocked.Unlock()
+	return len(blocked.calls)
 }
 
 // A call that does not end makes other calls on the same path fail at once, until it ends.
 func TestWithin(t *testing.T) {
-	impatient(t)
+	end := impatient(t)
 	path := filepath.Join(t.TempDir(), "file")
 	ends, dropped := make(chan int), make(chan int)
 	wait := func() (int, error) { return <-ends, nil }
 	if _, err := within(path, wait, func(n int) { dropped <- n }); err != ErrBlocked {
 		t.Fatalf("the error is %v", err)
 	}
+	end()
 	if _, err := within(path, func() (int, error) { panic("called") }, nil); err != ErrBlocked {
 		t.Errorf("next to it, the error is %v", err)
 	}
@@ -103,7 +119,7 @@ func TestRemoteFile(t *testing.T) {
 	if n, err := (remoteFile{file}).ReadAt(b[:], 8); string(b[:n]) != "89" || err == nil || errors.Is(err, ErrBlocked) {
 		t.Errorf("%q, %v", b[:n], err)
 	}
-	impatient(t)
+	t.Cleanup(func() { blocked.names = nil })
 	release := block(path)
 	if _, err := (remoteFile{file}).ReadAt(b[:], 0); !errors.Is(err, ErrBlocked) {
 		t.Errorf("blocked, the error is %v", err)
