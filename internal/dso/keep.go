@@ -77,8 +77,8 @@ func (k *Kept) hasRoom(cache BuildIDCache, st fs.FileInfo) error {
 		return fmt.Errorf("the copies of a recording are limited to %d MB", maxKept>>20)
 	case untrusted.IsOthers(st) && k.others+st.Size() > maxKeptOthers:
 		return fmt.Errorf("the copies of other users' files are limited to %d MB", maxKeptOthers>>20)
-	case st.Size() > FreeSpace(cache.Dir)/2:
-		return errors.New("a copy takes at most half of the free space")
+	case st.Size() > SpareSpace(cache.Dir):
+		return errors.New(SpareText)
 	}
 	return nil
 }

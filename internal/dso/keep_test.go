@@ -129,9 +129,28 @@ func TestHostileKeptSizes(t *testing.T) {
 	if kept.Files != 2 || kept.Bytes != 3<<20 {
 		t.Errorf("%d files of %d bytes are kept", kept.Files, kept.Bytes)
 	}
-	there, missing := FreeSpace(os.Getenv("HOME")), FreeSpace(filepath.Join(os.Getenv("HOME"), "a", "b"))
+	there, missing := SpareSpace(os.Getenv("HOME")), SpareSpace(filepath.Join(os.Getenv("HOME"), "a", "b"))
 	if there <= 0 || missing <= 0 {
-		t.Errorf("the free space is %d bytes, or %d below a directory that does not exist", there, missing)
+		t.Errorf("%d bytes are spare, or %d below a directory that does not exist", there, missing)
+	}
+}
+
+// Many files, each of which is as large as allowed, leave space.
+func TestHostileKeptSpace(t *testing.T) {
+	for _, size := range []int64{1 << 30, 20 << 30, 1 << 40} {
+		free := size
+		for range 100 {
+			free -= spare(free, size)
+		}
+		if left := min(size/10, 4<<30); free != left {
+			t.Errorf("%d of %d bytes are left, not %d", free, size, left)
+		}
+	}
+	for _, c := range [][3]int64{{0, 0, 0}, {1 << 20, 1 << 30, 0}, {1 << 30, 1 << 30, 1 << 29},
+		{150 << 30, 1 << 40, 75 << 30}} {
+		if got := spare(c[0], c[1]); got != c[2] {
+			t.Errorf("of %d free bytes of %d, a file may take %d, not %d", c[0], c[1], got, c[2])
+		}
 	}
 }
 

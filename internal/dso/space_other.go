@@ -4,5 +4,5 @@ package dso
 
 import "math"
 
-// FreeSpace returns how many bytes may still be written to the file system of a directory: not known here.
-func FreeSpace(string) int64 { return math.MaxInt64 }
+// SpareSpace returns how many bytes gperf may add in one file to the file system of a directory: not known here.
+func SpareSpace(string) int64 { return math.MaxInt64 }

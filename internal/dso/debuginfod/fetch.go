@@ -96,10 +96,10 @@ func (c *Client) fetchFrom(s *server, id dso.BuildID, what, path string, report 
 	case resp.StatusCode != http.StatusOK:
 		return &ServerError{s.url, errors.New(resp.Status)}
 	}
-	most := min(c.MaxSize, dso.FreeSpace(filepath.Dir(path))/2)
+	most := min(c.MaxSize, dso.SpareSpace(filepath.Dir(path)))
 	if resp.ContentLength > most {
-		return &ServerError{s.url, fmt.Errorf("%w: %d bytes, at most %d (--debuginfod-max, and half of the free space)",
-			ErrTooLarge, resp.ContentLength, most)}
+		return &ServerError{s.url, fmt.Errorf("%w: %d bytes, at most %d (--debuginfod-max; %s)", ErrTooLarge,
+			resp.ContentLength, most, dso.SpareText)}
 	}
 	body := &watched{r: resp.Body, left: patience, report: func(n int64) {
 		report(n, max(resp.ContentLength, 0))
@@ -170,7 +170,7 @@ func keep(r io.Reader, most int64, id dso.BuildID, path string) error {
 		return err
 	}
 	if n > most {
-		return fmt.Errorf("%w: more than %d bytes (--debuginfod-max, and half of the free space)", ErrTooLarge, most)
+		return fmt.Errorf("%w: more than %d bytes (--debuginfod-max; %s)", ErrTooLarge, most, dso.SpareText)
 	}
 	im, err := dso.NewImage(tmp, n, path)
 	if err != nil {
