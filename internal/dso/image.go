@@ -75,13 +75,16 @@ func NewImage(r io.ReaderAt, size int64, path string) (*Image, error) {
 		Sections: f.Sections, f: f, r: r,
 	}
 	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD {
+		if p.Type == elf.PT_LOAD && !wraps(p.Vaddr, max(p.Memsz, p.Filesz)) && !wraps(p.Off, p.Filesz) {
 			im.Loads = append(im.Loads, p.ProgHeader)
 		}
 	}
 	im.id = readBuildID(im)
 	return im, nil
 }
+
+// wraps reports whether size bytes from start on reach beyond 64 bits.
+func wraps(start, size uint64) bool { return size > 0 && start+size-1 < start }
 
 // readHeaders calls debug/elf, which panics on some corrupt files.
 func readHeaders(r io.ReaderAt) (f *elf.File, err error) {

@@ -2,7 +2,8 @@ package dso
 
 import "debug/elf"
 
-// Loads are the PT_LOAD segments of a file, in its order. The caller must not change them.
+// Loads are the PT_LOAD segments of a file, in its order, without those that reach beyond 64 bits. The caller must not
+// change them.
 type Loads []elf.ProgHeader
 
 // Bias returns ip - vaddr in an executable mapping of the file from ip start to end (exclusive), with file offset
