@@ -369,7 +369,7 @@ func TestPushClickHouse(t *testing.T) {
 	}
 	url := fmt.Sprintf("clickhouse+http://127.0.0.1:%d", ports[0])
 	push := func(args ...string) (code int, stderr string) {
-		var out, errs bytes.Buffer
+		var out, errs outputText
 		args = slices.Concat([]string{"push", "--spool", spool, "--timeout", "100ms"}, args, []string{url})
 		code = run(args, &out, &errs)
 		return code, errs.String()
@@ -474,7 +474,7 @@ func TestPushUsage(t *testing.T) {
 		{"--spool-size none " + file + " file:x", "--spool-size none: use a number"},
 		{"-H Token " + file + " file:x", "--header: a line has no NAME: VALUE"},
 	} {
-		var out, stderr bytes.Buffer
+		var out, stderr outputText
 		args := append([]string{"push", "--spool", spool}, strings.Fields(row.args)...)
 		if code := run(args, &out, &stderr); code != exitUsage || !strings.Contains(stderr.String(), row.want) {
 			t.Errorf("%s: exit code %d, %s", row.args, code, &stderr)
@@ -486,7 +486,7 @@ func TestPushUsage(t *testing.T) {
 func TestPushAway(t *testing.T) {
 	spool, store := t.TempDir(), t.TempDir()
 	const url = "otlp+http://127.0.0.1:1"
-	var out, stderr bytes.Buffer
+	var out, stderr outputText
 	args := []string{"push", "--spool", spool, "--timeout", "100ms", "../../testdata/threads.data", url}
 	code := run(args, &out, &stderr)
 	for _, want := range []string{"connection refused", "1 batches stay in the spool " + spool + ": gperf push sends"} {
@@ -494,7 +494,7 @@ func TestPushAway(t *testing.T) {
 			t.Errorf("exit code %d, no %q in\n%s", code, want, &stderr)
 		}
 	}
-	stderr.Reset()
+	stderr = outputText{}
 	args = []string{"push", "--spool", t.TempDir(), "--spool-size", "1K", "../../testdata/drops.data", "file:" + store}
 	code = run(args, &out, &stderr)
 	if code != exitError || !strings.Contains(stderr.String(), "use a larger --spool-size") {

@@ -137,11 +137,30 @@ func (o *oracle) record(t *testing.T, file string, args ...string) {
 // gperf runs gperf in this process.
 func gperf(t *testing.T, args ...string) (stdout, stderr string) {
 	t.Helper()
-	var out, errs bytes.Buffer
+	var out, errs outputText
 	if code := run(args, &out, &errs); code != exitOK {
 		t.Fatalf("gperf %s: exit code %d\n%s", strings.Join(args, " "), code, errs.String())
 	}
 	return out.String(), errs.String()
+}
+
+// outputText is the output of gperf in a test's process. As to a file, several goroutines may write to it: a push reports
+// problems while a recording is read.
+type outputText struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *outputText) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *outputText) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // sameText fails at the first line in which two texts differ.
