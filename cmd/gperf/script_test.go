@@ -144,8 +144,8 @@ func gperf(t *testing.T, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// outputText is the output of gperf in a test's process. As to a file, several goroutines may write to it: a push reports
-// problems while a recording is read.
+// outputText is the output of gperf in a test's process. As to a file, several goroutines may write to it: a push
+// reports problems while a recording is read.
 type outputText struct {
 	mu   sync.Mutex
 	text bytes.Buffer
