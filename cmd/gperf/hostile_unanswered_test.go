@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,17 +26,7 @@ func TestHostileUnansweredAlone(t *testing.T) {
 	path := filepath.Join(mounted, "program")
 	copyFile(t, unansweredProgram.Path(t), path)
 	program := exec.Command(path, mounted)
-	out, err := program.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	program.Stderr = os.Stderr
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer program.Wait()
-	defer program.Process.Kill()
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+	if startLoudly(t, program) != nil {
 		t.Skip("a file system of FUSE cannot be mounted here")
 	}
 	honest := filepath.Join(dir, "honest")
@@ -51,18 +40,7 @@ func TestHostileUnansweredAlone(t *testing.T) {
 		t.Errorf("no message:\n%s", r.stderr)
 	}
 	file := filepath.Join(dir, "perf.data")
-	all, right := 0, 0
-	for s := range strings.SplitSeq(mustGperf(t, "script", "--comm", "honest", "-F", "ip,sym", "-i", file), "\n\n") {
-		if strings.Contains(s, " work") {
-			all++
-			if containsAll(s+"\n", " main\n", " _start\n") {
-				right++
-			}
-		}
-	}
-	if all < 20 || right < all*99/100 {
-		t.Errorf("%d of %d stacks of another program are complete\n%s", right, all, r.stderr)
-	}
+	deepStacksWhole(t, file, r.stderr)
 	s := mustGperf(t, "report", "--stdio", "--sort", "comm", "-g", "none", "-i", file)
 	if !strings.Contains(s, "program") {
 		t.Errorf("the process has no samples:\n%s", s)

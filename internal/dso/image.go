@@ -45,18 +45,11 @@ func Open(path string) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	st, err := f.Stat()
+	im, err := readImage(f, path)
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("open: %w", err)
 	}
-	im, err := NewImage(untrusted.Reader(f), st.Size(), path)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	im.close, im.Info, im.file = f.Close, st, f
-	return im, nil
+	return im, err
 }
 
 // NewImage reads the headers of the ELF file of size bytes in r. Errors name the file path. r must allow concurrent

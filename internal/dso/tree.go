@@ -298,8 +298,11 @@ func readImage(file fs.File, path string) (*Image, error) {
 		r = untrusted.Reader(own)
 	}
 	im, err := NewImage(r, st.Size(), path)
-	if err == nil {
-		im.close, im.file = file.Close, own
+	if err != nil {
+		return nil, err
 	}
-	return im, err
+	if im.close = file.Close; own != nil {
+		im.file, im.Info = own, st
+	}
+	return im, nil
 }

@@ -88,7 +88,7 @@ func (f remoteFile) ReadAt(b []byte, off int64) (int, error) {
 	return copy(b, r.b), r.err
 }
 
-// isBlocked reports whether a call on the file at path would wait behind another one.
+// isBlocked reports whether an earlier call on the file at path, or on its file system, still waits.
 func isBlocked(path string) bool {
 	blocked.Lock()
 	defer blocked.Unlock()

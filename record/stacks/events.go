@@ -60,7 +60,7 @@ func (p *eventPrograms) Opened(ev *event.Event, a *format.Attr, c *perfevent.Cou
 
 // attachTracepoint attaches a program to a tracepoint or probe. It attaches the program once,
 // to a counter of its own: since about Linux 6.10, the kernel detaches the program as soon as
-// the first counter closes that was inherited from the program's countep.
+// the first counter closes that was inherited from the program's counter.
 func (p *eventPrograms) attachTracepoint(ev *event.Event, program bpf.Program) error {
 	if _, attached := p.tracepoints[ev.Config]; attached {
 		return nil
