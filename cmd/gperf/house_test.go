@@ -97,13 +97,13 @@ var house = []floor{
 		internal/intern
 		internal/packet
 		internal/parallel
+		internal/untrusted
 		internal/procfs
 		internal/procmem
 		internal/quantile
 		internal/spool
 		internal/suggest
 		internal/text
-		internal/untrusted
 		internal/x86
 	`}},
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"gperf/internal/procfs"
 	"gperf/internal/untrusted"
@@ -53,6 +54,19 @@ func (l *Locator) openOwned(path string) (fs.File, error) {
 		return nil, err
 	}
 	return file, nil
+}
+
+// PathOf returns a path at which gperf can open the file that a process maps at start..end-1 under a name: the
+// process may see another file under that name than gperf does. It is below the process's root if the name leads to
+// the mapped inode there, else the path of the mapping itself, which requires root.
+func PathOf(pid int, name string, inode, start, end uint64) string {
+	path := fmt.Sprintf("/proc/%d/root%s", pid, name)
+	if st, err := untrusted.Stat(path); err == nil {
+		if own, ok := st.Sys().(*syscall.Stat_t); ok && own.Ino == inode {
+			return path
+		}
+	}
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, start, end)
 }
 
 // innerPID returns a process's PID in its own PID namespace.

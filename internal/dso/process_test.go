@@ -7,9 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"gperf/internal/procfs"
 )
 
 // The PID and the files of a process differ in the process's own namespaces.
@@ -110,4 +113,33 @@ func TestFindDeleted(t *testing.T) {
 		t.Fatalf("deleted: %v, %v", im, err)
 	}
 	im.Close()
+}
+
+func TestPathOf(t *testing.T) {
+	maps, err := procfs.Maps(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := func(m procfs.Mapping) bool { return m.Path == self && m.Executable() }
+	i := slices.IndexFunc(slices.Collect(maps), own)
+	if i < 0 {
+		t.Fatalf("no code of %s among the mappings", self)
+	}
+	m := slices.Collect(maps)[i]
+	path := PathOf(os.Getpid(), m.Path, m.Inode, m.Start, m.End)
+	a, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.Stat(self); !os.SameFile(a, b) {
+		t.Errorf("%s is not %s", path, self)
+	}
+	if path := PathOf(os.Getpid(), m.Path, m.Inode+1, m.Start, m.End); !strings.HasSuffix(path,
+		fmt.Sprintf("/map_files/%x-%x", m.Start, m.End)) {
+		t.Errorf("another file is mapped under the name, but its path is %s", path)
+	}
 }

@@ -4,15 +4,12 @@ package procfs
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
-
-	"gperf/internal/untrusted"
 )
 
 // Mapping is a line of /proc/PID/maps.
@@ -89,19 +86,6 @@ func unescape(s string) string {
 		return s
 	}
 	return strings.NewReplacer(`\n`, "\n", `\\`, `\`, `\012`, "\n", `\134`, `\`).Replace(s)
-}
-
-// PathOf returns a path at which gperf can open the file that a process maps at start..end-1 under a name: the
-// process may see another file under that name than gperf does. It is below the process's root if the name leads to
-// the mapped inode there, else the path of the mapping itself, which requires root.
-func PathOf(pid int, name string, inode, start, end uint64) string {
-	path := fmt.Sprintf("/proc/%d/root%s", pid, name)
-	if st, err := untrusted.Stat(path); err == nil {
-		if own, ok := st.Sys().(*syscall.Stat_t); ok && own.Ino == inode {
-			return path
-		}
-	}
-	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, start, end)
 }
 
 // Status is /proc/PID/status of a process or thread.

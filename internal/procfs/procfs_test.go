@@ -52,22 +52,8 @@ func TestMapsOfThisProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := func(m Mapping) bool { return m.Path == self && m.Executable() }
-	i := slices.IndexFunc(slices.Collect(maps), own)
-	if i < 0 {
+	if !slices.ContainsFunc(slices.Collect(maps), own) {
 		t.Fatalf("no code of %s among the mappings", self)
-	}
-	m := slices.Collect(maps)[i]
-	path := PathOf(os.Getpid(), m.Path, m.Inode, m.Start, m.End)
-	a, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, _ := os.Stat(self); !os.SameFile(a, b) {
-		t.Errorf("%s is not %s", path, self)
-	}
-	if path := PathOf(os.Getpid(), m.Path, m.Inode+1, m.Start, m.End); !strings.HasSuffix(path,
-		fmt.Sprintf("/map_files/%x-%x", m.Start, m.End)) {
-		t.Errorf("another file is mapped under the name, but its path is %s", path)
 	}
 }
 

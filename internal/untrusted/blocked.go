@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -136,43 +135,4 @@ func Blocked() []string {
 	blocked.Lock()
 	defer blocked.Unlock()
 	return slices.Clone(blocked.names)
-}
-
-// mount is a line of /proc/PID/mountinfo.
-type mount struct{ device, point, kind string }
-
-// parseMounts parses the text of a mountinfo file; see proc_pid_mountinfo(5).
-func parseMounts(text string) (l []mount) {
-	for line := range strings.Lines(text) {
-		before, after, _ := strings.Cut(line, " - ")
-		kind, _, _ := strings.Cut(after, " ")
-		if f := strings.Fields(before); len(f) >= 5 {
-			l = append(l, mount{f[2], unescapeMount.Replace(f[4]), kind})
-		}
-	}
-	return l
-}
-
-var unescapeMount = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-
-// served are the types of file systems whose files another program or machine serves.
-var served = []string{"fuse", "fuseblk", "nfs", "nfs4", "cifs", "smb3", "9p", "ceph", "afs", "autofs", "lustre", "gfs2",
-	"ocfs2", "orangefs", "coda"}
-
-// isServed reports whether files of a mount may not answer.
-func (m *mount) isServed() bool {
-	kind, _, _ := strings.Cut(m.kind, ".") // fuse.sshfs
-	return slices.Contains(served, kind)
-}
-
-// mountOf returns the mount that a path is in, which has no links; nil if there is none.
-func mountOf(l []mount, path string) (in *mount) {
-	for i := range l {
-		m := &l[i]
-		below := m.point == "/" || path == m.point || strings.HasPrefix(path, m.point+"/")
-		if below && (in == nil || len(m.point) >= len(in.point)) { // of two at one point, the later one is seen
-			in = m
-		}
-	}
-	return in
 }

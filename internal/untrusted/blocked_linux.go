@@ -6,68 +6,95 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gperf/internal/procfs"
 )
 
+// remote are the types of file systems whose files another machine or program serves, with their numbers of statfs(2)
+// (of linux/magic.h, and of the sources of Lustre). Reads are not limited where there is none: of a virtual machine's
+// host, or of a disk that the machines of a cluster share.
+var remote = map[string][]int64{
+	"fuse": {unix.FUSE_SUPER_MAGIC}, "fuseblk": {unix.FUSE_SUPER_MAGIC},
+	"nfs": {unix.NFS_SUPER_MAGIC}, "nfs4": {unix.NFS_SUPER_MAGIC},
+	"cifs": {unix.CIFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC}, "smb3": {unix.SMB2_SUPER_MAGIC},
+	"afs": {unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC}, "coda": {unix.CODA_SUPER_MAGIC},
+	"ceph": {unix.CEPH_SUPER_MAGIC}, "ocfs2": {unix.OCFS2_SUPER_MAGIC}, "lustre": {0x0bd00bd0},
+	"9p": nil, "autofs": nil, "gfs2": nil, "orangefs": nil,
+}
+
+// isRemote reports whether a server has an open file.
+func isRemote(file *os.File) bool {
+	var st unix.Statfs_t
+	if unix.Fstatfs(int(file.Fd()), &st) != nil {
+		return false
+	}
+	for _, magics := range remote {
+		if slices.Contains(magics, int64(uint32(st.Type))) {
+			return true
+		}
+	}
+	return false
+}
+
+// isServed reports whether files of a mount may not answer.
+func isServed(m *procfs.Mount) bool {
+	typ, _, _ := strings.Cut(m.Type, ".") // fuse.sshfs
+	_, ok := remote[typ]
+	return ok
+}
+
 // mapFile matches the link to a mapped file.
-var mapFile = regexp.MustCompile(`^/proc/([0-9]+)/map_files/([0-9a-f]+-[0-9a-f]+)$`)
+var mapFile = regexp.MustCompile(`^/proc/([0-9]+)/map_files/([0-9a-f]+)-[0-9a-f]+$`)
 
 // fileSystem returns a key for the file system of the file at path, and the mount point. It does not touch the file.
 // The key is "" if files there do not depend on a server, or if the file system is unknown: links may lead elsewhere.
 func fileSystem(path string) (key, name string) {
+	var in *procfs.Mount
 	if m := mapFile.FindStringSubmatch(path); m != nil {
-		return mappedDevice(m[1], m[2])
+		in = mountOfMapped(m[1], m[2])
+	} else {
+		in = mountOf(path)
 	}
-	dir, inside := "/proc/self", path
+	if in == nil || !isServed(in) {
+		return "", ""
+	}
+	return fmt.Sprintf("%d:%d", in.Major, in.Minor), in.Point
+}
+
+// mountOf returns the mount of the file at path, nil if it is unknown.
+func mountOf(path string) *procfs.Mount {
+	pid, inside := os.Getpid(), path
 	if root := processRoot.FindString(path); root != "" {
-		dir, inside = strings.TrimSuffix(strings.TrimSuffix(root, "/"), "/root"), path[len(root):]
+		pid, _ = strconv.Atoi(strings.Split(root, "/")[2])
+		inside = path[len(root):]
 	} else if abs, err := filepath.Abs(path); err == nil {
 		inside = abs
 	}
-	text, err := os.ReadFile(dir + "/mountinfo")
+	mounts, err := procfs.Mounts(pid)
 	if err != nil {
-		return "", ""
+		return nil
 	}
-	in := mountOf(parseMounts(string(text)), filepath.Clean("/"+inside))
-	if in == nil || !in.isServed() {
-		return "", ""
-	}
-	return in.device, in.point
+	return procfs.MountOf(mounts, filepath.Clean("/"+inside))
 }
 
-// remote are the types of file systems with a server: of linux/magic.h, and of the sources of Ceph and Lustre.
-var remote = []int64{unix.FUSE_SUPER_MAGIC, unix.NFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC,
-	unix.SMB2_SUPER_MAGIC, unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CODA_SUPER_MAGIC, unix.OCFS2_SUPER_MAGIC,
-	unix.CEPH_SUPER_MAGIC, 0x0bd00bd0}
-
-func isRemote(file *os.File) bool {
-	var st unix.Statfs_t
-	err := unix.Fstatfs(int(file.Fd()), &st)
-	return err == nil && slices.Contains(remote, int64(uint32(st.Type)))
-}
-
-// mappedDevice is fileSystem of a file that a process maps at a range of addresses.
-func mappedDevice(pid, at string) (key, name string) {
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%s/maps", pid))
-	mounts, errMounts := os.ReadFile(fmt.Sprintf("/proc/%s/mountinfo", pid))
+// mountOfMapped returns a mount of the file that a process maps at an address, nil if it is unknown.
+func mountOfMapped(process, at string) *procfs.Mount {
+	pid, _ := strconv.Atoi(process)
+	start, _ := strconv.ParseUint(at, 16, 64)
+	maps, err := procfs.Maps(pid)
+	mounts, errMounts := procfs.Mounts(pid)
 	if err != nil || errMounts != nil {
-		return "", ""
+		return nil
 	}
-	for line := range strings.Lines(string(maps)) {
-		f := strings.Fields(line) // range, rights, offset, device, inode
-		if len(f) < 5 || f[0] != at {
-			continue
-		}
-		var major, minor int
-		fmt.Sscanf(f[3], "%x:%x", &major, &minor)
-		device := fmt.Sprintf("%d:%d", major, minor)
-		for _, m := range parseMounts(string(mounts)) {
-			if m.device == device && m.isServed() {
-				return device, m.point
-			}
+	for m := range maps {
+		same := func(in procfs.Mount) bool { return in.Major == m.Major && in.Minor == m.Minor }
+		if i := slices.IndexFunc(mounts, same); i >= 0 && m.Start == start {
+			return &mounts[i]
 		}
 	}
-	return "", ""
+	return nil
 }

@@ -97,7 +97,7 @@ func (s *copySearch) image(i, j int) *dso.Image {
 	}
 	im, ok := s.images[m.Path]
 	if !ok {
-		im, _ = dso.Open(procfs.PathOf(s.pid, m.Path, m.Inode, m.Start, m.End))
+		im, _ = dso.Open(dso.PathOf(s.pid, m.Path, m.Inode, m.Start, m.End))
 		s.images[m.Path] = im
 	}
 	return im

@@ -254,7 +254,7 @@ func HasFile(m *format.Mmap) bool { return m.Ino != 0 && strings.HasPrefix(m.Fil
 
 // BuildID returns the build ID of a mapped file, nil if it has none or cannot be read.
 func BuildID(m *format.Mmap) []byte {
-	b, err := dso.BuildIDOf(procfs.PathOf(int(m.PID), m.Filename, m.Ino, m.Start, m.Start+m.Len))
+	b, err := dso.BuildIDOf(dso.PathOf(int(m.PID), m.Filename, m.Ino, m.Start, m.Start+m.Len))
 	if err != nil {
 		return nil
 	}
