@@ -362,6 +362,14 @@ func Open(a *format.Attr, pid, cpu, group, flags int) (int, error) {
 	return int(fd), nil
 }
 
+// OpenForProgram opens a disabled counter of a tracepoint or probe for a BPF program, which sees the events of all
+// processes. Since about Linux 6.10 the kernel detaches a program as soon as the first counter closes that was
+// inherited from the program's counter, so that programs are not attached to the counters of the recording.
+func OpenForProgram(typ format.EventType, config uint64) (int, error) {
+	a := format.Attr{Type: typ, Config: config, SamplePeriod: 1, Flags: format.FlagDisabled}
+	return Open(&a, 0, -1, -1, 0)
+}
+
 // kernelAttr returns the attr for the kernel: with config3, which does not fit into the
 // file's attrs, and, if BPF walks user stacks, with the kernel's limit of frames.
 func kernelAttr(a *format.Attr) []byte {

@@ -173,8 +173,7 @@ func (r *Counter) Opened(ev *event.Event, a *format.Attr, c *perfevent.Counter) 
 	if _, attached := r.tracepoints[c.Event]; attached {
 		return nil
 	}
-	own := format.Attr{Type: a.Type, Config: a.Config, SamplePeriod: 1, Flags: format.FlagDisabled}
-	fd, err := perfevent.Open(&own, 0, -1, -1, 0)
+	fd, err := perfevent.OpenForProgram(a.Type, a.Config)
 	if err != nil {
 		return err
 	}

@@ -211,8 +211,7 @@ func (a *attachments) attachRaw(ev *event.Event, all []*event.Event) error {
 		return a.attachHops(ev, t)
 	}
 	if l.OwnSize > 0 {
-		attr := format.Attr{Type: format.TypeTracepoint, Config: l.OwnID, SamplePeriod: 1, Flags: format.FlagDisabled}
-		fd, err := perfevent.Open(&attr, 0, -1, -1, 0)
+		fd, err := perfevent.OpenForProgram(format.TypeTracepoint, l.OwnID)
 		if err != nil {
 			return &perfevent.OpenError{Event: *ev, CPU: -1, Err: err}
 		}

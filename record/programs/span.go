@@ -63,8 +63,7 @@ func (a *attachments) attachPair(span bpf.Span, ev *event.Event) (err error) {
 
 // pairEnd opens a tracepoint of a pair.
 func (a *attachments) pairEnd(end *event.SpanEnd, key []string) (e bpf.PairEnd, err error) {
-	attr := format.Attr{Type: format.TypeTracepoint, Config: end.ID, SamplePeriod: 1, Flags: format.FlagDisabled}
-	if e.FD, err = perfevent.Open(&attr, 0, -1, -1, 0); err != nil {
+	if e.FD, err = perfevent.OpenForProgram(format.TypeTracepoint, end.ID); err != nil {
 		return e, fmt.Errorf("opening tracepoint %s:%s: %w", end.System, end.Name, err)
 	}
 	a.tracepoints = append(a.tracepoints, e.FD)

@@ -58,15 +58,12 @@ func (p *eventPrograms) Opened(ev *event.Event, a *format.Attr, c *perfevent.Cou
 	return p.bpf.Attach(c.FD, program)
 }
 
-// attachTracepoint attaches a program to a tracepoint or probe. It attaches the program once,
-// to a counter of its own: since about Linux 6.10, the kernel detaches the program as soon as
-// the first counter closes that was inherited from the program's counter.
+// attachTracepoint attaches a program to a tracepoint or probe, once, to a counter of the program's own.
 func (p *eventPrograms) attachTracepoint(ev *event.Event, program bpf.Program) error {
 	if _, attached := p.tracepoints[ev.Config]; attached {
 		return nil
 	}
-	a := format.Attr{Type: ev.Type, Config: ev.Config, SamplePeriod: 1, Flags: format.FlagDisabled}
-	fd, err := perfevent.Open(&a, 0, -1, -1, 0)
+	fd, err := perfevent.OpenForProgram(ev.Type, ev.Config)
 	if err != nil {
 		return err
 	}
