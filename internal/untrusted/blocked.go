@@ -4,17 +4,22 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // ErrBlocked means that a file's file system does not answer: its server has died, or stops readers on purpose.
 var ErrBlocked = errors.New("its file system does not answer")
 
-// patience is how long one call may take on a file system. After that, all calls on this file system fail with
-// ErrBlocked until that call returns.
+// patience is how long one call may sleep in the kernel. After that, all calls on this file system fail with ErrBlocked
+// until that call returns. A call that does not sleep takes as long as it needs: the machine may be busy.
 var patience = 2 * time.Second
+
+// looks is how often a call is looked at in that time.
+const looks = 4
 
 // maxBlocked limits the calls that wait at once, each of which holds a thread.
 const maxBlocked = 64
@@ -36,16 +41,30 @@ func within[T any](path string, call func() (T, error), drop func(T)) (result T,
 		err    error
 	}
 	answers := make(chan answer, 1)
+	var thread atomic.Int32 // that makes the call, 0 before it does
 	go func() {
+		runtime.LockOSThread()
+		thread.Store(threadID())
 		result, err := call()
+		runtime.UnlockOSThread()
 		answers <- answer{result, err}
 	}()
-	late := time.NewTimer(patience)
-	defer late.Stop()
-	select {
-	case a := <-answers:
-		return a.result, a.err
-	case <-late.C:
+	look := time.NewTicker(patience / looks)
+	defer look.Stop()
+	last := ""
+	for same := 0; same < looks; {
+		select {
+		case a := <-answers:
+			return a.result, a.err
+		case <-look.C:
+		}
+		now := sleepOf(thread.Load())
+		if now != last {
+			same, last = 0, now
+		}
+		if now != "" {
+			same++
+		}
 	}
 	release := block(path)
 	go func() {

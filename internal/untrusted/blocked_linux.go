@@ -29,7 +29,12 @@ var remote = map[string][]int64{
 // isRemote reports whether a server has an open file.
 func isRemote(file *os.File) bool {
 	var st unix.Statfs_t
-	if unix.Fstatfs(int(file.Fd()), &st) != nil {
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var failed error // Control lets the caller close the file meanwhile
+	if conn.Control(func(fd uintptr) { failed = unix.Fstatfs(int(fd), &st) }) != nil || failed != nil {
 		return false
 	}
 	for _, magics := range remote {
@@ -45,6 +50,26 @@ func isServed(m *procfs.Mount) bool {
 	typ, _, _ := strings.Cut(m.Type, ".") // fuse.sshfs
 	_, ok := remote[typ]
 	return ok
+}
+
+// threadID returns the number of the calling thread.
+func threadID() int32 { return int32(unix.Gettid()) }
+
+// sleepOf returns the system call in which a thread sleeps, with the arguments, which is the same for the same call; ""
+// if it runs, waits for a CPU, or sleeps outside of calls on files. It is a variable for tests.
+var sleepOf = func(thread int32) string {
+	if thread == 0 {
+		return ""
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", thread))
+	if err != nil {
+		return err.Error() // what cannot be known counts as sleep
+	}
+	switch nr, _, _ := strings.Cut(string(text), " "); nr {
+	case "running\n", "-1", strconv.Itoa(unix.SYS_FUTEX): // Go's scheduler sleeps in futex
+		return ""
+	}
+	return string(text)
 }
 
 // mapFile matches the link to a mapped file.

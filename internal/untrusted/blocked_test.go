@@ -14,9 +14,9 @@ import (
 // it awaits the end of those that were given up.
 func impatient(t *testing.T) (end func()) {
 	t.Helper()
-	old := patience
-	end = func() { patience = old }
-	patience = 10 * time.Millisecond
+	old, sleep := patience, sleepOf
+	end = func() { patience, sleepOf = old, sleep }
+	patience, sleepOf = 10*time.Millisecond, func(int32) string { return "asleep" }
 	t.Cleanup(func() {
 		for waiting() > 0 {
 			time.Sleep(time.Millisecond)

@@ -20,6 +20,11 @@ func openOwned(path string, _ owners, _ int) (*os.File, error) { return open(pat
 
 func isRemote(*os.File) bool { return false }
 
+func threadID() int32 { return 0 }
+
+// sleepOf: each call counts as one that sleeps.
+var sleepOf = func(int32) string { return "unknown" }
+
 // fileSystem: what blocks is known by path only.
 func fileSystem(string) (key, name string) { return "", "" }
 
