@@ -185,7 +185,7 @@ func waitOf(raw *offcpuWait) Wait {
 type Stack struct {
 	Hash         uint64
 	Kernel, User []byte // ips, 8 bytes each
-	Interpreted  []byte // two words for each interpreted frame, for runtimes.NewInterpreted
+	Interpreted  []byte // two words for each interpreted frame, for runtimes.Stack
 	Generation   uint32 // Head's
 }
 

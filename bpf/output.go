@@ -56,7 +56,7 @@ type Head struct {
 	// Frames is then 0.
 	Stack uint32
 	// Interpreted is the number of interpreted frames after Frames: two words each, for
-	// runtimes.NewInterpreted.
+	// runtimes.Stack.
 	Interpreted uint32
 	Generation  uint32 // changes when the process unloads functions, because it may reuse their memory
 	Copy        bool   // a copy follows, even if no stack could be read

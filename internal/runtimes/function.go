@@ -33,13 +33,6 @@ type Interpreted struct {
 	Native uint16
 }
 
-// NewInterpreted decodes the two words of a frame.
-func NewInterpreted(code, at uint64) Interpreted {
-	const nativeShift = 48
-	return Interpreted{Code: code & (1<<nativeShift - 1), Check: uint32(at >> 32), Off: uint32(at) &^ 1,
-		First: at&1 != 0, Native: uint16(code >> nativeShift)}
-}
-
 // ErrChanged means that the memory changed since BPF read it.
 var ErrChanged = errors.New("the code object has changed")
 

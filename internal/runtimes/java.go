@@ -78,7 +78,7 @@ func (j *java) Walk(uint64) Walk { return newWalk(KindJava, &j.walk) }
 
 // In implements Runtime.
 func (j *java) In(bias uint64) Process {
-	return &javaProcess{vm: j, bias: bias, known: map[uint64]uint32{}}
+	return &nativeFrames{binder: &javaProcess{vm: j, bias: bias, known: map[uint64]uint32{}}}
 }
 
 // javaProcess is HotSpot in a process.
@@ -116,33 +116,33 @@ func (j *javaProcess) attach(mem io.ReaderAt) error {
 	return err
 }
 
-// Bind implements Native. Methods replace compiled code and the interpreter's code. A function with the code's
-// name, such as StubRoutines, replaces other code.
-func (j *javaProcess) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
+// Bind implements binder. Methods replace compiled code and the interpreter's code. A function with the code's name,
+// such as StubRoutines, replaces other code.
+func (j *javaProcess) Bind(mem io.ReaderAt, f nativeFrame) (Part, error) {
 	if err := j.attach(mem); err != nil {
-		return Bound{}, err
+		return Part{}, err
 	}
-	if f.Has {
-		return Bound{Functions: []Interpreted{f.Passed}, Replaces: true}, nil
+	if f.has {
+		return Part{Functions: []Interpreted{f.passed}, Replaces: true}, nil
 	}
-	if f.Generation != j.generation {
-		j.generation = f.Generation
+	if f.generation != j.generation {
+		j.generation = f.generation
 		j.forget()
 	}
-	at, err := j.place(mem, f.IP)
+	at, err := j.place(mem, f.ip)
 	if err != nil {
-		return Bound{}, err
+		return Part{}, err
 	}
-	b := Bound{Replaces: true}
+	b := Part{Replaces: true}
 	if at.Name != 0 {
 		check, err := j.check(mem, at.Name, j.nameCheck)
 		b.Functions = []Interpreted{{Code: at.Name, Check: check}}
 		return b, err
 	}
-	for _, c := range at.Calls(f.IP) {
+	for _, c := range at.Calls(f.ip) {
 		check, err := j.check(mem, c.Method, j.methodCheck)
 		if err != nil {
-			return Bound{}, err
+			return Part{}, err
 		}
 		b.Functions = append(b.Functions, Interpreted{Code: c.Method, Check: check,
 			Off: javaOff(j.methods.Header() + uint32(max(c.BCI, 0)))})
@@ -224,7 +224,7 @@ func (j *javaProcess) place(mem io.ReaderAt, ip uint64) (*hotspot.Place, error) 
 // maxPlaces limits the code that is remembered of a process.
 const maxPlaces = 1 << 14
 
-// Stale implements Renewed: the memory of a method may now hold another compiled method. Stale may take 0.2 % of
+// Stale implements binder: the memory of a method may now hold another compiled method. Stale may take 0.2 % of
 // the time.
 func (j *javaProcess) Stale(mem io.ReaderAt) (stale bool, pause time.Duration) {
 	const often, part = 20 * time.Millisecond, 500

@@ -107,9 +107,7 @@ func (p *perl) DSO() string { return dso.PerlName }
 func (p *perl) Walk(bias uint64) Walk { return newWalk(KindPerl, &perlWalk{p.context.at(bias)}) }
 
 // In implements Runtime.
-func (p *perl) In(bias uint64) Process { return located{p, bias} }
-
-func (p *perl) runs(vaddr uint64) bool { return p.run.contain(vaddr) }
+func (p *perl) In(bias uint64) Process { return frameList{code: p, bias: bias, runs: p.run} }
 
 // Function implements Runtime: a function is perlLines lines of one, whose number is frame.Native. Perl keeps no
 // table of lines; the offset of an instruction is the offset of the line.

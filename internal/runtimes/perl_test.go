@@ -114,7 +114,7 @@ func TestFindPerl(t *testing.T) {
 		t.Fatalf("%s: %v, %v", filepath.Base(name), r, err)
 	}
 	p := r.(*perl)
-	if p.context.Kind == 0 || r.DSO() != dso.PerlName || !p.runs(p.run[0].Start) || p.runs(0) ||
+	if p.context.Kind == 0 || r.DSO() != dso.PerlName || !p.run.contain(p.run[0].Start) || p.run.contain(0) ||
 		r.Walk(0x1000).Kind != KindPerl {
 		t.Errorf("%+v", p)
 	}

@@ -136,15 +136,9 @@ func (p *php) Walk(bias uint64) Walk {
 }
 
 // In implements Runtime.
-func (p *php) In(bias uint64) Process { return phpProcess{located{p, bias}} }
-
-// phpProcess is PHP in a process.
-type phpProcess struct{ located }
-
-// Resumes implements Resumed.
-func (phpProcess) Resumes() bool { return true }
-
-func (p *php) runs(vaddr uint64) bool { return p.eval.Contains(vaddr) }
+func (p *php) In(bias uint64) Process {
+	return frameList{code: p, bias: bias, runs: ranges{p.eval}, resumed: true}
+}
 
 // Function implements Process.
 func (p *php) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {

@@ -78,18 +78,9 @@ func (p *python) Walk(bias uint64) Walk {
 }
 
 // In implements Runtime.
-func (p *python) In(bias uint64) Process { return pythonProcess{located{p, bias}, p.enter} }
-
-// pythonProcess is the interpreter in a process. Each greenlet and each interpreter keeps a separate list.
-type pythonProcess struct {
-	located
-	enter Range
+func (p *python) In(bias uint64) Process {
+	return frameList{code: p, bias: bias, runs: p.eval, enter: &p.enter}
 }
-
-// Entering implements Switched.
-func (p pythonProcess) Entering(ip uint64) bool { return p.enter.Contains(ip - p.bias) }
-
-func (p *python) runs(vaddr uint64) bool { return p.eval.contain(vaddr) }
 
 // findPython returns the interpreter in a file, or nil if the file contains none.
 func findPython(im *dso.Image) (Runtime, error) {

@@ -63,9 +63,7 @@ func (r *ruby) Walk(bias uint64) Walk {
 }
 
 // In implements Runtime.
-func (r *ruby) In(bias uint64) Process { return located{r, bias} }
-
-func (r *ruby) runs(vaddr uint64) bool { return r.exec.contain(vaddr) }
+func (r *ruby) In(bias uint64) Process { return frameList{code: r, bias: bias, runs: r.exec} }
 
 // mayHaveRuby reports whether a file may contain an interpreter, by the file's name: libruby-3.1.so.3.1.2, ruby.
 func mayHaveRuby(name string) bool { return strings.Contains(path.Base(name), "ruby") }

@@ -39,59 +39,13 @@ type Runtime interface {
 	In(bias uint64) Process
 }
 
-// Process is the runtime of a process: a List or a Native.
+// Process is the runtime of a process.
 type Process interface {
+	// Frames returns a stack's native frames in their order, with the functions of the runtime: nil if no function
+	// belongs to the stack. The result is valid until the next call for the Stack.
+	Frames(s *Stack) []Part
 	// Function reads a function from the memory of the process. The error is ErrChanged if another one is there.
 	Function(mem io.ReaderAt, f Interpreted) (*Function, error)
-}
-
-// List is a runtime that keeps the frames of functions in a list.
-type List interface {
-	Process
-	// Runs reports whether a native frame at an address runs functions of the list.
-	Runs(ip uint64) bool
-}
-
-// Switched is a List of one of several stacks of functions of a thread: callers on the native stack may run
-// functions of another stack, such as the stack of the greenlet or interpreter that switched to this one.
-type Switched interface {
-	List
-	// Entering reports whether the innermost native frame, at an address, runs a function that is not in the list yet.
-	Entering(ip uint64) bool
-}
-
-// Resumed is a List that continues, in a fiber, with the functions that resumed the fiber: they run on other stacks.
-type Resumed interface {
-	List
-	// Resumes reports that the list is such a one.
-	Resumes() bool
-}
-
-// located is a runtime with a list, where only the address of the runtime differs between processes.
-type located struct {
-	file interface {
-		// runs reports whether a native frame at a vaddr runs functions of the list.
-		runs(vaddr uint64) bool
-		Function(mem io.ReaderAt, f Interpreted) (*Function, error)
-	}
-	bias uint64
-}
-
-// Runs implements List.
-func (l located) Runs(ip uint64) bool { return l.file.runs(ip - l.bias) }
-
-// Function implements Process. It reads a function twice, because the program may free the function meanwhile, and
-// use the memory of the name for other texts. If the hash is still the same at the second time, the first result is
-// right.
-func (l located) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
-	fn, err := l.file.Function(mem, f)
-	if err == nil {
-		_, err = l.file.Function(mem, f)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return fn, nil
 }
 
 // Walk describes a runtime to BPF, as struct runtime: the body is a struct of the runtime's kind.

@@ -75,7 +75,7 @@ func (v *v8) Walk(uint64) Walk {
 }
 
 // In implements Runtime.
-func (v *v8) In(uint64) Process { return &v8Process{vm: v} }
+func (v *v8) In(uint64) Process { return &nativeFrames{binder: &v8Process{vm: v}} }
 
 // v8Process is V8 in a process.
 type v8Process struct {

@@ -14,18 +14,18 @@ import (
 	"gperf/internal/procmem"
 )
 
-// Bind implements Native. BPF passes the SharedFunctionInfo of a frame's function. Generated code describes the
+// Bind implements binder. BPF passes the SharedFunctionInfo of a frame's function. Generated code describes the
 // functions inlined into it, also for an ip before the frame is complete.
-func (v *v8Process) Bind(mem io.ReaderAt, f NativeFrame) (Bound, error) {
-	if f.Generated {
+func (v *v8Process) Bind(mem io.ReaderAt, f nativeFrame) (Part, error) {
+	if f.generated {
 		if b := v.generated(v.heap(mem), f); len(b.Functions) > 0 {
 			return b, nil
 		}
 	}
-	if !f.Has {
-		return Bound{}, nil
+	if !f.has {
+		return Part{}, nil
 	}
-	return Bound{Functions: []Interpreted{f.Passed}, Replaces: f.Generated}, nil
+	return Part{Functions: []Interpreted{f.passed}, Replaces: f.generated}, nil
 }
 
 // Function reads the function of a SharedFunctionInfo from a process's memory. The garbage collector may move what

@@ -70,15 +70,15 @@ type codeKey struct {
 }
 
 // codeOf returns the code of a frame, nil if there is none that is known.
-func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
+func (v *v8Process) codeOf(h *v8Heap, f nativeFrame) *v8Code {
 	if v.vm.layout.stream == 0 {
 		return nil
 	}
-	if r := v.codes.known.Find(f.IP); r != nil && (r.Value.runs(f) || !v.stale(h, r.Value)) {
+	if r := v.codes.known.Find(f.ip); r != nil && (r.Value.runs(f) || !v.stale(h, r.Value)) {
 		return r.Value
 	}
-	head, ok := v.findCode(h, f.IP)
-	if !ok || head.kind == v.vm.layout.baseline && !f.Has {
+	head, ok := v.findCode(h, f.ip)
+	if !ok || head.kind == v.vm.layout.baseline && !f.has {
 		return nil // it does not say whose it is
 	}
 	c, p := &v8Code{v8Head: head}, procmem.NewPages(h.mem, maxPages)
@@ -90,7 +90,7 @@ func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
 			c.owner, c.partial = c.optimized.functions[v8Outer].Check, c.optimized.partial
 		}
 	case c.kind == v.vm.layout.baseline:
-		c.baseline, c.owner = v.baseline(near, &head), f.Passed.Check
+		c.baseline, c.owner = v.baseline(near, &head), f.passed.Check
 	}
 	if again, err := v.head(h, head.stream); err != nil || again != head {
 		return &v8Code{partial: true}
@@ -108,7 +108,7 @@ func (v *v8Process) codeOf(h *v8Heap, f NativeFrame) *v8Code {
 }
 
 // runs reports whether c is the code of the function that BPF passed for a frame.
-func (c *v8Code) runs(f NativeFrame) bool { return f.Has && c.owner == f.Passed.Check }
+func (c *v8Code) runs(f nativeFrame) bool { return f.has && c.owner == f.passed.Check }
 
 // stale reports whether other code replaced c. The code of an exited process is never stale.
 func (v *v8Process) stale(h *v8Heap, c *v8Code) bool {
@@ -116,7 +116,7 @@ func (v *v8Process) stale(h *v8Heap, c *v8Code) bool {
 	return (err == nil || errors.Is(err, errObject)) && head != c.v8Head
 }
 
-// Stale implements Renewed: other code may replace known code. Each call checks only a part of the code, because
+// Stale implements binder: other code may replace known code. Each call checks only a part of the code, because
 // BPF passes the function of a frame, which shows whether it changed.
 func (v *v8Process) Stale(mem io.ReaderAt) (stale bool, pause time.Duration) {
 	const some = 64
@@ -199,21 +199,21 @@ func (v *v8Process) head(h *v8Heap, stream uint64) (c v8Head, err error) {
 }
 
 // generated returns the functions of a frame in generated code: none if the code is not known.
-func (v *v8Process) generated(h *v8Heap, f NativeFrame) (b Bound) {
+func (v *v8Process) generated(h *v8Heap, f nativeFrame) (b Part) {
 	c := v.codeOf(h, f)
 	if c == nil {
 		return b
 	}
 	b.Partial = c.partial
 	switch {
-	case c.optimized != nil && f.Has && !c.runs(f): // the code changed, or the frame is another function's
+	case c.optimized != nil && f.has && !c.runs(f): // the code changed, or the frame is another function's
 	case c.optimized != nil:
-		c.alone = c.alone || !f.Has
-		b.Functions = c.optimized.at(uint32(f.IP - c.instructions.Start))
+		c.alone = c.alone || !f.has
+		b.Functions = c.optimized.at(uint32(f.ip - c.instructions.Start))
 		b.Others = c.optimized.all
-	case c.baseline != nil && c.runs(f) && f.Passed.Off == 0:
-		f.Passed.Off = 2 * v.vm.bytecodes.offset(c.baseline, f.IP-c.instructions.Start)
-		b.Functions = []Interpreted{f.Passed}
+	case c.baseline != nil && c.runs(f) && f.passed.Off == 0:
+		f.passed.Off = 2 * v.vm.bytecodes.offset(c.baseline, f.ip-c.instructions.Start)
+		b.Functions = []Interpreted{f.passed}
 	}
 	b.Replaces = len(b.Functions) > 0
 	return b

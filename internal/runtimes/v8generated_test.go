@@ -63,7 +63,7 @@ func TestV8Baseline(t *testing.T) {
 		{286, 0}, {299, 0}, // after the last one
 		{300, 0}, {1 << 40, 0}, // other code
 	} {
-		f := NativeFrame{IP: start + c.pc, Generated: true, Has: true, Passed: Interpreted{Code: shared}}
+		f := nativeFrame{ip: start + c.pc, generated: true, has: true, passed: Interpreted{Code: shared}}
 		b, err := v.Bind(m, f)
 		if err != nil || !b.Replaces || len(b.Functions) != 1 || b.Functions[0].Off != 2*uint32(c.want) {
 			t.Errorf("at %d: %+v, %v, want offset %d", c.pc, b, err, c.want)
@@ -118,7 +118,7 @@ func TestV8Optimized(t *testing.T) {
 		start := v8TestInlined(m, v)
 		names := func(mem io.ReaderAt, pc uint64) (list []string) {
 			t.Helper()
-			b, err := v.Bind(mem, NativeFrame{IP: start + pc, Generated: true})
+			b, err := v.Bind(mem, nativeFrame{ip: start + pc, generated: true})
 			if err != nil || b.Replaces != (len(b.Functions) > 0) || b.Replaces && len(b.Others) != 3 {
 				t.Errorf("%s, at %d: %+v, %v", v.vm, pc, b, err)
 			}
@@ -150,7 +150,7 @@ func TestV8Optimized(t *testing.T) {
 			}
 		}
 		// BPF passes the frame's function, or another one.
-		b, _ := v.Bind(m, NativeFrame{IP: start + 20, Generated: true})
+		b, _ := v.Bind(m, nativeFrame{ip: start + 20, generated: true})
 		passed := b.Functions[1]
 		passed.Off = 0
 		for _, own := range []bool{true, false} {
@@ -159,7 +159,7 @@ func TestV8Optimized(t *testing.T) {
 				passed.Check++
 				want = []Interpreted{passed}
 			}
-			f := NativeFrame{IP: start + 20, Generated: true, Has: true, Passed: passed}
+			f := nativeFrame{ip: start + 20, generated: true, has: true, passed: passed}
 			if b, err := v.Bind(m, f); err != nil || !slices.Equal(b.Functions, want) {
 				t.Errorf("%s, own function %t: %+v, %v", v.vm, own, b, err)
 			}
@@ -188,7 +188,7 @@ func FuzzV8Optimized(f *testing.F) {
 		v.vm.bytecodes = v8Bytecodes(b[:min(len(b), 200)/3*3])
 		m := &v8Memory{b}
 		for range 2 {
-			bound, err := v.Bind(m, NativeFrame{IP: ip, Generated: true})
+			bound, err := v.Bind(m, nativeFrame{ip: ip, generated: true})
 			if err != nil || len(bound.Functions) > maxV8Inlined {
 				t.Errorf("%d functions, %v", len(bound.Functions), err)
 			}

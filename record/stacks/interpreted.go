@@ -27,11 +27,9 @@ type interpreter struct {
 	file    *mappedFile // the program or library that contains it
 	process runtimes.Process
 	retry   retry
-	renew   time.Time // when to check bound
 	bias    uint64
 	number  uint32 // in BPF
 	codes   map[codeID]place
-	bound   map[runtimes.NativeFrame]runtimes.Bound // of a runtimes.Native
 }
 
 // again schedules another read of the functions that an interpreter lacks, for the samples until then. The
@@ -44,13 +42,13 @@ func (n *interpreted) again(in *interpreter) {
 	}
 }
 
-// forgetUnread makes the functions that could not be read unknown, if it is time to try them again.
-func (in *interpreter) forgetUnread() {
+// forgetUnread makes the functions that could not be read unknown, and returns true, if it is time to try them again.
+func (in *interpreter) forgetUnread() bool {
 	if in.retry.failed.IsZero() || !in.retry.due(time.Now()) { // no clock is read for most samples
-		return
+		return false
 	}
 	maps.DeleteFunc(in.codes, func(_ codeID, at place) bool { return at.ip == 0 })
-	maps.DeleteFunc(in.bound, func(_ runtimes.NativeFrame, b runtimes.Bound) bool { return b.Partial })
+	return true
 }
 
 // codeID identifies a code object of an address space.
@@ -128,9 +126,8 @@ type interpreted struct {
 
 	missing map[use]uint64 // mappings that the recording lacks, with the times of the first samples in them
 
-	groups [][]runtimes.Interpreted // reused
-	list   []runtimes.Interpreted
-	words  []byte
+	stack runtimes.Stack // reused
+	words []byte
 }
 
 // use is the use of a file with functions by a process.
@@ -149,62 +146,89 @@ type InterpretedCounts struct {
 	Unknown   []string // why sampled interpreters are not understood
 }
 
-// insert returns a stack's words with the interpreted frames inserted: after each native frame of the
-// interpreter's function, the frames of the functions that it runs. The result is valid until the next call.
-func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, data []byte) []byte {
-	frames := data[:8*head.Frames]
+// insert returns the native frames of a stack with the functions that belong to the interpreted frames in passed. The
+// result is valid until the next call.
+func (n *interpreted) insert(pid int32, time uint64, head *bpf.Head, native, passed []byte) []byte {
+	if n == nil {
+		return native
+	}
 	p := n.procs.tracker.byPID[pid]
 	if p == nil || p.space.interpreter == nil || p.execSeq != head.Exec {
 		n.count.Unnamed += uint64(head.Interpreted)
-		return frames
+		return native
 	}
-	in := p.space.interpreter
-	in.forgetUnread()
-	n.decode(data[8*head.Frames:][:16*head.Interpreted])
-	if native, ok := in.process.(runtimes.Native); ok {
-		return n.bind(p, native, frames, head.Generation, time)
+	return n.frames(p, time, head, native, passed)
+}
+
+// frames returns the frames of a stack of a process with an interpreter.
+func (n *interpreted) frames(p *process, time uint64, head *bpf.Head, native, passed []byte) []byte {
+	in, s := p.space.interpreter, &n.stack
+	s.Mem, s.Native, s.Complete, s.Generation = p, native, head.End == bpf.EndEntry, head.Generation
+	s.Retry = in.forgetUnread()
+	s.Decode(passed)
+	parts := in.process.Frames(s)
+	if parts == nil {
+		return native
 	}
-	skip := in.skipped(p.space, frames, len(n.groups), head.End)
 	n.words = n.words[:0]
-	next := 0
-	add := func(until int) {
-		for ; next < min(until, len(n.groups)); next++ {
-			for _, f := range n.groups[next] {
-				n.add(p, in, f, time)
-			}
-		}
+	for i := range parts {
+		n.addPart(p, time, &parts[i])
 	}
-	seen := 0
-	for i := 0; i < len(frames); i += 8 {
-		ip := binary.LittleEndian.Uint64(frames[i:])
-		is := in.runs(ip, i > 0)
-		if is && seen == 0 {
-			add(skip)
-		}
-		n.words = append(n.words, frames[i:i+8]...)
-		if is {
-			seen++
-			add(skip + seen)
-		}
-	}
-	add(len(n.groups))
 	return n.words
+}
+
+// addPart adds a part of a stack to the words of the stack.
+func (n *interpreted) addPart(p *process, time uint64, part *runtimes.Part) {
+	for _, f := range part.Others {
+		n.at(p, f)
+	}
+	if part.Err != nil {
+		n.unread(part.Err)
+		n.count.Unnamed++
+	}
+	if part.Partial {
+		n.again(p.space.interpreter)
+	}
+	kept := len(part.Native)
+	if part.Replaces {
+		kept -= 8
+	}
+	n.words = append(n.words, part.Native[:kept]...)
+	before := len(n.words)
+	for _, f := range part.Functions {
+		n.add(p, f, time)
+	}
+	if len(n.words) == before { // no function is named
+		n.words = append(n.words, part.Native[kept:]...)
+	}
+}
+
+// walked returns the frames of a stack that was walked in Go, with the functions that can be read from generated
+// code alone: BPF passed none.
+func (n *interpreted) walked(u *unresolvedSample, native []byte) []byte {
+	if n == nil || u.space == nil || u.space.interpreter == nil {
+		return native
+	}
+	p := n.procs.tracker.byPID[u.pid]
+	if p == nil || p.space != u.space {
+		return native
+	}
+	return n.frames(p, u.time, &u.head, native, nil)
 }
 
 // Interpret returns the frames of a stack that a program sent as output o, including the interpreted frames.
 func (j *Merged) Interpret(o Output, s *bpf.Stack) []byte {
-	pid := int32(o.TID)
-	head := bpf.Head{End: bpf.EndEntry, Frames: uint32(len(s.User) / 8), Interpreted: uint32(len(s.Interpreted) / 16),
-		Generation: s.Generation}
-	if !j.names.applies(pid, &head) {
+	if j.names == nil {
 		return s.User
 	}
+	pid := int32(o.TID)
 	p := j.names.procs.tracker.byPID[pid]
 	if p == nil {
 		return s.User
 	}
-	head.Exec = p.execSeq
-	return bytes.Clone(j.names.insert(pid, o.Time, &head, slices.Concat(s.User, s.Interpreted)))
+	head := bpf.Head{End: bpf.EndEntry, Exec: p.execSeq, Interpreted: uint32(len(s.Interpreted) / 16),
+		Generation: s.Generation}
+	return bytes.Clone(j.names.insert(pid, o.Time, &head, s.User, s.Interpreted))
 }
 
 // need notes that a sample of a process needs the mappings of the functions in these frames.
@@ -229,84 +253,33 @@ func (n *interpreted) note(p *process, ip, time uint64) {
 	}
 }
 
-// decode divides the interpreted frames of a stack into groups, one for each native frame.
-func (n *interpreted) decode(b []byte) {
-	le := binary.LittleEndian
-	n.list, n.groups = n.list[:0], n.groups[:0]
-	for ; len(b) >= 16; b = b[16:] {
-		n.list = append(n.list, runtimes.NewInterpreted(le.Uint64(b), le.Uint64(b[8:])))
-	}
-	from := 0
-	for i, f := range n.list {
-		if f.First || i == len(n.list)-1 {
-			n.groups = append(n.groups, n.list[from:i+1])
-			from = i + 1
-		}
-	}
+// ReadAt implements runtimes.Memory.
+func (p *process) ReadAt(b []byte, addr int64) (int, error) {
+	return procmem.Reader(p.pid).ReadAt(b, addr)
 }
 
-// skipped returns how many groups of functions come before the first native frame that runs some; -1 means that
-// this frame runs none. The outermost group belongs to the outermost native frame: the first native frame may be
-// missing, if it is in the part of the function that no symbol names, or the frame's group may be missing, if it
-// is not known yet. The innermost group belongs to the innermost native frame if there may be native frames of
-// functions that are not in the list, or if the walk ended early, or if the list contains functions that run on
-// other native stacks.
-func (in *interpreter) skipped(s *addrSpace, frames []byte, groups int, end bpf.End) int {
-	skip := groups - in.calls(frames)
-	if end != bpf.EndEntry {
-		return 0
-	}
-	if r, ok := in.process.(runtimes.Resumed); ok && r.Resumes() && skip > 0 && s.endsInFiber(frames) {
-		return 0
-	}
-	sw, ok := in.process.(runtimes.Switched)
-	switch {
-	case !ok || skip >= 0:
-		return skip
-	case sw.Entering(binary.LittleEndian.Uint64(frames)):
-		return -1
-	}
-	return 0
+// Generated implements runtimes.Memory.
+func (p *process) Generated(ip uint64) bool {
+	m := p.space.find(ip)
+	return m != nil && (m.file.state == fileMade || m.file.vm != nil || m.file.jit != nil)
 }
 
-// endsInFiber reports whether the last frame of a complete stack is where fibers begin.
-func (s *addrSpace) endsInFiber(frames []byte) bool {
-	if len(frames) < 16 {
-		return false
-	}
-	at := binary.LittleEndian.Uint64(frames[len(frames)-8:]) - 1 // a return address
-	m := s.find(at)
+// BeginsFiber implements runtimes.Memory.
+func (p *process) BeginsFiber(ip uint64) bool {
+	m := p.space.find(ip)
 	if m == nil || m.file.state != fileReady || m.file.table == nil {
 		return false
 	}
 	bias, ok := m.bias()
-	return ok && m.file.table.Lookup(at-bias).Flags&unwind.FlagFiber != 0
-}
-
-// calls returns the number of native frames that run functions of the interpreter.
-func (in *interpreter) calls(frames []byte) (calls int) {
-	for i := 0; i < len(frames); i += 8 {
-		if in.runs(binary.LittleEndian.Uint64(frames[i:]), i > 0) {
-			calls++
-		}
-	}
-	return calls
-}
-
-// runs reports whether an address is in the native code that runs functions of the interpreter.
-func (in *interpreter) runs(ip uint64, returned bool) bool {
-	if returned {
-		ip--
-	}
-	l, ok := in.process.(runtimes.List)
-	return ok && l.Runs(ip)
+	return ok && m.file.table.Lookup(ip-bias).Flags&unwind.FlagFiber != 0
 }
 
 // at returns the place of a function.
-func (n *interpreted) at(p *process, in *interpreter, f runtimes.Interpreted) place {
+func (n *interpreted) at(p *process, f runtimes.Interpreted) place {
+	in := p.space.interpreter
 	at, ok := in.codes[codeID{f.Code, f.Check}]
 	if !ok {
-		if at = n.read(p.pid, in, f); at.ip == 0 {
+		if at = n.read(p, f); at.ip == 0 {
 			n.again(in)
 		}
 		if len(in.codes) >= maxCodes {
@@ -318,8 +291,8 @@ func (n *interpreted) at(p *process, in *interpreter, f runtimes.Interpreted) pl
 }
 
 // add adds an interpreted frame to the words of a stack.
-func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, time uint64) {
-	at := n.at(p, in, f)
+func (n *interpreted) add(p *process, f runtimes.Interpreted, time uint64) {
+	at := n.at(p, f)
 	if at.ip == 0 {
 		n.count.Unnamed++
 		return
@@ -330,8 +303,9 @@ func (n *interpreted) add(p *process, in *interpreter, f runtimes.Interpreted, t
 }
 
 // read reads a function from the memory of a process.
-func (n *interpreted) read(pid int32, in *interpreter, f runtimes.Interpreted) (at place) {
-	fn, err := in.process.Function(procmem.Reader(pid), f)
+func (n *interpreted) read(p *process, f runtimes.Interpreted) (at place) {
+	in := p.space.interpreter
+	fn, err := in.process.Function(p, f)
 	if err != nil {
 		n.unread(err)
 		return place{}

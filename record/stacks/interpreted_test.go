@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,32 +28,32 @@ func words(l ...uint64) (b []byte) {
 	return b
 }
 
-// testRuntime is a runtime whose native function is at the vaddrs 0x100 to 0x10ff. The functions are one byte
-// each.
-type testRuntime struct{}
+// testRuntime is a runtime whose functions are 100 bytes each. The functions that BPF passes follow the native frames,
+// unless parts is set.
+type testRuntime struct {
+	parts func(*runtimes.Stack) []runtimes.Part
+}
 
 func (testRuntime) String() string                { return "test 1.0" }
 func (testRuntime) DSO() string                   { return dso.PythonName }
 func (testRuntime) Walk(uint64) (w runtimes.Walk) { return w }
-func (testRuntime) In(bias uint64) runtimes.Process {
-	return testProcess{bias}
+func (r testRuntime) In(uint64) runtimes.Process  { return r }
+func (r testRuntime) Frames(s *runtimes.Stack) []runtimes.Part {
+	if r.parts != nil {
+		return r.parts(s)
+	}
+	return []runtimes.Part{{Native: s.Native, Functions: s.Interpreted}}
 }
 
-// testProcess is the runtime in a process.
-type testProcess struct{ bias uint64 }
-
-func (p testProcess) Runs(ip uint64) bool { return ip >= p.bias+0x100 && ip < p.bias+0x1100 }
-
-func (testProcess) Function(mem io.ReaderAt, f runtimes.Interpreted) (*runtimes.Function, error) {
+func (testRuntime) Function(mem io.ReaderAt, f runtimes.Interpreted) (*runtimes.Function, error) {
 	_, err := mem.ReadAt(make([]byte, 1), int64(f.Code))
 	return &runtimes.Function{Name: fmt.Sprintf("f%x", f.Code), Size: 100}, err
 }
 
-// testInterpreted returns an interpreted with a process 1: the interpreter's function is at 0x1000 to 0x1fff, and
-// the code objects at these addresses are known.
+// testInterpreted returns an interpreted with a process 1. The code objects at these addresses are known.
 func testInterpreted(codes ...uint64) (*interpreted, *process) {
 	file := &mappedFile{runtime: testRuntime{}}
-	in := &interpreter{file: file, bias: 0xf00, process: file.runtime.In(0xf00), codes: map[codeID]place{}}
+	in := &interpreter{file: file, process: file.runtime.In(0), codes: map[codeID]place{}}
 	n := &interpreted{procs: &registry{tracker: newTracker(func(*process) {})}, set: names.New(),
 		missing: map[use]uint64{}}
 	for _, c := range codes {
@@ -81,147 +82,119 @@ func (in *interpreter) describe(stack []byte) string {
 	return strings.Join(l, " ")
 }
 
-// TestInsert checks where functions are put into a stack: after the native frames that run them.
+// TestInsert checks which frames a stack gets: native ones, and functions that can be named.
 func TestInsert(t *testing.T) {
-	const check = 9 << 32
-	first := func(code uint64) []uint64 { return []uint64{code, check | 20 | 1} }
-	inner := func(code uint64) []uint64 { return []uint64{code, check | 10} }
-	join := func(l ...[]uint64) (all []uint64) {
-		for _, w := range l {
-			all = append(all, w...)
-		}
-		return all
+	native := words(0x1800, 0x5000, 0x6000)
+	f := func(code uint64, off uint32) runtimes.Interpreted {
+		return runtimes.Interpreted{Code: code, Check: 9, Off: off}
 	}
+	after := func(native []byte, l ...runtimes.Interpreted) runtimes.Part {
+		return runtimes.Part{Native: native, Functions: l}
+	}
+	inPlace := func(native []byte, l ...runtimes.Interpreted) runtimes.Part {
+		return runtimes.Part{Native: native, Functions: l, Replaces: true}
+	}
+	failed := runtimes.Part{Native: native[:8], Partial: true, Err: unix.EPERM}
+	partial := runtimes.Part{Native: native[8:], Partial: true, Functions: []runtimes.Interpreted{f(1, 0)}}
+	type parts = []runtimes.Part
 	for _, c := range []struct {
-		name   string
-		frames []uint64
-		calls  []uint64
-		end    bpf.End
-		want   string
+		name           string
+		parts          parts
+		want           string
+		named, unnamed uint64
+		retry          bool
 	}{
-		{"one each", []uint64{0x1800, 0x5000, 0x1801, 0x6000}, join(first(1), first(2)), bpf.EndEntry,
-			"1800 f1+20 5000 1801 f2+20 6000"},
-		{"several", []uint64{0x4000, 0x1801, 0x6000}, join(inner(1), inner(2), first(3)), bpf.EndEntry,
-			"4000 1801 f1+10 f2+10 f3+20 6000"},
-		{"the innermost runs none yet", []uint64{0x1000, 0x5000, 0x1801, 0x6000}, first(2), bpf.EndEntry,
-			"1000 5000 1801 f2+20 6000"},
-		{"the innermost is not named", []uint64{0x5000, 0x1801, 0x6000}, join(first(1), first(2)), bpf.EndEntry,
-			"5000 f1+20 1801 f2+20 6000"},
-		{"an incomplete stack", []uint64{0x1800, 0x5000}, join(first(1), first(2)), bpf.EndUnreadable,
-			"1800 f1+20 5000 f2+20"},
-		{"a return address after the function", []uint64{0x5000, 0x2000, 0x2001}, first(1), bpf.EndEntry,
-			"5000 2000 f1+20 2001"},
-		{"no native frame", []uint64{0x5000}, join(inner(1), first(2)), bpf.EndEntry, "5000 f1+10 f2+20"},
-		{"the last without a native frame", []uint64{0x1800}, inner(1), bpf.EndEntry, "1800 f1+10"},
-		{"an unknown object", []uint64{0x1800}, join(first(0xdead0), first(2)), bpf.EndEntry, "1800 f2+20"},
-		{"none", []uint64{0x1800}, nil, bpf.EndEntry, "1800"},
+		{"none", nil, "1800 5000 6000", 0, 0, false},
+		{"functions after native frames", parts{after(native[:8], f(1, 20)), after(native[8:], f(2, 10), f(3, 0))},
+			"1800 f1+20 5000 6000 f2+10 f3+0", 3, 0, false},
+		{"before all", parts{after(nil, f(1, 20)), after(native)}, "f1+20 1800 5000 6000", 1, 0, false},
+		{"an unknown function", parts{after(native[:16], f(0xdead0, 0), f(2, 20)), after(native[16:])},
+			"1800 5000 f2+20 6000", 1, 1, true},
+		{"in the place of a native frame", parts{inPlace(native[:16], f(1, 0), f(2, 6)), after(native[16:])},
+			"1800 f1+0 f2+6 6000", 2, 0, false},
+		{"an unknown one in the place of a native frame",
+			parts{after(native[:8], f(1, 0)), inPlace(native[8:16], f(0xdead0, 0)), after(native[16:])},
+			"1800 f1+0 5000 6000", 1, 1, true},
+		{"none in the place of a native frame", parts{inPlace(native[:8]), after(native[8:])},
+			"1800 5000 6000", 0, 0, false},
+		{"a native frame that cannot be read", parts{failed, partial}, "1800 5000 6000 f1+0", 1, 1, true},
+		{"a native frame that can be read in part", parts{after(native[:8]), partial},
+			"1800 5000 6000 f1+0", 1, 0, true},
 	} {
 		n, p := testInterpreted(1, 2, 3)
-		head := bpf.Head{End: c.end, Exec: 5, Frames: uint32(len(c.frames)), Interpreted: uint32(len(c.calls) / 2)}
-		got := p.space.interpreter.describe(n.insert(1, 100, &head, words(append(c.frames, c.calls...)...)))
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: 3, Interpreted: 1, Generation: 7}
+		p.space.interpreter.process = testRuntime{func(s *runtimes.Stack) []runtimes.Part {
+			passed := []runtimes.Interpreted{{Code: 3, Check: 9, Off: 20, Native: 1}}
+			if string(s.Native) != string(native) || !slices.Equal(s.Interpreted, passed) || !s.Complete ||
+				s.Generation != 7 || s.Mem != p {
+				t.Errorf("%s: %+v", c.name, s)
+			}
+			return c.parts
+		}}
+		got := n.insert(1, 100, &head, native, words(3|1<<48, 9<<32|20))
+		if text := p.space.interpreter.describe(got); text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
+		}
+		retry := !p.space.interpreter.retry.failed.IsZero()
+		if n.count.Named != c.named || n.count.Unnamed != c.unnamed || retry != c.retry {
+			t.Errorf("%s: %+v, retry %t", c.name, n.count, retry)
+		}
+		if c.name == "a native frame that cannot be read" && !n.count.Denied {
+			t.Errorf("%s: not reported as denied: %+v", c.name, n.count)
 		}
 	}
 }
 
-// switchedProcess is a process with several stacks of functions. The first 16 bytes of the native function run
-// before the list contains the function.
-type switchedProcess struct{ testProcess }
-
-func (p switchedProcess) Entering(ip uint64) bool { return ip-p.bias-0x100 < 16 }
-
-// TestInsertSwitched checks that functions are put after the innermost native frames, if outer ones may run functions
-// that are not in the list.
-func TestInsertSwitched(t *testing.T) {
-	const first = 9<<32 | 20 | 1
-	for _, c := range []struct {
-		name   string
-		frames []uint64
-		calls  []uint64
-		want   string
-	}{
-		{"callers of others", []uint64{0x1800, 0x5000, 0x1801, 0x6000, 0x1802, 0x1803}, []uint64{1, first, 2, first},
-			"1800 f1+20 5000 1801 f2+20 6000 1802 1803"},
-		{"the innermost runs none yet", []uint64{0x1004, 0x5000, 0x1801, 0x6000, 0x1802}, []uint64{1, first},
-			"1004 5000 1801 f1+20 6000 1802"},
-		{"the innermost begins to run", []uint64{0x1004, 0x5000, 0x1801}, []uint64{1, first, 2, first},
-			"1004 f1+20 5000 1801 f2+20"},
-		{"the innermost is not named", []uint64{0x5000, 0x1801, 0x6000}, []uint64{1, first, 2, first},
-			"5000 f1+20 1801 f2+20 6000"},
-	} {
-		n, p := testInterpreted(1, 2)
-		p.space.interpreter.process = switchedProcess{testProcess{0xf00}}
-		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: uint32(len(c.frames))}
-		head.Interpreted = uint32(len(c.calls) / 2)
-		got := p.space.interpreter.describe(n.insert(1, 100, &head, words(append(c.frames, c.calls...)...)))
-		if got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+// TestInsertIncomplete checks that only a stack that BPF walked to the entry point is complete.
+func TestInsertIncomplete(t *testing.T) {
+	n, p := testInterpreted()
+	complete := true
+	p.space.interpreter.process = testRuntime{func(s *runtimes.Stack) []runtimes.Part {
+		complete = s.Complete
+		return nil
+	}}
+	n.insert(1, 100, &bpf.Head{End: bpf.EndUnreadable, Exec: 5, Frames: 1}, words(0x1800), nil)
+	if complete {
+		t.Error("complete")
 	}
 }
 
-// boundRuntime is a runtime with native frames: frames for which BPF read a value run the value's function, and
-// frames in generated code run two functions with the code objects 1 and 2.
-type boundRuntime struct {
-	testProcess
-	binds *int
-}
-
-func (b boundRuntime) Bind(_ io.ReaderAt, f runtimes.NativeFrame) (runtimes.Bound, error) {
-	*b.binds++
-	if f.Has {
-		return runtimes.Bound{Functions: []runtimes.Interpreted{f.Passed}, Replaces: f.Generated}, nil
-	}
-	if f.IP < 0x8000 || f.IP >= 0x8800 {
-		return runtimes.Bound{}, errors.New("no function")
-	}
-	return runtimes.Bound{Functions: []runtimes.Interpreted{{Code: 1, Check: 9}, {Code: 2, Check: 9, Off: 6}},
-		Replaces: true}, nil
-}
-
-// TestBind checks where the functions of native frames are put into a stack. Generated code is at 0x8000 to 0x8fff.
-func TestBind(t *testing.T) {
-	const check = 9 << 32
-	for _, c := range []struct {
-		name   string
-		frames []uint64
-		passed []uint64
-		want   string
-	}{
-		{"a frame in a file", []uint64{0x5000, 0x1801, 0x6000}, []uint64{3 | 1<<48, check | 20}, "5000 1801 f3+20 6000"},
-		{"generated code", []uint64{0x8000, 0x8801, 0x6000}, []uint64{3 | 1<<48, check}, "f1+0 f2+6 f3+0 6000"},
-		{"the return address after generated code", []uint64{0x5000, 0x8000}, nil, "5000 8000"},
-		{"an unknown function", []uint64{0x8800}, []uint64{0xdead0, check}, "8800"},
-		{"no function", []uint64{0x8900, 0x8800}, nil, "8900 f1+0 f2+6"},
-		{"wrong numbers", []uint64{0x5000, 0x8000}, []uint64{3 | 1<<48, check, 3, check, 3 | 9<<48, check}, "5000 8000"},
-	} {
-		n, p := testInterpreted(1, 2, 3)
-		binds := 0
-		p.space.interpreter.process = boundRuntime{binds: &binds}
-		p.space.insert(mapping{start: 0x8000, end: 0x9000, file: &mappedFile{state: fileMade}})
-		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: uint32(len(c.frames)),
-			Interpreted: uint32(len(c.passed) / 2)}
-		for range 2 {
-			if !n.applies(1, &head) {
-				t.Error("does not apply")
-			}
-			got := p.space.interpreter.describe(n.insert(1, 100, &head, words(append(c.frames, c.passed...)...)))
-			if got != c.want {
-				t.Errorf("%s: %s, want %s", c.name, got, c.want)
-			}
-			if binds > len(c.frames) {
-				t.Errorf("%s: %d calls of Bind", c.name, binds)
-			}
-		}
-	}
-}
-
-// TestBindWalked puts functions into a stack that was walked in Go, unless the process now runs another program.
-func TestBindWalked(t *testing.T) {
-	n, p := testInterpreted(1, 2)
-	p.space.interpreter.process = boundRuntime{binds: new(int)}
+// TestGenerated checks which code of a process is generated: code at 0x8000 to 0x8fff.
+func TestGenerated(t *testing.T) {
+	p := &process{space: &addrSpace{}}
+	p.space.insert(mapping{start: 0x7000, end: 0x8000, file: &mappedFile{state: fileReady}})
 	p.space.insert(mapping{start: 0x8000, end: 0x9000, file: &mappedFile{state: fileMade}})
+	for ip, want := range map[uint64]bool{0x5000: false, 0x7fff: false, 0x8000: true, 0x8fff: true, 0x9000: false} {
+		if p.Generated(ip) != want || p.BeginsFiber(ip) {
+			t.Errorf("%#x: generated %v, want %v; begins fibers: %v", ip, !want, want, p.BeginsFiber(ip))
+		}
+	}
+}
+
+// TestInsertOthers reads functions that are not in the stack.
+func TestInsertOthers(t *testing.T) {
+	n, p := testInterpreted()
+	there := true
+	p.space.interpreter.process = madeAgain{testRuntime{func(s *runtimes.Stack) []runtimes.Part {
+		others := []runtimes.Interpreted{{Code: 1, Check: 9}, {Code: 2, Check: 9}}
+		return []runtimes.Part{{Native: s.Native, Others: others}}
+	}}, &there}
+	got := n.insert(1, 100, &bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: 1}, words(0x1800), nil)
+	if text := p.space.interpreter.describe(got); text != "1800" || n.set.Len() != 2 || n.count.Named != 0 {
+		t.Errorf("%s, %d functions, %+v", text, n.set.Len(), n.count)
+	}
+}
+
+// TestInsertWalked puts functions into a stack that was walked in Go, unless the process now runs another program.
+func TestInsertWalked(t *testing.T) {
+	n, p := testInterpreted(1, 2)
+	p.space.interpreter.process = testRuntime{func(s *runtimes.Stack) []runtimes.Part {
+		if len(s.Interpreted) > 0 || s.Generation != 7 {
+			t.Errorf("%+v", s)
+		}
+		functions := []runtimes.Interpreted{{Code: 1, Check: 9}, {Code: 2, Check: 9, Off: 6}}
+		return []runtimes.Part{{Native: s.Native[:16], Functions: functions, Replaces: true}, {Native: s.Native[16:]}}
+	}}
 	stack := words(0x5000, 0x8101, 0x6000)
 	for space, want := range map[*addrSpace]string{
 		p.space: "5000 f1+0 f2+6 6000", {interpreter: p.space.interpreter}: "", nil: "",
@@ -229,7 +202,7 @@ func TestBindWalked(t *testing.T) {
 		if want == "" {
 			want = p.space.interpreter.describe(stack)
 		}
-		u := &unresolvedSample{pid: p.pid, time: 100, space: space}
+		u := &unresolvedSample{pid: p.pid, time: 100, space: space, head: bpf.Head{Generation: 7}}
 		if got := p.space.interpreter.describe(n.walked(u, stack)); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
@@ -238,7 +211,7 @@ func TestBindWalked(t *testing.T) {
 
 // madeAgain is a runtime whose functions are read when they are there.
 type madeAgain struct {
-	testProcess
+	testRuntime
 	there *bool
 }
 
@@ -253,10 +226,10 @@ func (m madeAgain) Function(_ io.ReaderAt, f runtimes.Interpreted) (*runtimes.Fu
 func TestInsertAgain(t *testing.T) {
 	n, p := testInterpreted()
 	in, there, woken := p.space.interpreter, false, make(chan bool, 10)
-	in.process = madeAgain{testProcess{0xf00}, &there}
+	in.process = madeAgain{testRuntime{}, &there}
 	n.wake = func() { woken <- true }
 	head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: 1, Interpreted: 1}
-	insert := func() int { return len(n.insert(1, 1, &head, words(0x1800, 1, 9<<32|1))) / 8 }
+	insert := func() int { return len(n.insert(1, 1, &head, words(0x1800), words(1, 9<<32|1))) / 8 }
 	if insert() != 1 {
 		t.Error("a function that is not there")
 	}
@@ -282,7 +255,7 @@ func TestInsertOther(t *testing.T) {
 		exec uint32
 	}{{2, 5}, {1, 4}} {
 		head := bpf.Head{End: bpf.EndEntry, Exec: c.exec, Frames: 1, Interpreted: 1}
-		if got := n.insert(c.pid, 1, &head, words(0x1800, 1, 9<<32)); len(got) != 8 {
+		if got := n.insert(c.pid, 1, &head, words(0x1800), words(1, 9<<32)); len(got) != 8 {
 			t.Errorf("process %d, exec %d: %x", c.pid, c.exec, got)
 		}
 	}
@@ -296,7 +269,7 @@ func TestDescribe(t *testing.T) {
 	n, p := testInterpreted(1)
 	insert := func(time uint64) {
 		head := bpf.Head{End: bpf.EndEntry, Exec: 5, Frames: 1, Interpreted: 1}
-		n.insert(1, time, &head, words(0x1800, 1, 9<<32|1))
+		n.insert(1, time, &head, words(0x1800), words(1, 9<<32|1))
 	}
 	insert(200)
 	insert(100)
@@ -332,7 +305,7 @@ func TestUnreadable(t *testing.T) {
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		unix.Syscall(unix.SYS_SETRESUID, 65534, 65534, 65534)
-		got <- n.read(1, p.space.interpreter, runtimes.Interpreted{Code: 0x1000, Check: 9})
+		got <- n.read(p, runtimes.Interpreted{Code: 0x1000, Check: 9})
 	}()
 	if at := <-got; at.ip != 0 {
 		t.Errorf("%+v", at)

@@ -121,10 +121,7 @@ func (j *Merged) join(f *bpfStack, rec []byte, tid, time uint64, chain, most int
 	}
 	frames := f.data[:8*f.head.Frames]
 	j.ended(f.head, int32(tid), time, frames)
-	named := frames
-	if j.names.applies(int32(tid), &f.head) {
-		named = j.names.insert(int32(tid), time, &f.head, f.data)
-	}
+	named := j.names.insert(int32(tid), time, &f.head, frames, f.data[len(frames):][:16*f.head.Interpreted])
 	j.addNamed(rec, chain, most, frames, named)
 }
 
