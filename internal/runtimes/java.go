@@ -37,16 +37,12 @@ func findJava(im *dso.Image) (Runtime, error) {
 	if im.Machine != elf.EM_X86_64 {
 		return nil, nil
 	}
-	list, err := im.Symbols(".dynsym")
-	if err != nil {
-		return nil, nil
-	}
 	j := &java{symbols: map[string]uint64{}, walk: javaWalk{7 * 8}} // JDK 8
-	for name, s := range list {
+	for name, s := range definedSymbols(im, ".dynsym") {
 		switch {
 		case hotspot.IsSymbol(name):
 			j.symbols[name] = s.Value
-		case name == "JVM_DefineModule" && s.Shndx != 0: // JDK 9 and later
+		case name == "JVM_DefineModule": // JDK 9 and later
 			j.walk.Bytecode = 8 * 8
 		}
 	}

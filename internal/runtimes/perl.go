@@ -64,37 +64,29 @@ func mayHavePerl(name string) bool {
 
 // findPerl returns the interpreter in a file, or nil if the file contains none.
 func findPerl(im *dso.Image) (Runtime, error) {
-	symbols, err := im.Symbols(".dynsym") // extensions need them
-	if err != nil {
-		return nil, nil
-	}
 	p := &perl{}
 	var version uint64
-	for name, s := range symbols {
+	for name, s := range definedSymbols(im, ".dynsym") { // extensions need them
 		switch name {
 		case "PL_version":
 			version = s.Value
 		case "Perl_runops_standard", "Perl_runops_debug":
-			p.run = append(p.run, Range{s.Value, s.Value + s.Size})
+			p.run.add(s)
 		}
 	}
-	if version == 0 || len(p.run) == 0 || p.run[0].Start == 0 {
+	if version == 0 || len(p.run) == 0 {
 		return nil, nil
 	}
-	if off, ok := im.OffOfVaddr(version); ok {
-		if b, err := im.Bytes(off, 1); err == nil {
-			p.version = b[0]
-		}
+	b, err := bytesAt(im, version, 1)
+	if err == nil {
+		p.version = b[0]
 	}
 	if p.version < perlFirst || p.version > perlLast {
 		err = fmt.Errorf("%w 5.%d", ErrVersion, p.version)
 	} else if p.context, err = findThreadVariable(im, "PL_current_context"); err != nil {
 		err = errors.New("a build without threads")
 	}
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, err
 }
 
 // String implements Runtime.

@@ -67,13 +67,9 @@ func mayHavePHP(name string) bool {
 
 // findPHP returns the interpreter in a file, or nil if the file contains none.
 func findPHP(im *dso.Image) (Runtime, error) {
-	symbols, err := im.Symbols(".dynsym") // extensions need them
-	if err != nil {
-		return nil, nil
-	}
 	p := &php{}
 	var globals uint64
-	for name, s := range symbols {
+	for name, s := range definedSymbols(im, ".dynsym") { // extensions need them
 		switch name {
 		case "executor_globals":
 			globals = s.Value
@@ -88,12 +84,9 @@ func findPHP(im *dso.Image) (Runtime, error) {
 	v, ok := phpVersions[number]
 	switch {
 	case threads: // the globals are data of each thread
-		err = errors.New("a build with threads (ZTS)")
+		return nil, errors.New("a build with threads (ZTS)")
 	case !ok || globals == 0:
-		err = fmt.Errorf("%w: module interface %q", ErrVersion, number)
-	}
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: module interface %q", ErrVersion, number)
 	}
 	p.version, p.walk = v.version, v.walk
 	p.walk.Head, p.walk.FunctionSize = globals+phpCurrent, v.walk.Lines+8

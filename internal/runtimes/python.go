@@ -1,9 +1,7 @@
 package runtimes
 
 import (
-	"debug/elf"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"path"
@@ -84,18 +82,16 @@ func (p *python) In(bias uint64) Process {
 
 // findPython returns the interpreter in a file, or nil if the file contains none.
 func findPython(im *dso.Image) (Runtime, error) {
-	s, err := pythonSymbols(im)
-	if err != nil || len(s.eval) == 0 {
+	s := pythonSymbols(im)
+	if len(s.eval) == 0 {
 		return nil, nil
 	}
-	p := &python{eval: s.eval, enter: s.enter}
-	if p.version, err = s.version(im); err == nil {
+	version, err := s.version(im)
+	p := &python{version: version, eval: s.eval, enter: s.enter}
+	if err == nil {
 		err = p.layout(im, s.runtime)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, err
 }
 
 // mayHavePython reports whether a file may contain an interpreter, by the file's name: libpython3.11.so.1.0, python3.
@@ -105,7 +101,7 @@ func mayHavePython(name string) bool { return strings.Contains(path.Base(name), 
 type pythonAddrs struct {
 	runtime, versionAt   uint64
 	has38, has39, has310 bool
-	eval                 []Range
+	eval                 ranges
 	enter                Range
 }
 
@@ -117,49 +113,27 @@ const enterSize = 256
 
 // pythonSymbols finds the symbols of an interpreter. Stripped programs contain these symbols, too, because
 // extension modules need them. Only the symbol of the rarely executed part of the function may be missing.
-func pythonSymbols(im *dso.Image) (p pythonAddrs, err error) {
-	for _, section := range []string{".dynsym", ".symtab"} {
-		symbols, e := im.Symbols(section)
-		if e != nil {
-			err = e
-			continue
-		}
-		for name, s := range symbols {
-			if s.Shndx == uint16(elf.SHN_UNDEF) {
-				continue
-			}
-			switch name {
-			case "_PyRuntime":
-				p.runtime = s.Value
-			case "Py_Version":
-				p.versionAt = s.Value
-			case "PyIter_Send":
-				p.has310 = true
-			case "PyFrame_GetCode":
-				p.has39 = true
-			case "PyCode_NewWithPosOnlyArgs":
-				p.has38 = true
-			case evalName, evalName + ".cold", evalName + ".cold.0", evalName + ".part.0":
-				p.addEval(Range{s.Value, s.Value + s.Size})
-				if name == evalName {
-					p.enter = Range{s.Value, s.Value + enterSize}
-				}
+func pythonSymbols(im *dso.Image) (p pythonAddrs) {
+	for name, s := range definedSymbols(im, ".dynsym", ".symtab") {
+		switch name {
+		case "_PyRuntime":
+			p.runtime = s.Value
+		case "Py_Version":
+			p.versionAt = s.Value
+		case "PyIter_Send":
+			p.has310 = true
+		case "PyFrame_GetCode":
+			p.has39 = true
+		case "PyCode_NewWithPosOnlyArgs":
+			p.has38 = true
+		case evalName, evalName + ".cold", evalName + ".cold.0", evalName + ".part.0":
+			p.eval.add(s)
+			if name == evalName {
+				p.enter = Range{s.Value, s.Value + enterSize}
 			}
 		}
 	}
-	if len(p.eval) > 0 {
-		err = nil
-	}
-	return p, err
-}
-
-func (p *pythonAddrs) addEval(r Range) {
-	for _, have := range p.eval {
-		if have == r {
-			return
-		}
-	}
-	p.eval = append(p.eval, r)
+	return p
 }
 
 // version returns the version: files of 3.11 and later contain it; earlier ones are recognized by the functions
@@ -170,11 +144,7 @@ func (p *pythonAddrs) version(im *dso.Image) ([2]int, error) {
 		return [2]int{}, old
 	}
 	if p.versionAt != 0 {
-		off, ok := im.OffOfVaddr(p.versionAt)
-		if !ok {
-			return [2]int{}, ErrVersion
-		}
-		b, err := im.Bytes(off, 4)
+		b, err := bytesAt(im, p.versionAt, 4)
 		if err != nil {
 			return [2]int{}, err
 		}
@@ -204,11 +174,7 @@ func (p *python) layout(im *dso.Image, runtime uint64) error {
 		}
 		p.walk, p.objects = t.walk, t.objects
 	default:
-		off, ok := im.OffOfVaddr(runtime)
-		if !ok {
-			return errors.New("_PyRuntime is not in the file")
-		}
-		b, err := im.Bytes(off, debugOffsetsSize)
+		b, err := bytesAt(im, runtime, debugOffsetsSize)
 		if err != nil {
 			return err
 		}

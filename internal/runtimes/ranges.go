@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"debug/elf"
 	"slices"
 )
 
@@ -12,6 +13,13 @@ func (r Range) Contains(addr uint64) bool { return addr >= r.Start && addr < r.E
 
 // ranges are ranges of addresses.
 type ranges []Range
+
+// add adds the range of a symbol.
+func (l *ranges) add(s elf.Sym64) {
+	if r := (Range{s.Value, s.Value + s.Size}); !slices.Contains(*l, r) {
+		*l = append(*l, r)
+	}
+}
 
 // contain reports whether an address is in one of the ranges.
 func (l ranges) contain(addr uint64) bool {

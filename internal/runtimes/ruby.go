@@ -1,10 +1,8 @@
 package runtimes
 
 import (
-	"debug/elf"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"gperf/internal/dso"
@@ -84,10 +82,7 @@ func findRuby(im *dso.Image) (Runtime, error) {
 	if err == nil && len(r.exec) == 0 {
 		r.exec, err = execFromTables(im)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return r, err
 }
 
 // rubyAddrs are the vaddrs of symbols that all files contain.
@@ -95,25 +90,14 @@ type rubyAddrs struct{ version, threadCurrent uint64 }
 
 // symbols finds the functions that run Ruby functions, whose symbols are missing in stripped files from 3.2 on.
 func (r *ruby) symbols(im *dso.Image) (p rubyAddrs) {
-	for _, section := range []string{".dynsym", ".symtab"} {
-		symbols, err := im.Symbols(section)
-		if err != nil {
-			continue
-		}
-		for name, s := range symbols {
-			if s.Shndx == uint16(elf.SHN_UNDEF) {
-				continue
-			}
-			switch name {
-			case "ruby_version":
-				p.version = s.Value
-			case "rb_thread_current":
-				p.threadCurrent = s.Value
-			case "rb_vm_exec", "rb_vm_exec.cold", "rb_vm_exec.part.0", "vm_exec", "vm_exec.cold", "vm_exec.part.0":
-				if e := (Range{s.Value, s.Value + s.Size}); !slices.Contains(r.exec, e) {
-					r.exec = append(r.exec, e)
-				}
-			}
+	for name, s := range definedSymbols(im, ".dynsym", ".symtab") {
+		switch name {
+		case "ruby_version":
+			p.version = s.Value
+		case "rb_thread_current":
+			p.threadCurrent = s.Value
+		case "rb_vm_exec", "rb_vm_exec.cold", "rb_vm_exec.part.0", "vm_exec", "vm_exec.cold", "vm_exec.part.0":
+			r.exec.add(s)
 		}
 	}
 	return p
@@ -121,11 +105,7 @@ func (r *ruby) symbols(im *dso.Image) (p rubyAddrs) {
 
 // setVersion reads the version from a file, and sets the layout.
 func (r *ruby) setVersion(im *dso.Image, at uint64) error {
-	off, ok := im.OffOfVaddr(at)
-	if !ok {
-		return ErrVersion
-	}
-	b, err := im.Bytes(off, 8)
+	b, err := bytesAt(im, at, 8)
 	if err != nil {
 		return err
 	}

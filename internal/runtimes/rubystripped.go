@@ -28,13 +28,9 @@ var errStripped = errors.New("stripped, and the interpreter is not found")
 // load.
 func contextFromCode(im *dso.Image, vaddr uint64) (v threadVariable, err error) {
 	const size = 7 // of the instructions lea and mov
-	off, ok := im.OffOfVaddr(vaddr)
-	if !ok || im.Machine != elf.EM_X86_64 {
+	code, err := bytesAt(im, vaddr, maxAccess)
+	if err != nil || im.Machine != elf.EM_X86_64 {
 		return v, errStripped
-	}
-	code, err := im.Bytes(off, maxAccess)
-	if err != nil {
-		return v, err
 	}
 	le := binary.LittleEndian
 	lea, load := []byte{0x48, 0x8d, 0x3d}, []byte{0x48, 0x8b, 0x80} // lea x(%rip),%rdi; mov x(%rax),%rax
@@ -48,10 +44,7 @@ func contextFromCode(im *dso.Image, vaddr uint64) (v threadVariable, err error) 
 		return v, errStripped
 	}
 	if code[i-1] == 0x66 { // a prefix, in the sequence with a slot for the variable
-		if off, ok = im.OffOfVaddr(v.Slot + 8); !ok {
-			return v, errStripped
-		}
-		b, err := im.Bytes(off, 8)
+		b, err := bytesAt(im, v.Slot+8, 8)
 		v.Offset = le.Uint64(append(b, make([]byte, 8)...))
 		return v, err
 	}
@@ -65,25 +58,13 @@ func contextFromCode(im *dso.Image, vaddr uint64) (v threadVariable, err error) 
 }
 
 // hasModuleSlot reports whether the dynamic linker stores the number of the module at a vaddr.
-func hasModuleSlot(im *dso.Image, vaddr uint64) (found bool) {
-	relocations(im, func(at uint64, typ uint32, _ uint64) {
-		found = found || at == vaddr && typ == uint32(elf.R_X86_64_DTPMOD64)
-	})
-	return found
-}
-
-// relocations calls f with the place, the type and the addend of each relocation of the dynamic linker.
-func relocations(im *dso.Image, f func(at uint64, typ uint32, addend uint64)) {
-	le := binary.LittleEndian
-	for _, s := range im.Sections {
-		if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
-			continue
-		}
-		b, err := im.Data(s)
-		for ; err == nil && len(b) >= 24; b = b[24:] {
-			f(le.Uint64(b), elf.R_TYPE64(le.Uint64(b[8:])), le.Uint64(b[16:]))
+func hasModuleSlot(im *dso.Image, vaddr uint64) bool {
+	for r := range relocations(im) {
+		if r.Off == vaddr && elf.R_TYPE64(r.Info) == uint32(elf.R_X86_64_DTPMOD64) {
+			return true
 		}
 	}
+	return false
 }
 
 // execFromTables returns the ranges of the functions that call the interpreter's function: the parts of vm_exec, or
@@ -136,19 +117,19 @@ func execFromTables(im *dso.Image) ([]Range, error) {
 func interpreterOf(im *dso.Image, text Range, starts []uint64) int {
 	core, longest := -1, minInstructions-1
 	function, count, next := -1, 0, uint64(0)
-	relocations(im, func(at uint64, typ uint32, addend uint64) {
-		n := -1
-		if typ == uint32(elf.R_X86_64_RELATIVE) && text.Contains(addend) {
-			n = startBefore(starts, addend)
+	for r := range relocations(im) {
+		n, to := -1, uint64(r.Addend)
+		if elf.R_TYPE64(r.Info) == uint32(elf.R_X86_64_RELATIVE) && text.Contains(to) {
+			n = startBefore(starts, to)
 		}
-		if n < 0 || starts[n] == addend || n != function || at != next {
+		if n < 0 || starts[n] == to || n != function || r.Off != next {
 			count = 0
 		}
-		function, next = n, at+8
+		function, next = n, r.Off+8
 		if count++; n >= 0 && count > longest {
 			core, longest = n, count
 		}
-	})
+	}
 	return core
 }
 

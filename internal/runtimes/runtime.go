@@ -114,20 +114,6 @@ func Find(im *dso.Image, name string) (Runtime, error) {
 	return nil, nil
 }
 
-// readOnly returns the constants of a file, such as texts: nothing if there are none or too many.
-func readOnly(im *dso.Image) []byte {
-	const limit = 64 << 20
-	s := im.Section(".rodata")
-	if s == nil || s.Size > limit {
-		return nil
-	}
-	b, err := im.Data(s)
-	if err != nil {
-		return nil
-	}
-	return b
-}
-
 // maxObject is the size of the part of an object that BPF reads, in bytes.
 const maxObject = 256
 

@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"fmt"
 	"math"
 
@@ -61,23 +60,14 @@ func findThreadVariable(im *dso.Image, name string) (v threadVariable, err error
 // findSlot locates the thread-local variable of a symbol: number index of the dynamic symbols, if dynamic.
 // Relocations of other symbols contain the variable's offset as addend.
 func findSlot(im *dso.Image, s elf.Sym64, index uint32, dynamic bool) (v threadVariable, err error) {
-	le := binary.LittleEndian
-	for _, section := range im.Sections {
-		if section.Type != elf.SHT_RELA || section.Flags&elf.SHF_ALLOC == 0 {
-			continue
-		}
-		b, err := im.Data(section)
-		for ; err == nil && len(b) >= 24; b = b[24:] {
-			info, addend := le.Uint64(b[8:]), le.Uint64(b[16:])
-			kind := threadKinds[im.Machine][elf.R_TYPE64(info)]
-			sym := elf.R_SYM64(info)
-			switch {
-			case kind == 0, sym != 0 && (!dynamic || sym != index):
-			case kind == threadModule: // the same for all variables of the file
-				return threadVariable{Slot: le.Uint64(b), Offset: s.Value, Kind: kind}, nil
-			case sym != 0 || addend == s.Value:
-				v = threadVariable{Slot: le.Uint64(b), Kind: kind}
-			}
+	for r := range relocations(im) {
+		kind, sym := threadKinds[im.Machine][elf.R_TYPE64(r.Info)], elf.R_SYM64(r.Info)
+		switch {
+		case kind == 0, sym != 0 && (!dynamic || sym != index):
+		case kind == threadModule: // the same for all variables of the file
+			return threadVariable{Slot: r.Off, Offset: s.Value, Kind: kind}, nil
+		case sym != 0 || uint64(r.Addend) == s.Value:
+			v = threadVariable{Slot: r.Off, Kind: kind}
 		}
 	}
 	if v.Kind == 0 {

@@ -126,34 +126,23 @@ func findV8(im *dso.Image) (Runtime, error) {
 	if !c.read() {
 		return nil, nil
 	}
-	v, err := c.v8()
-	if err != nil {
-		return nil, err
-	}
-	return v, nil
+	return c.v8()
 }
 
 // read finds the symbols, and reports whether V8's numbers are among them.
 func (c *v8Constants) read() bool {
-	for _, section := range []string{".dynsym", ".symtab"} {
-		symbols, err := c.im.Symbols(section)
-		if err != nil {
-			continue
-		}
-		for name, s := range symbols {
-			switch {
-			case s.Shndx == uint16(elf.SHN_UNDEF):
-			case strings.HasPrefix(name, v8Prefix):
-				c.at[name[len(v8Prefix):]] = s.Value
-			case name == v8Major:
-				c.major = s.Value
-			case name == v8Minor:
-				c.minor = s.Value
-			case name == v8Sizes:
-				c.sizes = Range{s.Value, s.Value + s.Size}
-			case strings.HasPrefix(name, v8Builtin):
-				c.addBuiltin(Range{s.Value, s.Value + s.Size})
-			}
+	for name, s := range definedSymbols(c.im, ".dynsym", ".symtab") {
+		switch {
+		case strings.HasPrefix(name, v8Prefix):
+			c.at[name[len(v8Prefix):]] = s.Value
+		case name == v8Major:
+			c.major = s.Value
+		case name == v8Minor:
+			c.minor = s.Value
+		case name == v8Sizes:
+			c.sizes = Range{s.Value, s.Value + s.Size}
+		case strings.HasPrefix(name, v8Builtin):
+			c.addBuiltin(Range{s.Value, s.Value + s.Size})
 		}
 	}
 	return len(c.at) > 0
@@ -340,9 +329,8 @@ func (c *v8Constants) index(otherwise int, names ...string) int {
 // bytecodes returns the sizes of bytecodes, nil if the file does not export them.
 func (c *v8Constants) bytecodes() (s v8Bytecodes) {
 	const most = 3 * 256
-	off, ok := c.im.OffOfVaddr(c.sizes.Start)
-	if size := c.sizes.End - c.sizes.Start; ok && size <= most && size%3 == 0 {
-		s, _ = c.im.Bytes(off, size)
+	if size := c.sizes.End - c.sizes.Start; size <= most && size%3 == 0 {
+		s, _ = bytesAt(c.im, c.sizes.Start, size)
 	}
 	return s
 }
