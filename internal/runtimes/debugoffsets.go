@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 )
@@ -92,7 +91,7 @@ type offsets struct {
 	bad bool
 }
 
-func (d *offsets) word(i int) uint64 { return binary.LittleEndian.Uint64(d.b[8*i:]) }
+func (d *offsets) word(i int) uint64 { return le.Uint64(d.b[8*i:]) }
 
 func (d *offsets) limited(i int, limit uint64) uint64 {
 	v := d.word(i)

@@ -36,6 +36,17 @@ type Interpreted struct {
 // ErrChanged means that the memory changed since BPF read it.
 var ErrChanged = errors.New("the code object has changed")
 
+// verify returns ErrChanged if the check of the function in memory is another one, or the error of the check.
+func (f Interpreted) verify(check uint32, err error) error {
+	if err == nil && check != f.Check {
+		return ErrChanged
+	}
+	return err
+}
+
+// le is the order of bytes in processes: Find finds runtimes for little-endian machines only.
+var le = binary.LittleEndian
+
 const (
 	maxName = 1 << 12 // bytes of a name
 	maxCode = 1 << 24 // bytes of a function's code
@@ -56,5 +67,5 @@ func readWord(mem io.ReaderAt, addr uint64) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return binary.LittleEndian.Uint64(b), nil
+	return le.Uint64(b), nil
 }

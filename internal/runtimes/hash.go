@@ -1,13 +1,14 @@
 package runtimes
 
-import (
-	"encoding/binary"
-	"io"
-)
+import "io"
 
-func mix(h, v uint64) uint64 {
-	h = (h ^ v) * 0x9e3779b97f4a7c15
-	return h ^ h>>32
+// mix adds values to a hash, as BPF does: mix in bpf/runtime.h.
+func mix(h uint64, values ...uint64) uint64 {
+	for _, v := range values {
+		h = (h ^ v) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+	}
+	return h
 }
 
 // textHash adds a text of n bytes to a hash, as BPF does: add_text in bpf/runtime.h.
@@ -20,10 +21,10 @@ func textHash(mem io.ReaderAt, h, at, n uint64) (uint64, error) {
 	}
 	h = mix(h, n)
 	for i := uint64(0); i < n; i += 8 {
-		h = mix(h, binary.LittleEndian.Uint64(b[i:]))
+		h = mix(h, le.Uint64(b[i:]))
 	}
 	return h, nil
 }
 
 // checkOf returns the check of a function: keep_check in bpf/runtime.h.
-func checkOf(h, texts uint64) uint32 { return uint32(mix(h, texts)) | 1 }
+func checkOf(h uint64, values ...uint64) uint32 { return uint32(mix(h, values...)) | 1 }

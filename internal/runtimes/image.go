@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"iter"
 
@@ -29,7 +28,6 @@ func definedSymbols(im *dso.Image, sections ...string) iter.Seq2[string, elf.Sym
 // relocations returns the relocations of the dynamic linker.
 func relocations(im *dso.Image) iter.Seq[elf.Rela64] {
 	return func(yield func(elf.Rela64) bool) {
-		le := binary.LittleEndian
 		for _, s := range im.Sections {
 			if s.Type != elf.SHT_RELA || s.Flags&elf.SHF_ALLOC == 0 {
 				continue

@@ -3,7 +3,6 @@ package runtimes
 import (
 	"cmp"
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -183,11 +182,8 @@ func javaCheck(mem io.ReaderAt, method uint64, generation uint32) (uint32, error
 	if err != nil {
 		return 0, err
 	}
-	h := mix(0, c)
-	for _, off := range [...]int{8, 24, 32} { // the constant pool; the sizes, flags and names
-		h = mix(h, binary.LittleEndian.Uint64(b[off:]))
-	}
-	return uint32(mix(h, uint64(generation))) | 1, nil
+	// The words after c are the constant pool, and the sizes, flags and names.
+	return checkOf(0, c, le.Uint64(b[8:]), le.Uint64(b[24:]), le.Uint64(b[32:]), uint64(generation)), nil
 }
 
 // nameCheck returns the check of the name of code that is no method. It is even, because the check of a method is odd.
@@ -258,10 +254,7 @@ func (j *javaProcess) Function(mem io.ReaderAt, f Interpreted) (*Function, error
 	}
 	if f.Check&1 == 0 {
 		name, err := j.methods.Name(mem, f.Code)
-		if err == nil && hashOf(name) != f.Check {
-			err = ErrChanged
-		}
-		return &Function{Name: shown(name), Size: 2}, err
+		return &Function{Name: shown(name), Size: 2}, f.verify(hashOf(name), err)
 	}
 	m, err := j.methods.Method(mem, f.Code)
 	if err != nil {
@@ -271,8 +264,8 @@ func (j *javaProcess) Function(mem io.ReaderAt, f Interpreted) (*Function, error
 	if err != nil {
 		return nil, err
 	}
-	if check, err := javaCheck(mem, f.Code, generation); err != nil || check != f.Check {
-		return nil, errors.Join(err, ErrChanged)
+	if err := f.verify(javaCheck(mem, f.Code, generation)); err != nil {
+		return nil, err
 	}
 	fn := &Function{Name: shown(m.Name), File: shown(m.File), Size: javaOff(m.Header + max(m.Size, 1))}
 	l := lines{size: fn.Size}

@@ -1,8 +1,6 @@
 package runtimes
 
-import (
-	"math"
-)
+import "math"
 
 // lines collects the lines of a function.
 type lines struct {

@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -125,22 +124,14 @@ func (p *perl) Function(mem io.ReaderAt, frame Interpreted) (f *Function, err er
 	return f, nil
 }
 
-// perlCheck completes the hash that BPF makes of a function: perl_code in bpf/perl.h.
-func perlCheck(h uint64, frame Interpreted) error {
-	if uint32(mix(h, uint64(frame.Native)))|1 != frame.Check {
-		return ErrChanged
-	}
-	return nil
-}
-
 // perlText reads the code with this name of a file or of a string.
 func perlText(mem io.ReaderAt, file uint64, frame Interpreted, name string) (*Function, error) {
 	b, err := readAt(mem, file, perlTextSize)
 	if err != nil {
 		return nil, err
 	}
-	le := binary.LittleEndian
-	if err := perlCheck(mix(mix(frame.Code, le.Uint64(b)), le.Uint64(b[8:])), frame); err != nil {
+	check := checkOf(frame.Code, le.Uint64(b), le.Uint64(b[8:]), uint64(frame.Native)) // perl_code in bpf/perl.h
+	if err := frame.verify(check, nil); err != nil {
 		return nil, err
 	}
 	text, err := perlString(mem, file)
@@ -157,10 +148,9 @@ func perlFunction(mem io.ReaderAt, at uint64, frame Interpreted) (*Function, err
 	if err != nil {
 		return nil, err
 	}
-	le := binary.LittleEndian
 	name, file, stash := le.Uint64(b[perlNameAt:]), le.Uint64(b[perlFile:]), le.Uint64(b[perlStash:])
-	h := mix(mix(mix(body, name), file), uint64(le.Uint32(b[perlSequence:])))
-	if err := perlCheck(h, frame); err != nil {
+	check := checkOf(body, name, file, uint64(le.Uint32(b[perlSequence:])), uint64(frame.Native))
+	if err := frame.verify(check, nil); err != nil {
 		return nil, err
 	}
 	f := &Function{}
@@ -189,21 +179,21 @@ func perlGlob(mem io.ReaderAt, glob uint64) (name, stash uint64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	return binary.LittleEndian.Uint64(b[perlGlobName:]), binary.LittleEndian.Uint64(b[perlGlobStash:]), nil
+	return le.Uint64(b[perlGlobName:]), le.Uint64(b[perlGlobStash:]), nil
 }
 
 // perlPackage reads the name of a package, "" if it is unnamed.
 func perlPackage(mem io.ReaderAt, stash uint64) string {
 	head, err := readAt(mem, stash, 16)
-	if err != nil || binary.LittleEndian.Uint32(head[perlFlags:])&perlHasName == 0 {
+	if err != nil || le.Uint32(head[perlFlags:])&perlHasName == 0 {
 		return ""
 	}
-	b, err := readAt(mem, binary.LittleEndian.Uint64(head[perlBody:]), perlNameCount+4)
+	b, err := readAt(mem, le.Uint64(head[perlBody:]), perlNameCount+4)
 	if err != nil {
 		return ""
 	}
-	name := binary.LittleEndian.Uint64(b[perlStashNames:])
-	if binary.LittleEndian.Uint32(b[perlNameCount:]) != 0 {
+	name := le.Uint64(b[perlStashNames:])
+	if le.Uint32(b[perlNameCount:]) != 0 {
 		if name, err = readWord(mem, name); err != nil {
 			return ""
 		}
@@ -218,7 +208,7 @@ func perlName(mem io.ReaderAt, addr uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	length := binary.LittleEndian.Uint32(n)
+	length := le.Uint32(n)
 	if length > 1<<20 {
 		return "", errString
 	}

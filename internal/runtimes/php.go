@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -140,14 +139,9 @@ func (p *php) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	check, err := p.check(mem, b)
-	if err != nil {
+	if err = frame.verify(p.check(mem, b)); err != nil {
 		return nil, err
 	}
-	if check != frame.Check {
-		return nil, ErrChanged
-	}
-	le := binary.LittleEndian
 	f := &Function{Size: 2}
 	f.Name, err = phpFunctionName(mem, le.Uint64(b[phpName:]), le.Uint64(b[phpScope:]))
 	if err != nil || b[phpType] == phpInternal {
@@ -171,7 +165,7 @@ func (p *php) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 
 // check returns the hash that BPF makes of a function: php_function in bpf/php.h.
 func (p *php) check(mem io.ReaderAt, function []byte) (uint32, error) {
-	w, le := &p.walk, binary.LittleEndian
+	w := &p.walk
 	name := le.Uint64(function[phpName:])
 	h := mix(0, name)
 	var texts uint64
@@ -185,8 +179,7 @@ func (p *php) check(mem io.ReaderAt, function []byte) (uint32, error) {
 		return checkOf(h, texts), nil
 	}
 	file := le.Uint64(function[w.File:])
-	h = mix(mix(h, le.Uint64(function[w.Code:])), file)
-	h = mix(mix(h, le.Uint64(function[w.Lines:])), uint64(le.Uint32(function[w.Count:])))
+	h = mix(h, le.Uint64(function[w.Code:]), file, le.Uint64(function[w.Lines:]), uint64(le.Uint32(function[w.Count:])))
 	if file != 0 {
 		n, err := readWord(mem, file+phpLength)
 		if err != nil {
@@ -203,7 +196,7 @@ func (p *php) check(mem io.ReaderAt, function []byte) (uint32, error) {
 func phpLines(instrs []byte) []Line {
 	l := lines{size: uint32(len(instrs))}
 	for ; len(instrs) >= phpInstr; instrs = instrs[phpInstr:] {
-		l.line = int64(binary.LittleEndian.Uint32(instrs[phpLine:]))
+		l.line = int64(le.Uint32(instrs[phpLine:]))
 		l.add(false)
 		l.off += phpInstr
 	}

@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"path"
@@ -148,7 +147,7 @@ func (p *pythonAddrs) version(im *dso.Image) ([2]int, error) {
 		if err != nil {
 			return [2]int{}, err
 		}
-		v := binary.LittleEndian.Uint32(b)
+		v := le.Uint32(b)
 		return [2]int{int(v >> 24), int(v >> 16 & 0xff)}, nil
 	}
 	switch {

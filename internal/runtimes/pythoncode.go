@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 )
@@ -13,14 +12,9 @@ func (p *python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error)
 	if err != nil {
 		return nil, err
 	}
-	check, err := p.check(mem, b)
-	if err != nil {
+	if err = frame.verify(p.check(mem, b)); err != nil {
 		return nil, err
 	}
-	if check != frame.Check {
-		return nil, ErrChanged
-	}
-	le := binary.LittleEndian
 	name, file, lines := le.Uint64(b[w.Name:]), le.Uint64(b[w.File:]), le.Uint64(b[w.Lines:])
 	first := le.Uint32(b[w.FirstLine:])
 	f := &Function{}
@@ -43,9 +37,9 @@ func (p *python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error)
 
 // check returns the hash that BPF makes of a part of a code object: python_check in bpf/python.h.
 func (p *python) check(mem io.ReaderAt, code []byte) (uint32, error) {
-	w, le := &p.walk, binary.LittleEndian
+	w := &p.walk
 	name, file := le.Uint64(code[w.Name:]), le.Uint64(code[w.File:])
-	h := mix(mix(uint64(le.Uint32(code[w.FirstLine:])), file), le.Uint64(code[w.Lines:]))
+	h := mix(uint64(le.Uint32(code[w.FirstLine:])), file, le.Uint64(code[w.Lines:]), name)
 	texts, err := readWord(mem, name+uint64(w.StringHash))
 	if err != nil {
 		return 0, err
@@ -57,7 +51,7 @@ func (p *python) check(mem io.ReaderAt, code []byte) (uint32, error) {
 	if texts, err = textHash(mem, texts, file+uint64(w.StringData), n); err != nil {
 		return 0, err
 	}
-	return checkOf(mix(h, name), texts), nil
+	return checkOf(h, texts), nil
 }
 
 // name returns the qualified name of a code object, or the plain name before 3.11.
@@ -112,7 +106,7 @@ func (o *pythonObjects) str(mem io.ReaderAt, addr uint64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n, state := binary.LittleEndian.Uint64(head[o.length:]), binary.LittleEndian.Uint32(head[o.state:])>>o.stateShift
+	n, state := le.Uint64(head[o.length:]), le.Uint32(head[o.state:])>>o.stateShift
 	width, compact, ascii := int(state&7), state>>3&1 != 0, state>>4&1 != 0
 	if !compact || n > 1<<40 || width != 1 && width != 2 && width != 4 {
 		return "", errString

@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -43,7 +42,6 @@ const (
 
 // Function reads the function of an instruction sequence from a process's memory.
 func (r *ruby) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
-	le := binary.LittleEndian
 	b, err := readAt(mem, frame.Code+iseqBody, wordSize)
 	if err != nil {
 		return nil, err
@@ -51,12 +49,8 @@ func (r *ruby) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 	if b, err = readAt(mem, le.Uint64(b), bodyBytes); err != nil {
 		return nil, err
 	}
-	check, err := r.check(mem, b)
-	if err != nil {
+	if err = frame.verify(r.check(mem, b)); err != nil {
 		return nil, err
-	}
-	if check != frame.Check {
-		return nil, ErrChanged
 	}
 	f := &Function{}
 	if f.Name, err = r.str(mem, le.Uint64(b[bodyLabel:])); err != nil {
@@ -79,17 +73,13 @@ func (r *ruby) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 // check returns the hash that BPF makes of the start of a function's body, and of the function's label and file
 // name: ruby_code in bpf/ruby.h.
 func (r *ruby) check(mem io.ReaderAt, body []byte) (uint32, error) {
-	le := binary.LittleEndian
-	h := mix(le.Uint64(body), le.Uint64(body[bodyCode:]))
-	h = mix(h, le.Uint64(body[bodyPath:]))
-	h = mix(h, le.Uint64(body[bodyLabel:]))
-	h = mix(h, le.Uint64(body[bodyFirst:]))
-	name := le.Uint64(body[bodyPath:])
+	name, label := le.Uint64(body[bodyPath:]), le.Uint64(body[bodyLabel:])
+	h := mix(le.Uint64(body), le.Uint64(body[bodyCode:]), name, label, le.Uint64(body[bodyFirst:]))
 	if b, flags, err := r.object(mem, name, typeArray); err == nil && flags&arrayEmbedded != 0 {
 		name = le.Uint64(b[arrayFirst:])
 	}
 	var texts uint64
-	for _, s := range []uint64{le.Uint64(body[bodyLabel:]), name} {
+	for _, s := range []uint64{label, name} {
 		at, n, err := r.text(mem, s)
 		if err != nil {
 			return 0, err
@@ -106,7 +96,7 @@ func (r *ruby) object(mem io.ReaderAt, addr uint64, typ uint64) (b []byte, flags
 	if b, err = readAt(mem, addr, objectSize); err != nil {
 		return nil, 0, err
 	}
-	flags = binary.LittleEndian.Uint64(b[objectFlags:])
+	flags = le.Uint64(b[objectFlags:])
 	if flags&typeMask != typ {
 		return nil, 0, fmt.Errorf("an object of type %d", flags&typeMask)
 	}
@@ -119,7 +109,6 @@ func (r *ruby) text(mem io.ReaderAt, addr uint64) (at, n uint64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	le := binary.LittleEndian
 	switch {
 	case flags&notEmbedded != 0:
 		return le.Uint64(b[stringData:]), le.Uint64(b[stringLen:]), nil
@@ -158,7 +147,6 @@ func (r *ruby) path(mem io.ReaderAt, addr uint64) (string, error) {
 	if flags&arrayEmbedded == 0 {
 		return "", errors.New("an array of another size")
 	}
-	le := binary.LittleEndian
 	name, err := r.str(mem, le.Uint64(b[arrayFirst:]))
 	if err != nil || path.IsAbs(name) {
 		return name, err
@@ -171,7 +159,6 @@ func (r *ruby) path(mem io.ReaderAt, addr uint64) (string, error) {
 
 // lines reads the lines of a function with n words of code. info is its iseq_insn_info.
 func (r *ruby) lines(mem io.ReaderAt, info []byte, n uint32) ([]Line, error) {
-	le := binary.LittleEndian
 	count := le.Uint32(info[infoCount:])
 	if count == 0 {
 		return nil, nil
@@ -198,7 +185,6 @@ func (r *ruby) lines(mem io.ReaderAt, info []byte, n uint32) ([]Line, error) {
 
 // positions returns the words at which the entries of a table of lines begin, in ascending order: at most count.
 func (r *ruby) positions(mem io.ReaderAt, info []byte, count, n uint32) ([]uint32, error) {
-	le := binary.LittleEndian
 	if count == 1 {
 		return []uint32{0}, nil
 	}
@@ -235,7 +221,6 @@ const (
 
 // readSuccinct reads the positions in a table for n words of code.
 func readSuccinct(mem io.ReaderAt, at uint64, count, n uint32) ([]uint32, error) {
-	le := binary.LittleEndian
 	direct, blocks := min(n+8, directWords)/directInWord, uint32(0)
 	if n >= directWords {
 		blocks = (n - directWords + blockWords - 1) / blockWords

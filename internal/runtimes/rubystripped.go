@@ -3,7 +3,6 @@ package runtimes
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"sort"
@@ -32,7 +31,6 @@ func contextFromCode(im *dso.Image, vaddr uint64) (v threadVariable, err error) 
 	if err != nil || im.Machine != elf.EM_X86_64 {
 		return v, errStripped
 	}
-	le := binary.LittleEndian
 	lea, load := []byte{0x48, 0x8d, 0x3d}, []byte{0x48, 0x8b, 0x80} // lea x(%rip),%rdi; mov x(%rax),%rax
 	i := bytes.Index(code, lea)
 	if i < 1 || i+size > len(code) {
@@ -99,7 +97,7 @@ func execFromTables(im *dso.Image) ([]Range, error) {
 		}
 		i += next
 		at := text.Addr + uint64(i)
-		if at+size+uint64(int64(int32(binary.LittleEndian.Uint32(code[i+1:])))) != starts[core] {
+		if at+size+uint64(int64(int32(le.Uint32(code[i+1:])))) != starts[core] {
 			continue
 		}
 		if n := startBefore(starts, at); n >= 0 && n != core && !slices.Contains(list, function(n)) {
@@ -150,7 +148,7 @@ func functionStarts(im *dso.Image) (starts []uint64) {
 		return nil
 	}
 	for b = b[head:]; len(b) >= 8; b = b[8:] {
-		starts = append(starts, s.Addr+uint64(int64(int32(binary.LittleEndian.Uint32(b)))))
+		starts = append(starts, s.Addr+uint64(int64(int32(le.Uint32(b)))))
 	}
 	if !slices.IsSorted(starts) {
 		return nil

@@ -63,7 +63,7 @@ func newWalk(k Kind, body any) Walk {
 		panic(fmt.Sprintf("runtimes: %T: %v", body, err)) // too large for Body
 	}
 	for i := range w.Body {
-		w.Body[i] = binary.LittleEndian.Uint64(b[8*i:])
+		w.Body[i] = le.Uint64(b[8*i:])
 	}
 	return w
 }

@@ -1,9 +1,6 @@
 package runtimes
 
-import (
-	"encoding/binary"
-	"io"
-)
+import "io"
 
 // Memory is the memory of a process.
 type Memory interface {
@@ -29,7 +26,6 @@ type Stack struct {
 // Decode sets the interpreted frames: two words each.
 func (s *Stack) Decode(b []byte) {
 	const nativeShift = 48
-	le := binary.LittleEndian
 	for s.Interpreted = s.Interpreted[:0]; len(b) >= 16; b = b[16:] {
 		code, at := le.Uint64(b), le.Uint64(b[8:])
 		s.Interpreted = append(s.Interpreted, Interpreted{Code: code & (1<<nativeShift - 1), Check: uint32(at >> 32),
@@ -42,7 +38,7 @@ func (s *Stack) len() int { return len(s.Native) / 8 }
 
 // ip returns the address of a native frame's instruction. For callers, it is an address in the call.
 func (s *Stack) ip(i int) uint64 {
-	return binary.LittleEndian.Uint64(s.Native[8*i:]) - uint64(min(i, 1))
+	return le.Uint64(s.Native[8*i:]) - uint64(min(i, 1))
 }
 
 // Part is a part of a stack: native frames, and functions that the last one runs.

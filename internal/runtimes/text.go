@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"encoding/binary"
 	"errors"
 	"strings"
 	"unicode/utf16"
@@ -12,7 +11,6 @@ var errString = errors.New("not a string")
 
 // decode returns the text of characters of 1, 2 or 4 bytes.
 func decode(b []byte, width int) string {
-	le := binary.LittleEndian
 	text := make([]byte, 0, len(b))
 	for ; len(b) >= width; b = b[width:] {
 		r := rune(b[0])

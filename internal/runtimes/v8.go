@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -169,7 +168,7 @@ func (c *v8Constants) value(vaddr uint64) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		return int(int32(binary.LittleEndian.Uint32(b))), nil
+		return int(int32(le.Uint32(b))), nil
 	}
 	return 0, errors.New("a constant is not in the file")
 }

@@ -87,11 +87,8 @@ func (v *v8Process) read(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	defer p.Release()
 	h := v.heap(p)
 	s, err := v.shared(h, f.Code)
-	if err != nil {
+	if err = f.verify(s.check(), err); err != nil {
 		return nil, err
-	}
-	if s.check() != f.Check {
-		return nil, ErrChanged
 	}
 	name, start, err := h.scope(s.scope)
 	if err != nil {
@@ -119,7 +116,7 @@ func (v *v8Process) read(mem io.ReaderAt, f Interpreted) (*Function, error) {
 
 // v8Check returns the hash of the numbers of a script and of a function in it.
 func v8Check(script uint64, literal uint32) uint32 {
-	return uint32(mix(mix(0, script), uint64(literal))) | 1
+	return checkOf(0, script, uint64(literal))
 }
 
 // Flags of a ScopeInfo, the same bits in versions 10 to 13.

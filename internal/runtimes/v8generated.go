@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"encoding/binary"
 	"errors"
 	"io"
 	"time"
@@ -145,7 +144,7 @@ func (v *v8Process) findCode(h *v8Heap, ip uint64) (v8Head, bool) {
 			return v8Head{}, false
 		}
 		for i := len(b) - 8; i >= 0; i -= 8 {
-			w := binary.LittleEndian.Uint64(b[i:])
+			w := le.Uint64(b[i:])
 			if !isObject(w) || v.codes.streamMap != 0 && w != v.codes.streamMap || others[w] {
 				continue
 			}

@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +39,7 @@ func (h *v8Heap) words(object, off uint64, n int) ([]uint64, error) {
 	}
 	l := make([]uint64, n)
 	for i := range l {
-		l[i] = binary.LittleEndian.Uint64(b[8*i:])
+		l[i] = le.Uint64(b[8*i:])
 	}
 	return l, nil
 }
@@ -83,7 +82,7 @@ func (h *v8Heap) typeIn(m uint64) (uint16, error) {
 	if err != nil {
 		return 0, err
 	}
-	return binary.LittleEndian.Uint16(b), nil
+	return le.Uint16(b), nil
 }
 
 // lasts reports whether objects of a type share one map, or a few, which stay for as long as the process runs.
@@ -168,7 +167,7 @@ func (h *v8Heap) stringHead(object uint64) (typ uint16, n int, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	if n = int(binary.LittleEndian.Uint32(b)); n > 1<<30 {
+	if n = int(le.Uint32(b)); n > 1<<30 {
 		return 0, 0, fmt.Errorf("a string of %d characters", n)
 	}
 	return typ, n, nil
@@ -232,7 +231,7 @@ func (t *v8Text) read(at uint64, n, width int) error {
 		for i := 0; i < len(b); i += width {
 			c := uint16(b[i])
 			if width == 2 {
-				c = binary.LittleEndian.Uint16(b[i:])
+				c = le.Uint16(b[i:])
 			}
 			t.chars = append(t.chars, c)
 		}

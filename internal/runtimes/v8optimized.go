@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 	"sort"
 )
@@ -65,8 +64,8 @@ func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
 		exits: uint32(smi(data[l.inlined+1]))}
 	list := h.byteArray(data[l.inlined])
 	for ; len(list) >= v8InlinedSize; list = list[v8InlinedSize:] {
-		p, ok := v8PlaceOf(int64(binary.LittleEndian.Uint64(list)))
-		f := int32(binary.LittleEndian.Uint32(list[8:]))
+		p, ok := v8PlaceOf(int64(le.Uint64(list)))
+		f := int32(le.Uint32(list[8:]))
 		if !ok || int(p.inlined) > len(o.inlined) { // it is in a later one
 			return nil
 		}

@@ -68,7 +68,7 @@ func (f *file) pieces() []piece {
 	rest.Write(make([]byte, -rest.Len()&7))
 	head := header(len(l), f.next+uint64(rest.Len()), text)
 	for i := range l {
-		binary.Write(&rest, binary.LittleEndian, &l[i].Section64)
+		binary.Write(&rest, le, &l[i].Section64)
 	}
 	return []piece{{f.next, rest.Bytes()}, {0, append(head, l[1].data...)}}
 }
@@ -104,8 +104,8 @@ func header(sections int, table, text uint64) []byte {
 	copy(h.Ident[:], elf.ELFMAG)
 	h.Ident[elf.EI_CLASS], h.Ident[elf.EI_DATA] = byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB)
 	h.Ident[elf.EI_VERSION] = byte(elf.EV_CURRENT)
-	binary.Write(&b, binary.LittleEndian, &h)
-	binary.Write(&b, binary.LittleEndian, &elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X),
+	binary.Write(&b, le, &h)
+	binary.Write(&b, le, &elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X),
 		Off: textOff, Vaddr: textOff, Paddr: textOff, Filesz: text, Memsz: text, Align: textOff})
 	return b.Bytes()
 }
@@ -114,9 +114,9 @@ func header(sections int, table, text uint64) []byte {
 func (f *file) note() []byte {
 	const buildID = 3 // NT_GNU_BUILD_ID
 	id := f.id.Bytes()
-	b := binary.LittleEndian.AppendUint32(nil, 4)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(id)))
-	b = binary.LittleEndian.AppendUint32(b, buildID)
+	b := le.AppendUint32(nil, 4)
+	b = le.AppendUint32(b, uint32(len(id)))
+	b = le.AppendUint32(b, buildID)
 	b = append(b, "GNU\x00"...)
 	return append(b, id...)
 }
@@ -142,11 +142,11 @@ func (f *file) symbols() (table, names []byte) {
 			at[text] = name
 			names = append(append(names, text...), 0)
 		}
-		table = binary.LittleEndian.AppendUint32(table, name)
+		table = le.AppendUint32(table, name)
 		table = append(table, elf.ST_INFO(elf.STB_GLOBAL, elf.STT_FUNC), 0)
-		table = binary.LittleEndian.AppendUint16(table, textSection)
-		table = binary.LittleEndian.AppendUint64(table, fn.off)
-		table = binary.LittleEndian.AppendUint64(table, uint64(fn.of.Size))
+		table = le.AppendUint16(table, textSection)
+		table = le.AppendUint64(table, fn.off)
+		table = le.AppendUint64(table, uint64(fn.of.Size))
 	}
 	return table, names
 }
