@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
-	"path"
 	"regexp"
 	"slices"
 	"time"
@@ -26,9 +25,6 @@ type java struct {
 // javaWalk locates the address of the bytecode in an interpreted frame, in bytes below the frame pointer, at most
 // 64. The layout must match BPF's struct java.
 type javaWalk struct{ Bytecode uint32 }
-
-// mayHaveJava reports whether a file may contain HotSpot, by the file's name.
-func mayHaveJava(name string) bool { return path.Base(name) == "libjvm.so" }
 
 // findJava returns HotSpot in a file, or nil if the file contains none, or one for another machine, whose stacks
 // are walked by frame pointers.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
-	"strings"
 
 	"gperf/internal/dso"
 )
@@ -54,12 +52,6 @@ const (
 	perlIsMain   = 1
 	perlIsText   = 2
 )
-
-// mayHavePerl reports whether a file may contain an interpreter, by the file's name: perl, perl5.36.0, libperl.so.5.36.
-func mayHavePerl(name string) bool {
-	base := path.Base(name)
-	return strings.HasPrefix(base, "perl") || strings.HasPrefix(base, "libperl")
-}
 
 // findPerl returns the interpreter in a file, or nil if the file contains none.
 func findPerl(im *dso.Image) (Runtime, error) {

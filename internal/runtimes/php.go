@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"strconv"
-	"strings"
 
 	"gperf/internal/dso"
 )
@@ -57,12 +55,6 @@ const (
 
 	phpInternal = 1 // phpType: a function of C
 )
-
-// mayHavePHP reports whether a file may contain an interpreter, by the file's name: php8.2, php-fpm8.2, libphp.so.
-func mayHavePHP(name string) bool {
-	base := path.Base(name)
-	return strings.HasPrefix(base, "php") || strings.HasPrefix(base, "libphp")
-}
 
 // findPHP returns the interpreter in a file, or nil if the file contains none.
 func findPHP(im *dso.Image) (Runtime, error) {

@@ -3,8 +3,6 @@ package runtimes
 import (
 	"fmt"
 	"math"
-	"path"
-	"strings"
 
 	"gperf/internal/dso"
 )
@@ -92,9 +90,6 @@ func findPython(im *dso.Image) (Runtime, error) {
 	}
 	return p, err
 }
-
-// mayHavePython reports whether a file may contain an interpreter, by the file's name: libpython3.11.so.1.0, python3.
-func mayHavePython(name string) bool { return strings.Contains(path.Base(name), "python") }
 
 // pythonAddrs are the addresses of symbols.
 type pythonAddrs struct {

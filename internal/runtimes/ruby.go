@@ -2,8 +2,6 @@ package runtimes
 
 import (
 	"fmt"
-	"path"
-	"strings"
 
 	"gperf/internal/dso"
 )
@@ -62,9 +60,6 @@ func (r *ruby) Walk(bias uint64) Walk {
 
 // In implements Runtime.
 func (r *ruby) In(bias uint64) Process { return frameList{code: r, bias: bias, runs: r.exec} }
-
-// mayHaveRuby reports whether a file may contain an interpreter, by the file's name: libruby-3.1.so.3.1.2, ruby.
-func mayHaveRuby(name string) bool { return strings.Contains(path.Base(name), "ruby") }
 
 // findRuby returns the interpreter in a file, or nil if the file contains none.
 func findRuby(im *dso.Image) (Runtime, error) {

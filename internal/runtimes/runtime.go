@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 
 	"gperf/internal/dso"
 )
@@ -41,8 +42,8 @@ type Runtime interface {
 
 // Process is the runtime of a process.
 type Process interface {
-	// Frames returns a stack's native frames in their order, with the functions of the runtime: nil if no function
-	// belongs to the stack. The result is valid until the next call for the Stack.
+	// Frames returns a stack's native frames in their order, with the functions of the runtime. nil means that no
+	// function belongs to the stack. The result is valid until the next call for the same Stack.
 	Frames(s *Stack) []Part
 	// Function reads a function from the memory of the process. The error is ErrChanged if another one is there.
 	Function(mem io.ReaderAt, f Interpreted) (*Function, error)
@@ -68,29 +69,34 @@ func newWalk(k Kind, body any) Walk {
 	return w
 }
 
-// finders find the runtimes in files that may contain them, by the files' names. The files are for 64-bit machines
-// with the least significant byte first, and errors need not name the files.
-var finders = []struct {
-	name string
-	may  func(name string) bool
-	find func(im *dso.Image) (Runtime, error)
-}{
-	{"Python", mayHavePython, findPython},
-	{"Ruby", mayHaveRuby, findRuby},
-	{"PHP", mayHavePHP, findPHP},
-	{"Perl", mayHavePerl, findPerl},
-	{"Java", mayHaveJava, findJava},
-	{"V8", mayHaveV8, findV8},
+// finder finds a runtime in files that may contain it, by the patterns of the files' names. The files are for 64-bit
+// machines with the least significant byte first, and errors need not name the files.
+type finder struct {
+	name     string
+	patterns []string
+	find     func(im *dso.Image) (Runtime, error)
+}
+
+var finders = []finder{
+	{"Python", []string{"*python*"}, findPython},      // libpython3.11.so.1.0, python3
+	{"Ruby", []string{"*ruby*"}, findRuby},            // libruby-3.1.so.3.1.2, ruby
+	{"PHP", []string{"php*", "libphp*"}, findPHP},     // php-fpm8.2, libphp.so
+	{"Perl", []string{"perl*", "libperl*"}, findPerl}, // perl5.36.0, libperl.so.5.36
+	{"Java", []string{"libjvm.so"}, findJava},
+	{"V8", []string{"node*", "libnode*"}, findV8}, // node, libnode.so.108
+}
+
+// may reports whether a file may contain the runtime.
+func (f finder) may(name string) bool {
+	return slices.ContainsFunc(f.patterns, func(pattern string) bool {
+		ok, _ := path.Match(pattern, path.Base(name))
+		return ok
+	})
 }
 
 // MayHave reports whether a file may contain a runtime, by the file's name: libpython3.11.so.1.0, python3.
 func MayHave(name string) bool {
-	for _, f := range finders {
-		if f.may(name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(finders, func(f finder) bool { return f.may(name) })
 }
 
 // Find returns the runtime in a file, or nil if the file contains none. It returns an error for a runtime that

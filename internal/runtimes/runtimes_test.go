@@ -317,3 +317,26 @@ func FuzzFunction(f *testing.F) {
 		}
 	})
 }
+
+// TestMayHave checks which files are searched for runtimes, by name.
+func TestMayHave(t *testing.T) {
+	for name, want := range map[string]string{
+		"/usr/bin/python3.11": "Python", "/usr/lib/libpython3.11.so.1.0": "Python", "/opt/pypython": "Python",
+		"/usr/bin/ruby": "Ruby", "/usr/lib/libruby-3.1.so.3.1.2": "Ruby", "jruby": "Ruby",
+		"/usr/sbin/php-fpm8.2": "PHP", "/usr/lib/apache2/modules/libphp8.2.so": "PHP",
+		"/usr/bin/perl5.36.0": "Perl", "/usr/lib/libperl.so.5.36": "Perl",
+		"/usr/lib/jvm/lib/server/libjvm.so": "Java", "/usr/bin/node": "V8", "/usr/lib/libnode.so.108": "V8",
+		"/usr/lib/xphp.so": "", "/usr/lib/libxperl.so": "", "/usr/lib/libjvm.so.1": "", "/usr/bin/inode": "",
+		"/python/lib.so": "", "": "", "[vdso]": "", "//anon": "", "\xffpython\xff": "Python",
+	} {
+		var got []string
+		for _, f := range finders {
+			if f.may(name) {
+				got = append(got, f.name)
+			}
+		}
+		if got := strings.Join(got, " "); got != want || MayHave(name) != (want != "") {
+			t.Errorf("%q may have %q, want %q", name, got, want)
+		}
+	}
+}

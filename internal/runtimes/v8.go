@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path"
 	"strings"
 
 	"gperf/internal/dso"
@@ -90,12 +89,6 @@ func (v *v8Process) heap(mem io.ReaderAt) *v8Heap {
 		v.types = map[uint64]uint16{}
 	}
 	return &v8Heap{mem, &v.vm.objects, v.types}
-}
-
-// mayHaveV8 reports whether a file may contain V8, by the file's name: node, libnode.so.108.
-func mayHaveV8(name string) bool {
-	name = path.Base(name)
-	return strings.HasPrefix(name, "node") || strings.HasPrefix(name, "libnode")
 }
 
 // v8Prefix begins the names of the numbers that V8 exports for debuggers.

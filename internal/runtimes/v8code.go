@@ -340,7 +340,7 @@ const (
 )
 
 // lines returns the lines of positions in a script. There is none where the source cannot be read.
-func (s *v8Scripts) lines(h *v8Heap, script, id uint64, positions []v8Position) (list []Line) {
+func (s *v8Scripts) lines(h *v8Heap, script, id uint64, positions []v8Position) []Line {
 	source, err := h.word(script, h.objects.source)
 	if err != nil {
 		return nil
@@ -362,23 +362,15 @@ func (s *v8Scripts) lines(h *v8Heap, script, id uint64, positions []v8Position) 
 		}
 		s.ends[key] = ends
 	}
+	l := lines{size: math.MaxUint32}
 	for _, p := range positions {
-		if p.source < 0 || p.source > maxV8Source {
-			continue
+		if p.source >= 0 && p.source <= maxV8Source {
+			line := sort.Search(len(ends), func(i int) bool { return ends[i] >= p.source }) + 1
+			l.off, l.line = 2*p.off, int64(line)+int64(smi(first))
+			l.add(false)
 		}
-		line := int64(sort.Search(len(ends), func(i int) bool { return ends[i] >= p.source })) + 1 + int64(smi(first))
-		if line < 1 || line > math.MaxInt32 {
-			line = 0
-		}
-		if n := len(list); n > 0 && list[n-1].Line == int32(line) {
-			continue
-		} else if n > 0 && list[n-1].Off == 2*p.off {
-			list[n-1].Line = int32(line)
-			continue
-		}
-		list = append(list, Line{2 * p.off, int32(line)})
 	}
-	return list
+	return l.list
 }
 
 // lineEnds returns the positions of the characters that end lines.
