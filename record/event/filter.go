@@ -2,10 +2,11 @@ package event
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"gperf/format/tracepoint"
 	"gperf/internal/suggest"
 )
 
@@ -15,6 +16,7 @@ type Field struct {
 	Text   bool
 	Values func() []Value // names of its values; nil: none
 	Length string         // the field with the length of an array of words that is text; "" for most
+	Of     string         // the field whose number the names mean, for "syscall" of "id"; "" for the field itself
 }
 
 // Value is a name for a number: of an enumeration, or of a flag.
@@ -41,166 +43,88 @@ type Filter struct {
 	Special string // syntax that only the kernel's filters support: ".function", "CPUS{0-3}"
 }
 
-var (
-	filterWord     = regexp.MustCompile(`^\w+`)
-	filterFunction = regexp.MustCompile(`^\.\w+`)
-	filterOp       = regexp.MustCompile(`^(==|!=|<=|>=|<|>|&|~)`)
-	filterNumber   = regexp.MustCompile(`^-?(0[xX][0-9a-fA-F]+|[0-9]+)$`)
-	filterValue    = regexp.MustCompile(`^("[^"]*"|'[^']*'|CPUS\{[^}]*\}|[^\s&|()"']+)`)
-)
-
-// FilterSyntaxError means that a filter is wrong, and why.
-type FilterSyntaxError struct{ Msg string }
-
-func (e *FilterSyntaxError) Error() string { return e.Msg }
-
-func badFilter(format string, args ...any) error {
-	return &FilterSyntaxError{fmt.Sprintf(format, args...)}
-}
-
-// ParseFilter parses a filter in the kernel's language: comparisons of a field with a value,
-// &&, ||, ! and parentheses (Documentation/trace/events.rst). A value can also be one of the
-// field's names for values. numeric is the filter in the kernel's syntax, with numbers for
-// these names. The error is a *FilterSyntaxError.
+// ParseFilter parses a filter in the kernel's language, see tracepoint.ParseFilter. A value can also be one of the
+// field's names for values, or have a unit. numeric is the filter in the kernel's syntax, with numbers for
+// these names. The error is a *tracepoint.FilterError.
 func ParseFilter(text string, fields []Field) (f *Filter, numeric string, err error) {
-	p := filterParser{text: text, rest: text, fields: append(fields[:len(fields):len(fields)], genericFields...)}
-	if f, err = p.either(); err != nil {
+	parsed, err := tracepoint.ParseFilter(text)
+	if err != nil {
 		return nil, "", err
 	}
-	switch {
-	case strings.HasPrefix(p.rest, ")"):
-		return nil, "", badFilter("a ) has no (")
-	case p.rest != "":
-		return nil, "", badFilter("&& or || is missing before %q", p.rest)
+	p := filterParser{text: text, fields: append(fields[:len(fields):len(fields)], genericFields...)}
+	if f, err = p.filter(parsed); err != nil {
+		return nil, "", err
 	}
 	return f, p.numeric.String() + text[p.copied:], nil
 }
 
+// filterParser finds the fields and values of a filter.
 type filterParser struct {
-	text, rest string
-	fields     []Field
-	numeric    strings.Builder
-	copied     int // bytes of text that are copied to numeric
-	depth      int
+	text    string
+	fields  []Field
+	numeric strings.Builder
+	copied  int // bytes of text that are copied to numeric
 }
 
-// maxFilterDepth limits nested parentheses.
-const maxFilterDepth = 100
-
-func (p *filterParser) space() { p.rest = strings.TrimLeft(p.rest, " \t\n") }
-
-// take consumes a word at the beginning.
-func (p *filterParser) take(word string) bool {
-	p.space()
-	rest, ok := strings.CutPrefix(p.rest, word)
-	if ok {
-		p.rest = rest
-		p.space()
-	}
-	return ok
+// wrong returns the error of a word.
+func (p *filterParser) wrong(w tracepoint.FilterWord, format string, args ...any) error {
+	return &tracepoint.FilterError{Filter: p.text, At: w.At, End: w.End, Msg: fmt.Sprintf(format, args...)}
 }
 
-// match consumes a match of a pattern, "" if there is none.
-func (p *filterParser) match(re *regexp.Regexp) string {
-	p.space()
-	m := re.FindString(p.rest)
-	p.rest = p.rest[len(m):]
-	return m
-}
-
-// either parses operands of ||, which has lower precedence than &&.
-func (p *filterParser) either() (*Filter, error) { return p.operands("||", p.both) }
-func (p *filterParser) both() (*Filter, error)   { return p.operands("&&", p.operand) }
-
-func (p *filterParser) operands(op string, operand func() (*Filter, error)) (*Filter, error) {
-	left, err := operand()
-	for err == nil && p.take(op) {
-		var right *Filter
-		right, err = operand()
-		left = &Filter{Op: op, Left: left, Right: right}
-	}
-	p.space()
-	return left, err
-}
-
-// operand parses a comparison, or an expression in parentheses.
-func (p *filterParser) operand() (*Filter, error) {
-	if p.depth++; p.depth > maxFilterDepth {
-		return nil, badFilter("more than %d nested parentheses", maxFilterDepth)
-	}
-	defer func() { p.depth-- }()
-	switch {
-	case p.take("!"):
-		f, err := p.operand()
-		return &Filter{Op: "!", Left: f}, err
-	case p.take("("):
-		f, err := p.either()
-		if err != nil {
-			return nil, err
+func (p *filterParser) filter(n *tracepoint.Filter) (f *Filter, err error) {
+	f = &Filter{Op: n.Op}
+	switch n.Op {
+	case "!":
+		f.Left, err = p.filter(n.Left)
+	case "&&", "||":
+		if f.Left, err = p.filter(n.Left); err == nil {
+			f.Right, err = p.filter(n.Right)
 		}
-		if !p.take(")") {
-			if p.rest != "" {
-				return nil, badFilter("&& or || is missing before %q", p.rest)
-			}
-			return nil, badFilter("a ( has no )")
-		}
-		return f, nil
+	default:
+		return p.comparison(n)
 	}
-	return p.comparison()
+	return f, err
 }
 
-// comparison parses FIELD OP VALUE.
-func (p *filterParser) comparison() (*Filter, error) {
-	name := p.match(filterWord)
-	if name == "" {
-		if p.rest == "" {
-			return nil, badFilter("a comparison (FIELD == VALUE) is missing at the end")
-		}
-		return nil, badFilter("a comparison (FIELD == VALUE) is missing before %q", p.rest)
-	}
+func (p *filterParser) comparison(n *tracepoint.Filter) (*Filter, error) {
+	name := n.Field.Text
 	field, ok := p.field(name)
 	if !ok {
-		return nil, p.unknown(name)
+		return nil, p.unknown(n.Field)
 	}
 	if field.Length != "" {
-		return nil, badFilter("%s has a length instead of an end, so the kernel cannot compare it; it can compare %s",
-			name, field.Length)
+		return nil, p.wrong(n.Field,
+			"%s has a length instead of an end, so the kernel cannot compare it; it can compare %s", name, field.Length)
 	}
-	f := &Filter{Field: name, Special: p.match(filterFunction)}
+	f := &Filter{Op: n.Op, Field: name, Text: n.Value.Text, Special: n.Special}
+	if field.Of != "" {
+		f.Field = field.Of
+		p.replace(n.Field, field.Of)
+	}
 	f.IsText = field.Text || f.Special == ".ustring"
-	f.Op = p.match(filterOp)
 	switch {
-	case f.Op == "":
-		return nil, badFilter("a comparison is missing after %s: there are == != < <= > >= &, and for text == != ~",
-			name)
 	case f.IsText && f.Op != "==" && f.Op != "!=" && f.Op != "~":
-		return nil, badFilter("%s is text, which %s cannot compare: there are == != and ~, a glob", name, f.Op)
+		return nil, p.wrong(n.Field, "%s is text, which %s cannot compare: there are == != and ~, a glob", name, f.Op)
 	case !f.IsText && f.Op == "~":
-		return nil, badFilter("%s is a number, which ~ cannot compare: there are == != < <= > >= &", name)
+		return nil, p.wrong(n.Field, "%s is a number, which ~ cannot compare: there are == != < <= > >= &", name)
 	}
-	value := p.match(filterValue)
-	if value == "" {
-		return nil, badFilter("a value is missing after %s %s", name, f.Op)
-	}
-	return f, p.value(f, field, value)
+	return f, p.value(f, field, n.Value)
 }
 
-// value sets the value that a field is compared with, which has just been consumed.
-func (p *filterParser) value(f *Filter, field Field, value string) error {
-	f.Text = value
-	if value[0] == '"' || value[0] == '\'' {
-		f.Text = value[1 : len(value)-1]
+// value sets the number that a field is compared with.
+func (p *filterParser) value(f *Filter, field Field, value tracepoint.FilterWord) error {
+	if f.IsText || f.Special != "" {
+		return nil
 	}
+	n, ok, err := value.Number()
 	switch {
-	case f.IsText:
+	case err != nil:
+		return p.wrong(value, "%v", err)
+	case ok:
+		if f.Number = n; value.HasUnit() {
+			p.replace(value, strconv.FormatInt(int64(n), 10)) // the kernel knows no units
+		}
 		return nil
-	case f.Special != "":
-		return nil
-	case strings.HasPrefix(value, "CPUS{"):
-		f.Special = value
-		return nil
-	case filterNumber.MatchString(value):
-		return f.number(value)
 	}
 	var names []string
 	if field.Values != nil {
@@ -213,41 +137,32 @@ func (p *filterParser) value(f *Filter, field Field, value string) error {
 			names = append(names, v.Name)
 		}
 	}
+	return p.unknownValue(field.Name, value, names)
+}
+
+func (p *filterParser) unknownValue(field string, value tracepoint.FilterWord, names []string) error {
 	if len(names) == 0 {
-		return badFilter("%s is a number, but %s is not", field.Name, value)
+		return p.wrong(value, "%s is a number, but %s is not", field, p.text[value.At:value.End])
 	}
-	if l := suggest.Names(f.Text, names); len(l) > 0 {
-		return badFilter("%s has no value %s: did you mean %s?", field.Name, f.Text, strings.Join(l, ", "))
+	if l := suggest.Names(value.Text, names); len(l) > 0 {
+		return p.wrong(value, "%s has no value %s: did you mean %s?", field, value.Text, strings.Join(l, ", "))
 	}
 	if len(names) > maxValues {
-		return badFilter("%s has no value %s, but %d others, such as %s", field.Name, f.Text, len(names),
+		return p.wrong(value, "%s has no value %s, but %d others, such as %s", field, value.Text, len(names),
 			strings.Join(names[:3], ", "))
 	}
-	return badFilter("%s has no value %s\nIts values are: %s", field.Name, f.Text, strings.Join(names, " "))
+	err := p.wrong(value, "%s has no value %s", field, value.Text).(*tracepoint.FilterError)
+	err.More = "Its values are: " + strings.Join(names, " ")
+	return err
 }
 
 // maxValues is the number of values that an error lists.
 const maxValues = 100
 
-func (f *Filter) number(s string) (err error) {
-	if s[0] == '-' {
-		var n int64
-		n, err = strconv.ParseInt(s, 0, 64)
-		f.Number = uint64(n)
-	} else {
-		f.Number, err = strconv.ParseUint(s, 0, 64)
-	}
-	if err != nil {
-		return badFilter("%s is not a number of 64 bits", s)
-	}
-	return nil
-}
-
-// replace replaces the name of a value that has just been consumed by its number.
-func (p *filterParser) replace(name, number string) {
-	end := len(p.text) - len(p.rest)
-	p.numeric.WriteString(p.text[p.copied:end-len(name)] + number)
-	p.copied = end
+// replace replaces a word for the kernel, which knows no names.
+func (p *filterParser) replace(word tracepoint.FilterWord, with string) {
+	p.numeric.WriteString(p.text[p.copied:word.At] + with)
+	p.copied = word.End
 }
 
 func (p *filterParser) field(name string) (Field, bool) {
@@ -259,14 +174,21 @@ func (p *filterParser) field(name string) (Field, bool) {
 	return Field{}, false
 }
 
-func (p *filterParser) unknown(name string) error {
+// readingKeys are keys of filters that neither the kernel nor a BPF program can compare.
+var readingKeys = []string{"pid", "tid", "dso", "symbol", "stack", "time", "cgroup", "container", "pod", "event",
+	"period", "duration", "flow", "src", "dst", "saddr", "daddr"}
+
+func (p *filterParser) unknown(name tracepoint.FilterWord) error {
 	var names []string
 	for _, f := range p.fields[:len(p.fields)-len(genericFields)] {
 		names = append(names, f.Name)
 	}
-	s := "there is no field " + name
-	if l := suggest.Names(name, names); len(l) > 0 {
-		s += ": did you mean " + strings.Join(l, ", ") + "?"
+	msg := "there is no field " + name.Text
+	if slices.Contains(readingKeys, name.Text) {
+		msg = name.Text + " is known only when a recording is read: gperf report and script have --filter, too"
+	} else if l := suggest.Names(name.Text, names); len(l) > 0 {
+		msg += ": did you mean " + strings.Join(l, ", ") + "?"
 	}
-	return badFilter("%s\nIts fields are: %s", s, strings.Join(names, " "))
+	return &tracepoint.FilterError{Filter: p.text, At: name.At, End: name.End, Msg: msg,
+		More: "Its fields are: " + strings.Join(names, " ")}
 }

@@ -7,7 +7,8 @@ import (
 
 // testFields are fields that filters compare.
 var testFields = []Field{{Name: "common_pid"}, {Name: "prev_comm", Text: true}, {Name: "prev_pid"}, {Name: "location"},
-	{Name: "reason", Values: func() []Value { return []Value{{"NOT_SPECIFIED", 2}, {"NO_SOCKET", 3}, {"MINUS", -1}} }}}
+	{Name: "reason", Values: func() []Value { return []Value{{"NOT_SPECIFIED", 2}, {"NO_SOCKET", 3}, {"MINUS", -1}} }},
+	{Name: "cause", Of: "reason", Values: func() []Value { return []Value{{"EXPIRED", 9}} }}}
 
 // show formats an expression with all its parentheses.
 func (f *Filter) show() string {
@@ -34,6 +35,10 @@ func TestParseFilter(t *testing.T) {
 		{`(reason!=NO_SOCKET || prev_pid==7)&&reason != "MINUS" && prev_comm == "NO_SOCKET"`,
 			`(reason!=3 || prev_pid==7)&&reason != -1 && prev_comm == "NO_SOCKET"`,
 			"(((reason!=NO_SOCKET || prev_pid==7) && reason!=MINUS) && prev_comm==NO_SOCKET)"},
+		{"prev_pid > 10ms && prev_pid < 0x10 || prev_pid <= -1.5us",
+			"prev_pid > 10000000 && prev_pid < 0x10 || prev_pid <= -1500",
+			"((prev_pid>10ms && prev_pid<0x10) || prev_pid<=-1.5us)"},
+		{"cause == EXPIRED && prev_pid == 1", "reason == 9 && prev_pid == 1", "(reason==EXPIRED && prev_pid==1)"},
 	} {
 		t.Run(c.filter, func(t *testing.T) {
 			f, numeric, err := ParseFilter(c.filter, testFields)
@@ -81,6 +86,8 @@ func TestParseFilterErrors(t *testing.T) {
 		{"reason == NO_SOCKT", "reason has no value NO_SOCKT: did you mean NO_SOCKET?"},
 		{"reason == XXXXXXXXXX", "Its values are: NOT_SPECIFIED NO_SOCKET"},
 		{"prev_pid == 123456789012345678901", "not a number of 64 bits"},
+		{"prev_pid == 3 && daddr == 10.0.0.1", "daddr is known only when a recording is read"},
+		{"prev_pid == 3 && cause == FULL", "\n  prev_pid == 3 && cause == FULL\n                            ^^^^\n"},
 		{strings.Repeat("(", 1000), "nested parentheses"},
 	} {
 		t.Run(c.filter, func(t *testing.T) {

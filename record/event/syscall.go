@@ -30,5 +30,15 @@ func systemCall(spec string, err error) error {
 	return &SystemCallError{spec, m[1]}
 }
 
+// SyscallNames returns the names of this machine's system calls, of those of 64-bit programs.
+func SyscallNames() (l []Value) {
+	for n, name := range fields.SyscallsOf(machines[runtime.GOARCH]).All() {
+		if n&fields.CompatSyscall == 0 {
+			l = append(l, Value{Name: name, Number: n})
+		}
+	}
+	return l
+}
+
 // machines gives the kernel's names of architectures (uname -m) by Go's.
 var machines = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}

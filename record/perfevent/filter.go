@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gperf/format/fields"
 	"gperf/format/tracepoint"
 	"gperf/record/event"
 	"gperf/record/probe/args"
@@ -46,11 +47,29 @@ func FilterFields(f *tracepoint.Format) (l []event.Field) {
 		}
 		l = append(l, field)
 	}
+	return append(l, namedFields(f)...)
+}
+
+// namedFields returns the fields that name the numbers of others, as they are named when a recording is read: system
+// calls, and the errors that they returned.
+func namedFields(f *tracepoint.Format) (l []event.Field) {
+	isCalls := f.System == "raw_syscalls" || f.Field("duration") != nil && f.Field("args") != nil
+	if f.Field("id") != nil && isCalls {
+		l = append(l, event.Field{Name: "syscall", Of: "id", Values: event.SyscallNames})
+	}
+	if f.Field("ret") != nil {
+		l = append(l, event.Field{Name: "errno", Of: "ret", Values: func() (l []event.Value) {
+			for name, n := range fields.NamesOf("ret") {
+				l = append(l, event.Value{Name: strings.TrimPrefix(name, "-"), Number: n})
+			}
+			return l
+		}})
+	}
 	return l
 }
 
 // fieldValues returns the names of a field's numbers: those in the print format, else those
-// of its enumeration in BTF.
+// of its enumeration in BTF, else those of package fields.
 func fieldValues(f *tracepoint.Format, fd *tracepoint.Field) (l []event.Value) {
 	for _, s := range f.Symbols(fd) {
 		l = append(l, event.Value{Name: s.Name, Number: s.Value})
@@ -58,6 +77,11 @@ func fieldValues(f *tracepoint.Format, fd *tracepoint.Field) (l []event.Value) {
 	if name, ok := strings.CutPrefix(fd.Type, "enum "); ok && l == nil {
 		for _, v := range kernel.EnumValues(name) {
 			l = append(l, event.Value{Name: v.Name, Number: v.Number})
+		}
+	}
+	if l == nil {
+		for name, n := range fields.NamesOf(fd.Name) {
+			l = append(l, event.Value{Name: name, Number: n})
 		}
 	}
 	return l
