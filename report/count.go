@@ -33,7 +33,8 @@ type counter struct {
 	buf     []byte
 
 	session         *session.Session
-	extra           extra             // of the current sample
+	extra           extra // of the current sample
+	derived         derivedValues
 	sockets         []format.CPUPlace // by CPU
 	lineSize        uint64            // of caches, in bytes
 	branched        []uint64          // by event of the report: samples with branches
@@ -112,6 +113,7 @@ func newCounter(f *format.File, events []int, l *layouts, opts *Options, t *trac
 		branched: make([]uint64, len(l.byEvent)),
 		byKey:    map[stackKey]*stack{},
 		unnamed:  map[*session.Thread]int32{},
+		derived:  derivedValues{},
 		lineSize: lineSize(f),
 	}
 	if topology, ok := f.CPUTopology(); ok {
@@ -337,11 +339,26 @@ func (c *counter) newExtra(s *session.Sample) extra {
 		x.data, x.code = c.session.ResolveData(s), c.session.Resolve(s, s.IP)
 		x.line = newCacheLine(s, x.data, c.lineSize)
 	}
+	if c.layout.derived != nil {
+		x.derived = c.derived.keys(c.layout, c.session).Of(s)
+	}
 	x.weight, x.ins, x.stage = s.Weights(a)
 	if len(s.Namespaces) > format.NamespaceCgroup {
 		x.namespace = s.Namespaces[format.NamespaceCgroup]
 	}
 	return x
+}
+
+// derivedValues reads the derived keys of a recording, by layout.
+type derivedValues map[*layout]*key.Keys
+
+func (d derivedValues) keys(l *layout, s *session.Session) *key.Keys {
+	k := d[l]
+	if k == nil {
+		k = key.NewDerived(s.File, s.Symbols, l.derived)
+		d[l] = k
+	}
+	return k
 }
 
 // addBranches counts the sample's branches, each with a period of 1.

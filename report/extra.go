@@ -11,6 +11,7 @@ import (
 	"gperf/format"
 	"gperf/internal/session"
 	"gperf/internal/text"
+	"gperf/report/key"
 )
 
 // extra holds the fields that only a few keys read: fields of a sample besides
@@ -39,6 +40,7 @@ type extra struct {
 	container   string           // of cgroup, key.Missing without one
 	pod         string           // as container
 	origin      *session.Origin  // of the recording
+	derived     *key.Group       // the values of layout.derived, nil without
 	namespace   format.Namespace // of cgroups
 }
 
@@ -223,6 +225,21 @@ func textKey(name, head string, text func(*extra) string) *SortKey {
 	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(text(b.extra), text(a.extra)) }
 	k.width = func(_ *Hist, e *Entry) int { return len(text(e.extra)) }
 	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, text(e.extra), width) }
+	return k
+}
+
+// derivedKey makes a key of package key's derived ones.
+func derivedKey(name string) *SortKey {
+	k := textKey(name, name, func(x *extra) string { return x.derived.Value(name).Text })
+	k.derived = true
+	byText := k.cmp
+	k.cmp = func(h *Hist, a, b *Entry) int {
+		x, y := a.extra.derived.Value(name), b.extra.derived.Value(name)
+		if x.Numeric && y.Numeric {
+			return cmp.Compare(x.Number, y.Number)
+		}
+		return byText(h, a, b)
+	}
 	return k
 }
 

@@ -22,6 +22,7 @@ type layout struct {
 	// hiddenLevel is set where perf's hierarchy contains a further level, of an empty column.
 	// The figures stand where perf's do.
 	hiddenLevel bool
+	derived     []string // the names of the keys from derivedKey
 }
 
 const (
@@ -82,7 +83,9 @@ func newLayout(f *format.File, opts *Options, defaults string) (*layout, error) 
 		l.setWidths(opts.Widths)
 	}
 	for _, k := range l.sorts {
-		l.uses |= k.uses
+		if l.uses |= k.uses; k.derived {
+			l.derived = append(l.derived, k.Name)
+		}
 	}
 	return l, nil
 }
@@ -142,7 +145,10 @@ func (f *Filter) list(k *SortKey) []string {
 
 func appendNew(list []*SortKey, k *SortKey) []*SortKey {
 	for _, have := range list {
-		if have == k || k.field != nil && have.field != nil && have.field.format == k.field.format {
+		if have == k || k.derived && have.derived && have.Name == k.Name {
+			return list
+		}
+		if k.field != nil && have.field != nil && have.field.format == k.field.format {
 			return list
 		}
 	}
@@ -273,6 +279,9 @@ func (p *keyParser) parse(word string) []*SortKey {
 			}
 		}
 	}
+	if len(found) == 0 && slices.Contains(key.Derived(p.file), word) {
+		return []*SortKey{derivedKey(word)}
+	}
 	if len(found) == 0 {
 		for _, k := range originKeys {
 			if len(word) <= len(k.Name) && strings.EqualFold(word, k.Name[:len(word)]) {
@@ -297,7 +306,7 @@ func (p *keyParser) means(word string, i int) bool {
 
 // fields names the fields that can be sorted by.
 func (p *keyParser) fields() []string {
-	var names []string
+	names := key.Derived(p.file)
 	for i := range p.file.Attrs {
 		if f := p.file.Tracepoint(i); f != nil {
 			if key.HasSyscalls(f) && !slices.Contains(names, key.Syscall) {

@@ -26,11 +26,12 @@ type SortKey struct {
 	min    int
 	append func(h *Hist, b []byte, e *Entry, width int) []byte
 
-	figure bool   // the heading is aligned right
-	field  *field // the tracepoint's field that the key shows
-	elided bool   // not shown: all entries share the value
-	user   int    // width from --column-widths, 0 for none
-	origin bool   // one of originKeys
+	figure  bool   // the heading is aligned right
+	field   *field // the tracepoint's field that the key shows
+	elided  bool   // not shown: all entries share the value
+	user    int    // width from --column-widths, 0 for none
+	origin  bool   // one of originKeys
+	derived bool   // from derivedKey
 
 	// figureOf appends the figure of one event; append then appends the figures of
 	// all events of the group.

@@ -63,6 +63,7 @@ func (o *diffFlags) add(c *cobra.Command) {
 		s.StringVar(&f.pids, "pid", "", "count only samples of these PIDs, a `list`")
 		s.StringVar(&f.tids, "tid", "", "count only samples of these TIDs, a `list`")
 		s.StringVar(&f.times, "time", "", "count only `ranges`, as 10%-20%, or A,B:C,D for two files")
+		f.addFilter(s)
 		f.addNoIdle(s)
 		f.addWeight(s)
 	})

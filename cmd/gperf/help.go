@@ -8,11 +8,12 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/report"
+	"gperf/report/key"
 	"gperf/script"
 )
 
 // helpFiles holds a description of each command and topic, and after a line "Examples:",
-// the examples. {sort keys} and {fields} are replaced with these lists.
+// the examples. {sort keys}, {fields} and {filter keys} are replaced with these lists.
 //
 //go:embed help/*.txt
 var helpFiles embed.FS
@@ -27,7 +28,7 @@ func setHelp(c *cobra.Command) {
 		panic(err) // TestHelpFits reads all
 	}
 	lists := strings.NewReplacer("{sort keys}", cli.List(report.Keys()),
-		"{fields}", cli.List(script.FieldNames()))
+		"{fields}", cli.List(script.FieldNames()), "{filter keys}", cli.List(key.Common()))
 	about, examples, _ := strings.Cut(lists.Replace(string(text)), "\nExamples:\n")
 	c.Long, c.Example = strings.TrimSpace(about), strings.Trim(examples, "\n")
 }
@@ -41,6 +42,7 @@ func topics() (l []*cobra.Command) {
 		{"permissions", "rights that recording and reading need"},
 		{"sort", "sort keys and columns of gperf report"},
 		{"fields", "fields of gperf script"},
+		{"filter", "expressions of --filter, which choose samples"},
 	} {
 		l = append(l, &cobra.Command{Use: t.name, Short: t.summary})
 	}

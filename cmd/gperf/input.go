@@ -18,6 +18,7 @@ import (
 	"gperf/format"
 	"gperf/internal/archive"
 	"gperf/internal/session"
+	"gperf/report/key"
 	"gperf/symbolize"
 )
 
@@ -80,6 +81,7 @@ type openInput struct {
 	shared    bool            // the session's symbols belong to many
 	weight    *session.Weight // nil without --weight
 	filter    *session.Filter
+	selected  *key.Filter // by --filter, nil without
 	files     *files
 	bar       *cli.Progress
 	lines     bool // the user asked for source lines
@@ -172,14 +174,23 @@ func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
 	if r.origin.File == "" {
 		r.origin = new(session.Origins).Of(f, r.recording.Path)
 	}
-	opts := session.Options{File: f, Symbols: in.symbolizer(r), Keep: keep,
+	symbols := in.symbolizer(r)
+	opts := session.Options{File: f, Symbols: symbols, Keep: keep,
 		NoIdle: in.filters.noIdle, NoNative: in.filters.noNative,
 		KeepExited: in.keepExited, Written: r.recording.Written, Origin: r.origin}
 	if in.many == nil {
 		opts.Progress = func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.recording.Path), n, of) }
 	}
+	if err := in.filters.selectSamples(r, &opts); err != nil {
+		return err
+	}
 	r.session = session.New(opts)
 	return nil
+}
+
+// misses returns why the filters selected no sample, nothing if they selected one.
+func (in *openInput) misses() []session.Miss {
+	return slices.Concat(in.filter.Misses(), in.selected.Misses())
 }
 
 // symbolizer returns the Symbolizer of an open recording, and sets the files.
@@ -303,7 +314,7 @@ func (in *openInput) warn(stderr io.Writer, skipped format.Skipped) error {
 
 func (in *openInput) finding(skipped format.Skipped) input.Recording {
 	return input.Recording{Path: in.recording.Path, Packed: in.recording.Packed != nil, Session: in.session,
-		Weight: in.weight, Skipped: skipped, Filter: in.filter}
+		Weight: in.weight, Skipped: skipped, Misses: in.misses()}
 }
 
 // maxStack is the maximum number of frames of a recorded callchain. perfMaxStack is the

@@ -7,6 +7,7 @@ import (
 	"gperf/format"
 	"gperf/internal/procfs"
 	"gperf/internal/session"
+	"gperf/report/key"
 )
 
 // filterFlags holds the flags that select samples, and parts of them.
@@ -15,6 +16,7 @@ type filterFlags struct {
 	pids, tids string
 	comms      string
 	times      string
+	expression string
 	guests     bool
 	noIdle     bool
 	noNative   bool
@@ -32,11 +34,16 @@ func (f *filterFlags) add(s *pflag.FlagSet) {
 	f.addNoIdle(s)
 	s.BoolVar(&f.noNative, "no-native", false, "where runtimes run functions, show these and the kernel")
 	s.StringVar(&f.times, "time", "", "show only `ranges`: START,STOP in seconds, 10%-20%, 10%/2")
+	f.addFilter(s)
 	f.addWeight(s)
 }
 
 func (f *filterFlags) addNoIdle(s *pflag.FlagSet) {
 	s.BoolVar(&f.noIdle, "no-idle", false, "leave out samples of CPUs without work")
+}
+
+func (f *filterFlags) addFilter(s *pflag.FlagSet) {
+	s.StringVar(&f.expression, "filter", "", "show only samples that match an `expr`: 'dport == 53'")
 }
 
 func (f *filterFlags) addWeight(s *pflag.FlagSet) {
@@ -68,4 +75,22 @@ func (f *filterFlags) filter(file *format.File) (*session.Filter, error) {
 		}
 	}
 	return l, nil
+}
+
+// selectSamples makes a session select the samples of --filter.
+func (f *filterFlags) selectSamples(r *openInput, opts *session.Options) (err error) {
+	if f.expression == "" {
+		return nil
+	}
+	r.selected, err = key.NewFilter(opts.File, opts.Symbols, f.expression, opts.Origin)
+	if err != nil {
+		return cli.WrongUse("--filter: %v", err)
+	}
+	if r.selected.NeedsFrames() {
+		opts.Select = r.selected.Match
+		return nil
+	}
+	keep := opts.Keep
+	opts.Keep = func(s *session.Sample) bool { return r.selected.Match(s) && keep(s) }
+	return nil
 }

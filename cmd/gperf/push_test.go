@@ -199,17 +199,6 @@ func (r *received) add(d *otlp.ProfilesDictionary, p *otlp.Profile) {
 	}
 }
 
-// jsonSample is a line of gperf report --format json.
-type jsonSample struct {
-	Comm             string
-	PID, TID, Period int
-	Stack            []struct {
-		Function, File, DSO string
-		Line                int
-		BuildID             string `json:"build_id"`
-	}
-}
-
 // reportStacks returns the samples and periods of recordings by thread and stack, as gperf report lists them.
 func reportStacks(t *testing.T, files []string) sums {
 	all := sums{}

@@ -206,7 +206,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	skipped, err := report.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
-		if in.filter.Misses() == nil && !in.recording.File.Has(format.FeatureStat) { // of which in.warn printed why
+		if in.misses() == nil && !in.recording.File.Has(format.FeatureStat) { // of which in.warn printed why
 			fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.recording.Path,
 				noSamplesIn(in.recording.File))
 		}

@@ -71,7 +71,7 @@ func TestJSON(t *testing.T) {
 func TestJSONFields(t *testing.T) {
 	s := sampleObjects(t, "-i", testRecording("drops.data"))[0]
 	want := map[string]any{"skbaddr": "0xffff888227d81900", "location": "0xffffffff82043b0c", "rx_sk": "(nil)",
-		"protocol": 2048.0, "reason": "NO_SOCKET"}
+		"protocol": "IPv4", "reason": "NO_SOCKET"}
 	if !maps.Equal(s.Fields, want) {
 		t.Errorf("got %v, want %v", s.Fields, want)
 	}

@@ -181,6 +181,14 @@ func (v *viewFlags) showFiles(paths []string) error {
 	if shown := inputs[len(v.baseline)]; len(shown.recording.Parts) > 0 {
 		v.server.Open = func() (*session.Session, error) { return session.New(shown.Session.Options), nil }
 	}
+	if !slices.ContainsFunc(inputs, func(in *viewInput) bool { return len(in.recording.Parts) == 0 }) {
+		v.server.Sessions = func() (l []*session.Session) {
+			for _, in := range inputs {
+				l = append(l, session.New(in.Session.Options))
+			}
+			return l
+		}
+	}
 	err = v.serve(t, about, func(ctx context.Context) { v.watch(ctx, paths, inputs, about) })
 	return cmp.Or(err, incomplete)
 }

@@ -1,5 +1,7 @@
 package tracepoint
 
+import "slices"
+
 // Symbol is a name that the print fmt prints for a number.
 type Symbol struct {
 	Name  string
@@ -41,4 +43,19 @@ func (n *node) uncast() *node {
 		n = n.args[0]
 	}
 	return n
+}
+
+// PrintsText reports whether the print fmt prints a text that depends on a field's number.
+func (f *Format) PrintsText(fd *Field) bool {
+	for i := range f.prog {
+		if f.prog[i].spec.conv == 's' && f.prog[i].arg.mentions(fd) {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) mentions(fd *Field) bool {
+	return n != nil && (n.field == fd ||
+		slices.ContainsFunc(n.args[:], func(arg *node) bool { return arg.mentions(fd) }))
 }

@@ -3,7 +3,9 @@ package packet
 import (
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // headers are the headers of one packet: struct headers.
@@ -149,4 +151,23 @@ func appendICMP(b []byte, names map[byte]string, typ, code byte) []byte {
 		b = strconv.AppendUint(append(b, " code "...), uint64(code), 10)
 	}
 	return b
+}
+
+// Ends returns the protocol and the ends of a flow that AppendFlow made, "udp", "10.0.0.7:53" and "10.0.0.9:51044" of
+// the outermost packet; nothing if the flow has no ends.
+func Ends(flow string) (proto, source, destination string) {
+	words := strings.Fields(flow)
+	i := slices.Index(words, ">")
+	if i < 2 || i+1 == len(words) {
+		return "", "", ""
+	}
+	return strings.Join(words[:i-1], " "), words[i-1], words[i+1]
+}
+
+// Addr returns the address of an end of a flow, without its port.
+func Addr(end string) string {
+	if a, err := netip.ParseAddrPort(end); err == nil {
+		return a.Addr().String()
+	}
+	return end
 }

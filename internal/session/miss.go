@@ -39,12 +39,17 @@ func (t *tried[T]) miss(l []Miss, flag string, words []T) []Miss {
 	if words == nil || t.met {
 		return l
 	}
+	return append(l, Miss{flag + " " + strings.Join(texts(words), ","), MostFrequent(t.seen)})
+}
+
+// MostFrequent returns counted values, the most frequent first.
+func MostFrequent[T cmp.Ordered](counts map[T]int) []string {
 	var values []T
-	for v := range t.seen {
+	for v := range counts {
 		values = append(values, v)
 	}
-	slices.SortFunc(values, func(a, b T) int { return cmp.Or(t.seen[b]-t.seen[a], cmp.Compare(a, b)) })
-	return append(l, Miss{flag + " " + strings.Join(texts(words), ","), texts(values)})
+	slices.SortFunc(values, func(a, b T) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
+	return texts(values)
 }
 
 func texts[T any](values []T) (l []string) {

@@ -25,6 +25,8 @@ type Options struct {
 	Symbols *symbolize.Symbolizer
 	// Keep selects samples by fields, Thread and Comm; nil selects all.
 	Keep func(*Sample) bool
+	// Select selects samples by their frames, too, after Keep; nil selects all.
+	Select func(*Sample) bool
 	// NoIdle drops the samples for which Session.Idle is true.
 	NoIdle bool
 	// NoNative leaves out the frames of machine code from samples with functions that an interpreter runs.

@@ -192,6 +192,9 @@ func (w *walk) finish() error {
 			w.hideNative(&b.Samples[i])
 		}
 	}
+	if w.session.Select != nil {
+		b.Keep(w.session.Select)
+	}
 	return w.use(b)
 }
 

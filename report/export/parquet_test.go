@@ -55,7 +55,7 @@ type row struct {
 	Cgroup   *string        `parquet:"cgroup,optional"`
 	Weight   int64          `parquet:"weight"`
 	Reason   *string        `parquet:"reason,optional"`
-	Protocol *int64         `parquet:"protocol,optional"`
+	Protocol *string        `parquet:"protocol,optional"`
 	PrevPID  *int64         `parquet:"prev_pid,optional"`
 	Frames   []parquetFrame `parquet:"frames,list"`
 }
@@ -92,7 +92,7 @@ func TestParquetSamples(t *testing.T) {
 		if (r.Cgroup != nil) != (r.Event == "cpu-clock:u") {
 			t.Errorf("cgroup of %+v", r)
 		}
-		if drop && (*r.Reason != "NO_SOCKET" || *r.Protocol != 2048 || r.Frames[0].Function != "sk_skb_reason_drop" ||
+		if drop && (*r.Reason != "NO_SOCKET" || *r.Protocol != "IPv4" || r.Frames[0].Function != "sk_skb_reason_drop" ||
 			r.Frames[0].File != nil || r.Frames[0].Kind != "kernel" || r.Frames[len(r.Frames)-1].Kind != "user") {
 			t.Errorf("drop %+v", r)
 		}

@@ -550,7 +550,7 @@ func TestBy(t *testing.T) {
 	p := pprofOf(t, c)
 	for _, s := range p.Sample {
 		if !s.HasLabel("reason", "NO_SOCKET") || !s.HasLabel("location", "__udp4_lib_rcv+0x4bc") ||
-			s.NumLabel["protocol"][0] != 0x800 || s.Label["skbaddr"] == nil || s.Label["len"] != nil {
+			!s.HasLabel("protocol", "IPv4") || s.Label["skbaddr"] == nil || s.Label["len"] != nil {
 			t.Errorf("labels %v, %v", s.Label, s.NumLabel)
 		}
 	}

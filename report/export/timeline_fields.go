@@ -89,6 +89,21 @@ func (r *fieldReader) read(e *event, s *session.Sample, use func(name string, v 
 			fd.text = fd.text || !v.number
 			use(fd.format.Name, v)
 		}
+		r.derived(e, s, use)
+	}
+}
+
+// derived calls use for the names of a system call and of its error.
+func (r *fieldReader) derived(e *event, s *session.Sample, use func(name string, v value)) {
+	if e.syscall == nil {
+		return
+	}
+	use(key.Syscall, value{text: r.title(e, s)})
+	if ret := e.format.Field("ret"); ret != nil {
+		n, _ := ret.Uint(s.Raw, r.env.Order)
+		if name := fields.ErrorName(int64(n)); name != "" {
+			use("errno", value{text: name})
+		}
 	}
 }
 
@@ -96,6 +111,13 @@ func (r *fieldReader) read(e *event, s *session.Sample, use func(name string, v 
 func (r *fieldReader) value(e *event, fd *tracepoint.Field, raw []byte, printed string) value {
 	const exact = 1 << 53 // larger numbers are not exact in all readers
 	n, number := fd.Uint(raw, r.env.Order)
+	if name := fields.NumberName(fd.Name, n); number && name != "" {
+		return value{text: name}
+	}
+	if key.HasBlanks(fd) {
+		r.text = e.format.AppendField(r.text[:0], fd, raw, &r.env)
+		return value{text: string(r.text)}
+	}
 	name := strings.TrimSuffix(tracepoint.Printed(printed, fd.Name), ",")
 	switch {
 	case !number:

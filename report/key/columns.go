@@ -30,7 +30,7 @@ func (k *Keys) Values(l []Value, s *session.Sample) []Value {
 	readers := k.byEvent[s.Event]
 	for i := range readers {
 		r := &readers[i]
-		if r.number != nil {
+		if r.Numeric && r.number != nil {
 			l = append(l, Value{Key: r.Key, Number: r.number(s), Numeric: true})
 			continue
 		}

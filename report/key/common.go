@@ -14,6 +14,9 @@ import (
 // commonKeys are the keys of all samples, in the order in which an abbreviation finds them.
 var commonKeys = []string{"pid", "tid", "comm", "dso", "symbol", "cpu", "time", "cgroup", "container", "pod"}
 
+// Common returns the keys of all samples.
+func Common() []string { return slices.Clone(commonKeys) }
+
 // wakerKeys are the keys of the thread or interrupt that ended the wait of a sample.
 var wakerKeys = []string{"waker_comm", "waker_pid", "waker_tid"}
 
@@ -30,11 +33,16 @@ func waker(key string) reader {
 		}
 		return Value{Key: key, Text: s.Waker.Comm}
 	}
-	return reader{
+	r := reader{
 		Column:   Column{Key: key, Numeric: key != "waker_comm"},
 		appendID: func(b []byte, s *session.Sample) []byte { return append(b, text(s).Text...) },
 		value:    text,
 	}
+	if r.Numeric {
+		r.number = func(s *session.Sample) int64 { return text(s).Number }
+		r.has = func(s *session.Sample) bool { return s.Waker != nil }
+	}
+	return r
 }
 
 // common returns the reader of a key of all samples. The word may be abbreviated.
@@ -51,43 +59,61 @@ func (p *parser) common(word string) (reader, bool) {
 }
 
 func (p *parser) commonReader(key string) reader {
-	text := func(get func(s *session.Sample) string) reader {
-		return reader{
-			appendID: func(b []byte, s *session.Sample) []byte { return append(b, get(s)...) },
-			value:    func(s *session.Sample) Value { return Value{Key: key, Text: get(s)} },
-		}
-	}
-	count := func(get func(s *session.Sample) int64) reader {
-		return reader{
-			appendID: func(b []byte, s *session.Sample) []byte {
-				return binary.LittleEndian.AppendUint64(b, uint64(get(s)))
-			},
-			value: func(s *session.Sample) Value { return number(key, get(s)) },
-		}
-	}
 	switch key {
 	case "pid":
-		return count(func(s *session.Sample) int64 { return int64(s.PID) })
+		return countReader(key, func(s *session.Sample) int64 { return int64(s.PID) })
 	case "tid":
-		return count(func(s *session.Sample) int64 { return int64(s.TID) })
+		return countReader(key, func(s *session.Sample) int64 { return int64(s.TID) })
 	case "comm":
-		return text(func(s *session.Sample) string { return s.Comm })
+		return textReader(key, func(s *session.Sample) string { return s.Comm })
 	case "dso":
-		return text(func(s *session.Sample) string { return s.Leaf.DSO() })
+		return ofLeaf(textReader(key, func(s *session.Sample) string { return s.Leaf.DSO() }))
 	case "symbol":
-		return text(func(s *session.Sample) string { return s.Leaf.Symbol() })
+		return ofLeaf(textReader(key, func(s *session.Sample) string { return s.Leaf.Symbol() }))
 	case "cpu":
-		return count(p.cpu)
+		return countReader(key, p.cpu)
 	case "time":
-		r := count(func(s *session.Sample) int64 { return int64(s.Time - s.Time%p.quantum) })
-		r.value = func(s *session.Sample) Value { return p.time(s.Time) }
-		return r
+		return p.timeReader()
 	case "container":
-		return text(Container)
+		return textReader(key, Container)
 	case "pod":
-		return text(Pod)
+		return textReader(key, Pod)
 	}
-	return text(func(s *session.Sample) string { return cmp.Or(s.Cgroup, Missing) })
+	return textReader(key, func(s *session.Sample) string { return cmp.Or(s.Cgroup, Missing) })
+}
+
+// textReader returns the reader of a text.
+func textReader(key string, get func(s *session.Sample) string) reader {
+	return reader{
+		appendID: func(b []byte, s *session.Sample) []byte { return append(b, get(s)...) },
+		value:    func(s *session.Sample) Value { return Value{Key: key, Text: get(s)} },
+	}
+}
+
+// countReader returns the reader of a number.
+func countReader(key string, get func(s *session.Sample) int64) reader {
+	return reader{
+		appendID: func(b []byte, s *session.Sample) []byte {
+			return binary.LittleEndian.AppendUint64(b, uint64(get(s)))
+		},
+		value:  func(s *session.Sample) Value { return number(key, get(s)) },
+		number: get,
+	}
+}
+
+// ofLeaf returns the reader of a key of the sampled instruction.
+func ofLeaf(r reader) reader {
+	r.leaf = true
+	return r
+}
+
+// timeReader returns the reader of the interval that contains a sample. Filters compare the sample's own time.
+func (p *parser) timeReader() reader {
+	r := countReader("time", func(s *session.Sample) int64 { return int64(s.Time - s.Time%p.quantum) })
+	r.value = func(s *session.Sample) Value { return p.time(s.Time) }
+	r.number = func(s *session.Sample) int64 { return int64(s.Time) }
+	r.seconds = true
+	return r
 }
 
 // Container returns the ID of a sample's container, shortened as in listings of containers, Missing without one.

@@ -47,8 +47,19 @@ type reader struct {
 	// appendID appends bytes that are equal for equal values. The caller appends the length.
 	appendID func(b []byte, s *session.Sample) []byte
 	value    func(s *session.Sample) Value
-	number   func(s *session.Sample) int64 // of fields that are numbers, nil for others
+	number   func(s *session.Sample) int64 // of numbers, nil for others
 	known    map[string]Value              // see Keys.Values
+
+	// For filters:
+	has      func(s *session.Sample) bool   // whether a sample has the key; nil: all have
+	printed  func(s *session.Sample) string // the text that the tracepoint prints for a number; nil: the number
+	absent   bool                           // the event lacks the key
+	leaf     bool                           // the key is known once the sample's frames are
+	unsigned bool                           // number is a uint64
+	seconds  bool                           // number is a time, which users write in seconds
+	code     bool                           // number is the address of a function, which has more values than names
+	names    fields.Names                   // of numbers
+	texts    func() []string                // all that the key can have; nil: not known
 }
 
 // Missing is the text of keys that an event lacks.
@@ -117,6 +128,16 @@ func (k *Keys) Of(s *session.Sample) *Group {
 // noValues is the group of all samples of events without keys.
 var noValues Group
 
+// Value returns the value of a key, Missing if the group has none.
+func (g *Group) Value(key string) Value {
+	for _, v := range g.Values {
+		if v.Key == key {
+			return v
+		}
+	}
+	return Value{Key: key, Text: Missing}
+}
+
 func newGroup(readers []reader, s *session.Sample, number int) *Group {
 	values := make([]Value, 0, len(readers))
 	for _, r := range readers {
@@ -163,16 +184,8 @@ func (p *parser) parse(word string) ([]reader, error) {
 	}
 	readers, found := make([]reader, len(p.file.Attrs)), false
 	for i := range readers {
-		readers[i] = missing(word)
-		t := p.file.Tracepoint(i)
-		if t == nil {
-			continue
-		}
-		if word == Syscall && HasSyscalls(t) {
-			readers[i], found = p.syscall(t), true
-		} else if fd := t.Field(word); fd != nil {
-			readers[i], found = p.field(t, fd), true
-		}
+		readers[i] = p.ofEvent(word, i)
+		found = found || !readers[i].absent
 	}
 	if found {
 		return readers, nil
@@ -185,12 +198,29 @@ func (p *parser) parse(word string) ([]reader, error) {
 	return nil, &KeyError{word, p.keys()}
 }
 
+// ofEvent returns the reader of a key that not all events have.
+func (p *parser) ofEvent(word string, event int) reader {
+	if t := p.file.Tracepoint(event); t != nil {
+		if word == Syscall && HasSyscalls(t) {
+			return p.syscall(t)
+		}
+		if fd := t.Field(word); fd != nil {
+			return p.field(t, fd)
+		}
+	}
+	if r := p.derived(word, event); r != nil {
+		return *r
+	}
+	return missing(word)
+}
+
 // keys returns the names of all keys.
 func (p *parser) keys() []string {
 	names := slices.Concat(commonKeys, session.OriginKeys)
 	if session.HasWakers(p.file) {
 		names = append(names, wakerKeys...)
 	}
+	names = append(names, p.derivedKeys()...)
 	for i := range p.file.Attrs {
 		t := p.file.Tracepoint(i)
 		if t == nil {
@@ -222,7 +252,11 @@ func HasSyscalls(t *tracepoint.Format) bool {
 	return t.System == "raw_syscalls"
 }
 
-func missing(key string) reader { return constant(key, Missing) }
+func missing(key string) reader {
+	r := constant(key, Missing)
+	r.absent = true
+	return r
+}
 
 // constant returns the reader of a value of all samples of the recording.
 func constant(key, text string) reader {
@@ -272,19 +306,42 @@ func isNumber(fd *tracepoint.Field) bool {
 
 // field returns the reader of a tracepoint's field.
 func (p *parser) field(t *tracepoint.Format, fd *tracepoint.Field) reader {
-	r := reader{Column: Column{Key: fd.Name},
-		appendID: func(b []byte, s *session.Sample) []byte { return append(b, p.bytes(fd, s)...) }}
 	symbols := t.Symbols(fd)
+	r := reader{Column: Column{Key: fd.Name}, unsigned: !fd.Signed, code: isCode(t, fd), names: namesOf(fd, symbols),
+		appendID: func(b []byte, s *session.Sample) []byte { return append(b, p.bytes(fd, s)...) }}
+	if isNumber(fd) {
+		r.number = func(s *session.Sample) int64 { return p.int(fd, s) }
+		if t.PrintsText(fd) {
+			r.printed = func(s *session.Sample) string { return p.text(t, fd, symbols, s) }
+		}
+	}
 	switch {
 	case fd.String:
 		r.value = func(s *session.Sample) Value { return Value{Key: fd.Name, Text: string(p.bytes(fd, s))} }
-	case isNumber(fd) && !fd.Pointer && symbols == nil && !isCode(t, fd):
-		r.Numeric, r.number = true, func(s *session.Sample) int64 { return p.int(fd, s) }
+	case r.names != nil && symbols == nil && fd.Name != "ret":
+		r.value = func(s *session.Sample) Value {
+			n := p.int(fd, s)
+			return Value{Key: fd.Name, Text: cmp.Or(fields.NumberName(fd.Name, uint64(n)), strconv.FormatInt(n, 10))}
+		}
+	case r.number != nil && !fd.Pointer && symbols == nil && !r.code:
+		r.Numeric = true
 		r.value = func(s *session.Sample) Value { return number(fd.Name, p.int(fd, s)) }
 	default:
 		r.value = func(s *session.Sample) Value { return Value{Key: fd.Name, Text: p.text(t, fd, symbols, s)} }
 	}
 	return r
+}
+
+// namesOf returns the names of a field's numbers.
+func namesOf(fd *tracepoint.Field, symbols []tracepoint.Symbol) fields.Names {
+	if symbols == nil {
+		return fields.NamesOf(fd.Name)
+	}
+	names := fields.Names{}
+	for _, s := range symbols {
+		names[s.Name] = s.Value
+	}
+	return names
 }
 
 // bytes returns a field's bytes, of a text the bytes up to the end.
@@ -331,7 +388,16 @@ func (p *parser) syscall(t *tracepoint.Format) reader {
 			return binary.LittleEndian.AppendUint64(b, uint64(number(s)))
 		},
 		value: func(s *session.Sample) Value { return Value{Key: Syscall, Text: p.names.Name(number(s))} },
+		texts: p.syscallNames,
 	}
+}
+
+// syscallNames returns the names of the recording's system calls.
+func (p *parser) syscallNames() (names []string) {
+	for _, name := range p.names.All() {
+		names = append(names, name)
+	}
+	return names
 }
 
 // SyscallNumber returns the number of an event's system call, for package fields. The kernel's own events do not say

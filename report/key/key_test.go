@@ -69,7 +69,7 @@ func TestGroups(t *testing.T) {
 	}{
 		{"drops.data", Options{Words: []string{"reason", "location"}},
 			"reason=NO_SOCKET/0 location=__udp4_lib_rcv+0x4bc/0 ", 1},
-		{"drops.data", Options{Few: true}, "location=__udp4_lib_rcv+0x4bc/0 protocol=2048/2048 reason=NO_SOCKET/0 ", 1},
+		{"drops.data", Options{Few: true}, "location=__udp4_lib_rcv+0x4bc/0 protocol=IPv4/0 reason=NO_SOCKET/0 ", 1},
 		{"drops.data", Options{Words: []string{"skbaddr"}}, "skbaddr=0x", 2},
 		{"drops.data", Options{Words: []string{"sym", "comm"}}, "symbol=sk_skb_reason_drop/0 comm=drops/0 ", 1},
 		{"drops.data", Options{Words: []string{"time"}, Quantum: 1e9}, "time=0.000000/0 ", 1},

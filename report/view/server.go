@@ -30,6 +30,9 @@ type Server struct {
 	Hosts []string
 	// Open returns a new session of the recording, to annotate its functions; nil if it cannot be read again.
 	Open func() (*session.Session, error)
+	// Sessions returns new sessions of the table's recordings, in order, to match their samples with a filter; nil if
+	// they cannot be read again.
+	Sessions func() []*session.Session
 	// Sources maps source paths to files.
 	Sources annotate.Sources
 	// NoSource means that the text of source files is not shown.
@@ -44,7 +47,7 @@ type Server struct {
 	changed chan struct{} // closed at the next change
 	pprof   http.Handler  // of the table, nil until it is asked for
 
-	annotating sync.Mutex
+	reading sync.Mutex // recordings are read again by one request at a time
 }
 
 // Show makes the server serve this table.
@@ -134,6 +137,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, path string) {
 		s.changes(w, r)
 	case "source":
 		s.source(w, r)
+	case "match":
+		s.match(w, r)
 	case "annotate":
 		s.annotate(w, r)
 	default:
@@ -248,8 +253,8 @@ func (s *Server) codeOf(f *table.Function) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.annotating.Lock()
-	defer s.annotating.Unlock()
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	again, err := s.Open()
 	if err != nil {
 		return nil, err

@@ -42,6 +42,10 @@ func (l *Warnings) warnMisses(stderr io.Writer) {
 			fmt.Fprintf(stderr, "gperf: no sample meets all conditions\n")
 			continue
 		}
+		if len(m.Have) == 0 {
+			fmt.Fprintf(stderr, "gperf: no sample matches %s\n", m.Flag)
+			continue
+		}
 		flag, words, _ := strings.Cut(m.Flag, " ")
 		var near []string
 		for word := range strings.SplitSeq(words, ",") {

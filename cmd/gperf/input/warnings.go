@@ -47,7 +47,7 @@ type Recording struct {
 	Packed  bool // in an archive
 	Session *session.Session
 	Weight  *session.Weight // nil for none
-	Filter  *session.Filter
+	Misses  []session.Miss  // why the filters selected no sample
 	Skipped format.Skipped
 }
 
@@ -64,7 +64,7 @@ func (l *Warnings) Add(r Recording) {
 		l.omitted += w.Omitted
 	}
 	l.noIdle = s.NoIdle
-	l.addMisses(slices.Concat(r.Filter.Misses(), s.Misses))
+	l.addMisses(slices.Concat(r.Misses, s.Misses))
 	if r.Skipped.Count > 0 {
 		l.skipped = append(l.skipped, damage{r.Path, r.Skipped})
 	}

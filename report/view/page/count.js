@@ -20,9 +20,27 @@ function makeMasks(table, state) {
 		events,
 		nodes: nodeMask(table, state),
 		groups: groupMask(table, state),
-		idle: state.idle ? 1 : 0,
+		idle: (state.idle ? 1 : 0) | (state.filter ? unmatched : 0),
 		samples: state.metric === "samples",
 	};
+}
+
+// unmatched is the flag of samples that the filter's expression does not select.
+const unmatched = 128;
+
+// match sets the flag of the samples that an expression does not select. The server knows: it reads the recordings
+// again. The result says what is wrong, "" if nothing is.
+async function match(table, filter) {
+	if (table.matched === filter) return "";
+	if (!isServed) return "This page is a file: gperf view --filter and --export choose its samples.";
+	const answer = await fetch("match?" + new URLSearchParams({filter}));
+	if (!answer.ok) return answer.text();
+	const bits = new Uint8Array(await answer.arrayBuffer());
+	for (let i = 0; i < table.length; i++) {
+		table.flags[i] = (table.flags[i] & ~unmatched) | ((bits[i >> 3] >> (i & 7)) & 1 ? 0 : unmatched);
+	}
+	table.matched = filter;
+	return "";
 }
 
 // Names of processes and threads in filters do not change when a live recording grows.

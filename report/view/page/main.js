@@ -41,9 +41,27 @@ const page = {
 		});
 	},
 
+	// match asks which samples the filter's expression selects, and then updates the page.
+	async match() {
+		const {table, state} = this;
+		if (this.matching === state.filter) return;
+		this.matching = state.filter;
+		const wrong = await match(table, state.filter);
+		this.matching = null;
+		byID("wrong").textContent = wrong;
+		byID("wrong").hidden = !wrong;
+		if (wrong) state.filter = table.matched || "";
+		this.filtered = "";
+		this.later();
+	},
+
 	update() {
 		const began = performance.now(),
 			{table, state} = this;
+		if (state.filter && table.matched !== state.filter) {
+			this.match();
+			return;
+		}
 		document.documentElement.toggleAttribute("data-dark", isDark());
 		this.makeTree();
 		const key = filterKey(state) + table.version;
@@ -335,6 +353,7 @@ function showFilters() {
 	const focused = document.activeElement?.id;
 	fill(
 		byID("filters"),
+		filterInput(state),
 		addList("add-process", "Process…", processList(table), p =>
 			page.set({processes: [...new Set([...state.processes, p])]}),
 		),
@@ -352,13 +371,27 @@ function showFilters() {
 		toggle("merge", "Merge recursion", state.merge, () => page.set({merge: !state.merge, zoom: 0})),
 		table.hasIdle ? toggle("idle", "Hide idle CPUs", state.idle, () => page.set({idle: !state.idle})) : "",
 		...chips,
-		chips.length > 1 ? el("button", {class: "link", onclick: clearFilters}, "Remove all") : "",
+		chips.length + (state.filter ? 1 : 0) > 1 ? el("button", {class: "link", onclick: clearFilters}, "Remove all") : "",
 	);
 	if (focused) byID(focused)?.focus();
 }
 
 function clearFilters() {
-	page.set({range: null, processes: [], threads: [], cpus: [], focus: [], hide: [], fields: [], zoom: 0});
+	page.set({filter: "", range: null, processes: [], threads: [], cpus: [], focus: [], hide: [], fields: [], zoom: 0});
+}
+
+// filterInput is the field of the filter's expression.
+function filterInput(state) {
+	return el("input", {
+		"id": "filter",
+		"type": "search",
+		"value": state.filter,
+		"placeholder": "Filter: dport == 53 && len > 1k",
+		"aria-label": "Filter: show only samples that match an expression",
+		"autocomplete": "off",
+		"spellcheck": "false",
+		"onchange": e => page.set({filter: e.target.value.trim(), zoom: 0}),
+	});
 }
 
 function toggle(id, text, on, change) {
@@ -499,6 +532,7 @@ function connect() {
 const keys = [
 	["1 … 6", "the views"],
 	["/", "search"],
+	["s", "choose samples: gperf help filter has the expressions"],
 	["e", "the next event"],
 	["m", "periods or samples"],
 	["d", "dark or light"],
@@ -520,6 +554,7 @@ function pressed(e) {
 	const {state, table} = page;
 	const act = {
 		"/": () => byID("search").focus(),
+		"s": () => byID("filter").focus(),
 		"?": showAbout,
 		"d": switchTheme,
 		"e": nextEvent,

@@ -14,6 +14,7 @@ const emptyState = {
 	idle: false,
 	merge: false,
 	search: "",
+	filter: "",
 	fn: "",
 	zoom: 0,
 	order: "heavy",
@@ -65,7 +66,7 @@ function fromHash(hash) {
 }
 
 // Parts of the state that select samples, apart from the time; and those that select how nodes are merged.
-const filterNames = ["event", "metric", "processes", "threads", "cpus", "focus", "hide", "fields", "idle"];
+const filterNames = ["filter", "event", "metric", "processes", "threads", "cpus", "focus", "hide", "fields", "idle"];
 function filterKey(state) {
 	return JSON.stringify(filterNames.map(name => state[name]));
 }

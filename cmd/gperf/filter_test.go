@@ -1,0 +1,239 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// jsonSample is a sample of --format json.
+type jsonSample struct {
+	line             string
+	Time             uint64
+	Event, Comm      string
+	PID, TID, Period int
+	CPU              int
+	WakerComm        string `json:"waker_comm"`
+	WakerPID         int    `json:"waker_pid"`
+	Fields           map[string]any
+	Stack            []jsonFrame
+}
+
+type jsonFrame struct {
+	Function, File, DSO string
+	Line                int
+	BuildID             string `json:"build_id"`
+}
+
+func (s *jsonSample) text(field string) string { v, _ := s.Fields[field].(string); return v }
+func (s *jsonSample) number(field string) float64 {
+	v, _ := s.Fields[field].(float64)
+	return v
+}
+
+// jsonSamples returns the samples of a recording.
+func jsonSamples(t *testing.T, args ...string) (l []jsonSample) {
+	t.Helper()
+	text, _ := gperf(t, append([]string{"script", "--format", "json"}, args...)...)
+	for line := range strings.Lines(text) {
+		s := jsonSample{line: line}
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		l = append(l, s)
+	}
+	return l
+}
+
+// filterCases are expressions of --filter, with the samples that they select.
+var filterCases = []struct {
+	file, filter string
+	want         func(s *jsonSample) bool
+}{
+	{"packets", "reason == NO_SOCKET && dport == 53", func(s *jsonSample) bool {
+		return s.text("reason") == "NO_SOCKET" && s.number("dport") == 53
+	}},
+	{"packets", "reason != NO_SOCKET || len > 10 && len <= 0xb", func(s *jsonSample) bool {
+		return s.text("reason") != "NO_SOCKET" || s.number("len") == 11
+	}},
+	{"packets", `flow ~ "*:444"`, func(s *jsonSample) bool { return strings.HasSuffix(s.text("flow"), ":444") }},
+	{"packets", `dst == "udp [::1]:53"`, func(s *jsonSample) bool {
+		return strings.HasPrefix(s.text("flow"), "udp") && strings.HasSuffix(s.text("flow"), " [::1]:53")
+	}},
+	{"packets", "daddr == ::1", func(s *jsonSample) bool { return strings.Contains(s.text("flow"), "> [::1]:") }},
+	{"packets", "saddr != 127.0.0.1", func(s *jsonSample) bool { return !strings.Contains(s.text("flow"), "127.0.0.1:") }},
+	{"packets", `src ~ "udp *"`, func(s *jsonSample) bool { return strings.HasPrefix(s.text("flow"), "udp ") }},
+	{"packets", "proto == tcp", func(s *jsonSample) bool { return s.text("proto") == "tcp" }},
+	{"packets", "proto == 17 && dport < 9003 && dport >= 9001", func(s *jsonSample) bool {
+		return s.text("proto") == "udp" && (s.number("dport") == 9001 || s.number("dport") == 9002)
+	}},
+	{"packets", "protocol == IPv6", func(s *jsonSample) bool { return s.text("protocol") == "IPv6" }},
+	{"packets", "tcpflags & SYN", func(s *jsonSample) bool { return strings.Contains(s.text("tcpflags"), "SYN") }},
+	{"packets", `tcpflags == "SYN|ACK" || tcpflags == 2`, func(s *jsonSample) bool { return s.text("tcpflags") == "SYN" }},
+	{"packets", "dev == lo && !(cpu == 0)", func(s *jsonSample) bool { return s.CPU != 0 }},
+	{"spans", "duration > 10us", func(s *jsonSample) bool { return s.number("duration") > 10_000 }},
+	{"spans", "duration > 0.005ms && period <= 20us", func(s *jsonSample) bool {
+		return s.number("duration") > 5_000 && s.Period <= 20_000
+	}},
+	{"spans", "syscall == openat && ret > 0", func(s *jsonSample) bool {
+		return s.text("syscall") == "openat" && s.number("ret") > 0
+	}},
+	{"spans", `syscall ~ "m*map"`, func(s *jsonSample) bool { is, _ := path.Match("m*map", s.text("syscall")); return is }},
+	{"spans", "ret < 0", func(s *jsonSample) bool { return s.number("ret") < 0 }},
+	{"spans", "errno == ENOENT", func(s *jsonSample) bool { return s.number("ret") == -2 }},
+	{"spans", "ret == -ENOENT || errno == EACCES", func(s *jsonSample) bool {
+		return s.text("errno") == "ENOENT" || s.text("errno") == "EACCES"
+	}},
+	{"spans", "id != 0 && id < 10", func(s *jsonSample) bool { return s.number("id") > 0 && s.number("id") < 10 }},
+	{"answers", "syscall == read", func(s *jsonSample) bool { return s.text("syscall") == "read" }},
+	{"answers", "event == probe_libc:malloc && bytes > 1k", func(s *jsonSample) bool {
+		return s.Event == "probe_libc:malloc" && s.number("bytes") > 1024
+	}},
+	{"answers", `event ~ "raw_syscalls:*" && ret == 0`, func(s *jsonSample) bool {
+		return s.Event == "raw_syscalls:sys_exit" && s.number("ret") == 0
+	}},
+	{"waits", "duration >= 20ms", func(s *jsonSample) bool { return s.Event == "offcpu-time" && s.Period >= 20e6 }},
+	{"waits", "event == offcpu-time && waker_comm == bash", func(s *jsonSample) bool {
+		return s.Event == "offcpu-time" && s.WakerComm == "bash"
+	}},
+	{"waits", "waker_pid > 0 && period < 20ms", func(s *jsonSample) bool { return s.WakerPID > 0 && s.Period < 20e6 }},
+	{"threads", `comm ~ "worker*" && period > 2ms`, func(s *jsonSample) bool {
+		return strings.HasPrefix(s.Comm, "worker") && s.Period > 2e6
+	}},
+	{"threads", "tid != 20961 && time < 4363.7", func(s *jsonSample) bool { return s.TID != 20961 && s.Time < 4363.7e9 }},
+	{"two", "next_comm == gperf && prev_pid > 0", func(s *jsonSample) bool {
+		return s.text("next_comm") == "gperf" && s.number("prev_pid") > 0
+	}},
+	{"two", "stack == __udp4_lib_rcv", func(s *jsonSample) bool {
+		return slices.ContainsFunc(s.Stack, func(f jsonFrame) bool { return f.Function == "__udp4_lib_rcv" })
+	}},
+	{"two", "event == cpu-clock || prev_state ~ R*", func(s *jsonSample) bool {
+		return s.Event == "cpu-clock" || strings.HasPrefix(s.text("prev_state"), "R")
+	}},
+}
+
+// Each expression of --filter selects the same samples in JSON, script and report as its meaning does of all samples.
+func TestFilterReading(t *testing.T) {
+	for _, c := range filterCases {
+		t.Run(c.file+"/"+c.filter, func(t *testing.T) {
+			from := []string{"-i", "../../testdata/" + c.file + ".data", "--kallsyms", "../../testdata/kallsyms"}
+			var want, got []string
+			all := jsonSamples(t, from...)
+			for _, s := range all {
+				if c.want(&s) {
+					want = append(want, s.line)
+				}
+			}
+			if len(want) == 0 || len(want) == len(all) {
+				t.Fatalf("the case selects %d of %d samples, which shows little", len(want), len(all))
+			}
+			from = append(from, "--filter", c.filter)
+			for _, s := range jsonSamples(t, from...) {
+				got = append(got, s.line)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("JSON: %d samples, want %d:\n%s\nwant\n%s", len(got), len(want), got, want)
+			}
+			script, _ := gperf(t, append([]string{"script", "-F", "tid,event", "-G"}, from...)...)
+			if n := strings.Count(script, "\n"); n != len(want) {
+				t.Errorf("script: %d samples, want %d", n, len(want))
+			}
+			columns := []string{"report", "--stdio", "-F", "sample,tid", "-g", "none", "-q"}
+			report, _ := gperf(t, append(columns, from...)...)
+			n := 0
+			for line := range strings.Lines(report) {
+				if words := strings.Fields(line); len(words) > 1 {
+					i, _ := strconv.Atoi(words[0])
+					n += i
+				}
+			}
+			if n != len(want) {
+				t.Errorf("report: %d samples, want %d:\n%s", n, len(want), report)
+			}
+		})
+	}
+}
+
+// Wrong expressions of --filter are refused with the word that is wrong.
+func TestFilterReadingErrors(t *testing.T) {
+	for _, c := range []struct{ file, filter, want string }{
+		{"packets", "dportt == 53", "unknown key \"dportt\": did you mean dport, sport?\n  dportt == 53\n  ^^^^^^\n"},
+		{"packets", "reason == NO_SOCKT", "did you mean NO_SOCKET?\n  reason == NO_SOCKT\n            ^^^^^^^^\n"},
+		{"packets", "dport == abc", "dport is a number, but abc is not"},
+		{"packets", "comm < 3", "comm is text, which < cannot compare"},
+		{"packets", "dport ~ 5*", "dport is a number, which ~ cannot compare"},
+		{"packets", "comm == a &&", "is missing at the end\n  comm == a &&\n              ^\n"},
+		{"packets", "dport == 99999999999999999999", "is not a number of 64 bits"},
+		{"packets", "comm ~ [", "is no glob"},
+		{"spans", "syscall == opennat", "did you mean openat, openat2?"},
+		{"spans", "event.function == f", "only filters of the kernel can compare event.function"},
+		{"two", "flow == x", "unknown key \"flow\""},
+	} {
+		t.Run(c.filter, func(t *testing.T) {
+			var out, errs outputText
+			args := []string{"script", "-i", "../../testdata/" + c.file + ".data", "--filter", c.filter}
+			code := run(args, &out, &errs)
+			if code != exitUsage || !strings.Contains(errs.String(), c.want) {
+				t.Errorf("exit code %d, want %q in\n%s", code, c.want, errs.String())
+			}
+		})
+	}
+}
+
+// A filter that selects no sample says which comparison no sample meets, and what the samples have.
+func TestFilterReadingMisses(t *testing.T) {
+	_, stderr := gperf(t, "script", "-i", "../../testdata/packets.data", "--filter", "comm == curl && dport == 54")
+	for _, want := range []string{"no sample matches --filter comm == curl: the samples have bash\n"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("want %q in\n%s", want, stderr)
+		}
+	}
+}
+
+// selectedTimes are the times of the samples that the page's filter selects, in ns of the recording's clock.
+const selectedTimes = `page.table?.matched !== %q ? [] : Array.from(page.table.time,
+	(t, i) => page.table.flags[i] & unmatched ? "" : String(BigInt(page.table.recordings[0].first) + BigInt(t)))
+	.filter(t => t)`
+
+// The filter in the address of gperf view selects the same samples.
+func TestFilterView(outer *testing.T) {
+	ctx := newBrowser(outer)
+	views := map[string]*viewing{}
+	for _, c := range filterCases {
+		outer.Run(c.file+"/"+c.filter, func(t *testing.T) {
+			from := []string{"-i", "../../testdata/" + c.file + ".data", "--kallsyms", "../../testdata/kallsyms"}
+			if views[c.file] == nil {
+				views[c.file] = startView(outer, from...)
+			}
+			var want []string
+			for _, s := range jsonSamples(t, from...) {
+				if c.want(&s) {
+					want = append(want, strconv.FormatUint(s.Time, 10))
+				}
+			}
+			at := views[c.file].url + "#filter=" + url.QueryEscape(c.filter)
+			if err := chromedp.Do(ctx, chromedp.Navigate(at)); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for end := time.Now().Add(patience(20 * time.Second)); len(got) == 0 && time.Now().Before(end); {
+				var err error
+				got, err = chromedp.Run(ctx, chromedp.Evaluate[[]string](fmt.Sprintf(selectedTimes, c.filter)))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%d samples, want %d:\n%s\nwant\n%s", len(got), len(want), got, want)
+			}
+		})
+	}
+}

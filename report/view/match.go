@@ -1,0 +1,74 @@
+package view
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+
+	"gperf/internal/session"
+	"gperf/report/key"
+)
+
+// maxFilter limits the length of a filter, in bytes.
+const maxFilter = 1 << 12
+
+// match answers with a bit for each sample of the table, in order, the lowest bit of a byte first: whether a filter
+// selects the sample. The number of samples is in a header.
+func (s *Server) match(w http.ResponseWriter, r *http.Request) {
+	text := r.FormValue("filter")
+	switch {
+	case s.Sessions == nil:
+		http.Error(w, "these recordings cannot be read again: gperf view --filter chooses their samples",
+			http.StatusNotFound)
+		return
+	case len(text) > maxFilter:
+		http.Error(w, "the filter is too long", http.StatusBadRequest)
+		return
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	bits, n, err := matches(s.Sessions(), text)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("X-Samples", strconv.Itoa(n))
+	w.Write(bits)
+}
+
+// matches returns a bit for each sample of sessions that were not walked yet. Recordings may lack a key that another
+// one has.
+func matches(list []*session.Session, text string) (bits []byte, n int, err error) {
+	var wrong error
+	possible := false
+	for _, s := range list {
+		selects := func(*session.Sample) bool { return false }
+		f, err := key.NewFilter(s.File, s.Symbols, text, s.Origin)
+		if err == nil {
+			possible, selects = true, f.Match
+		} else {
+			wrong = err
+		}
+		_, err = s.Walk(session.WalkOptions{Names: true}, func(b *session.Batch) error {
+			for i := range b.Samples {
+				if n%8 == 0 {
+					bits = append(bits, 0)
+				}
+				if selects(&b.Samples[i]) {
+					bits[n/8] |= 1 << (n % 8)
+				}
+				n++
+			}
+			b.Release()
+			return nil
+		})
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	if !possible {
+		return nil, 0, errors.Join(wrong)
+	}
+	return bits, n, nil
+}
