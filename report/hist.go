@@ -6,6 +6,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
+	"gperf/report/key"
 	"gperf/symbolize"
 )
 
@@ -303,7 +304,7 @@ func (b *histBuilder) begin(number int, st *stack) {
 		b.key.pid = st.thread.PID
 	}
 	if uses&usesNoDigit != 0 {
-		b.key.noDigit = b.identities.names.numberOf(noDigits(st.comm))
+		b.key.noDigit = b.identities.names.numberOf(key.NoDigits(st.comm))
 	}
 	if uses&usesCPU != 0 {
 		b.key.cpu = st.cpu

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gperf/internal/text"
+	"gperf/report/key"
 )
 
 // Keys that look at the symbol and the DSO of a place: sizes, and how far from
@@ -95,22 +96,8 @@ func processKey() *SortKey {
 // commNoDigitKey distinguishes commands by names without digits.
 func commNoDigitKey() *SortKey {
 	k := &SortKey{Name: "comm_nodigit", Head: "CommandNoDigit", uses: usesNoDigit}
-	k.cmp = func(_ *Hist, a, b *Entry) int { return strings.Compare(noDigits(b.Comm), noDigits(a.Comm)) }
-	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, noDigits(e.Comm), width) }
-	k.width = func(_ *Hist, e *Entry) int { return len(noDigits(e.Comm)) }
+	k.cmp = func(_ *Hist, a, b *Entry) int { return strings.Compare(key.NoDigits(b.Comm), key.NoDigits(a.Comm)) }
+	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, key.NoDigits(e.Comm), width) }
+	k.width = func(_ *Hist, e *Entry) int { return len(key.NoDigits(e.Comm)) }
 	return k
-}
-
-// noDigits returns s with <N> for each number.
-func noDigits(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		switch digit := s[i]-'0' < 10; {
-		case !digit:
-			b.WriteByte(s[i])
-		case i == 0 || s[i-1]-'0' >= 10:
-			b.WriteString("<N>")
-		}
-	}
-	return b.String()
 }

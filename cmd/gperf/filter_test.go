@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +14,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"gperf/report"
 )
 
 // jsonSample is a sample of --format json.
@@ -147,16 +151,16 @@ func TestFilterReading(t *testing.T) {
 				t.Errorf("script: %d samples, want %d", n, len(want))
 			}
 			columns := []string{"report", "--stdio", "-F", "sample,tid", "-g", "none", "-q"}
-			report, _ := gperf(t, append(columns, from...)...)
+			text, _ := gperf(t, append(columns, from...)...)
 			n := 0
-			for line := range strings.Lines(report) {
+			for line := range strings.Lines(text) {
 				if words := strings.Fields(line); len(words) > 1 {
 					i, _ := strconv.Atoi(words[0])
 					n += i
 				}
 			}
 			if n != len(want) {
-				t.Errorf("report: %d samples, want %d:\n%s", n, len(want), report)
+				t.Errorf("report: %d samples, want %d:\n%s", n, len(want), text)
 			}
 		})
 	}
@@ -233,6 +237,42 @@ func TestFilterView(outer *testing.T) {
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("%d samples, want %d:\n%s\nwant\n%s", len(got), len(want), got, want)
+			}
+		})
+	}
+}
+
+// notOfSamples are the keys of gperf report --sort that a sample does not have one value of: of branches, of the data
+// that an instruction accessed, of matching callers, and figures of many samples.
+var notOfSamples = regexp.MustCompile(`^(callchain_branch_.*|.*_(from|to)|mispredict|abort|in_tx|cycles|ipc_.*|` +
+	`parent|symbol_[di]addr|dso_daddr|dcacheline|overhead.*|latency.*|sample)$`)
+
+// Each key of gperf help sort that a sample has is a key of --by, --filter and of columns in CSV.
+func TestFilterKeys(t *testing.T) {
+	from := []string{"-i", testRecording("threads.data")}
+	for _, key := range report.Keys() {
+		if notOfSamples.MatchString(key) {
+			continue
+		}
+		t.Run(key, func(t *testing.T) {
+			folded, _ := gperf(t, append([]string{"report", "--format", "folded", "--by", key}, from...)...)
+			if folded == "" {
+				t.Error("--by: no stacks")
+			}
+			args := append([]string{"script", "-G", "--filter", key + ` != "no such text"`}, from...)
+			var wrong outputText
+			if run(args, io.Discard, &wrong) != exitOK && strings.Contains(wrong.String(), "is a number") {
+				args[3] = key + " >= -1"
+			}
+			samples, misses := gperf(t, args...)
+			if samples == "" && !strings.Contains(misses, "the samples have N/A") {
+				t.Errorf("--filter selects no sample: %s", misses)
+			}
+			var csv, errs outputText
+			run(append([]string{"report", "--format", "csv", "--sort", key}, from...), &csv, &errs)
+			memoryOnly := strings.Contains(errs.String(), "--mem-mode") // as perf's rule is for these keys
+			if strings.Count(csv.String(), "\n") < 2 && !memoryOnly {
+				t.Errorf("CSV: %q\n%s", csv.String(), errs.String())
 			}
 		})
 	}

@@ -165,15 +165,17 @@ func (e *KeyError) Error() string { return fmt.Sprintf("unknown key %q", e.Key) 
 
 // parser finds the keys of a recording.
 type parser struct {
-	file    *format.File
-	env     tracepoint.Env
+	file *format.File
+	rawData
 	names   fields.SyscallTable
 	quantum uint64
 	origin  session.Origin
+	sockets []format.CPUPlace // see parser.socket
 }
 
 func newParser(f *format.File, sym *symbolize.Symbolizer, quantum uint64) *parser {
-	return &parser{file: f, env: session.TracepointEnv(f, sym), names: fields.SyscallsOf(f.String(format.FeatureArch)),
+	return &parser{file: f, rawData: rawData{session.TracepointEnv(f, sym)},
+		names:   fields.SyscallsOf(f.String(format.FeatureArch)),
 		quantum: quantum}
 }
 
@@ -209,6 +211,9 @@ func (p *parser) ofEvent(word string, event int) reader {
 		}
 	}
 	if r := p.derived(word, event); r != nil {
+		return *r
+	}
+	if r := p.ofSample(word); r != nil {
 		return *r
 	}
 	return missing(word)
@@ -344,8 +349,11 @@ func namesOf(fd *tracepoint.Field, symbols []tracepoint.Symbol) fields.Names {
 	return names
 }
 
+// rawData reads the fields of tracepoints.
+type rawData struct{ env tracepoint.Env }
+
 // bytes returns a field's bytes, of a text the bytes up to the end.
-func (p *parser) bytes(fd *tracepoint.Field, s *session.Sample) []byte {
+func (p *rawData) bytes(fd *tracepoint.Field, s *session.Sample) []byte {
 	b := fd.Bytes(s.Raw, p.env.Order)
 	if fd.String {
 		b, _, _ = bytes.Cut(b, []byte{0})
@@ -353,14 +361,14 @@ func (p *parser) bytes(fd *tracepoint.Field, s *session.Sample) []byte {
 	return b
 }
 
-func (p *parser) int(fd *tracepoint.Field, s *session.Sample) int64 {
+func (p *rawData) int(fd *tracepoint.Field, s *session.Sample) int64 {
 	v, _ := fd.Uint(s.Raw, p.env.Order)
 	return int64(v)
 }
 
 // text returns the word after the field's name in the tracepoint's text, the name of its
 // number, or the field as it is printed.
-func (p *parser) text(t *tracepoint.Format, fd *tracepoint.Field, symbols []tracepoint.Symbol,
+func (p *rawData) text(t *tracepoint.Format, fd *tracepoint.Field, symbols []tracepoint.Symbol,
 	s *session.Sample) string {
 	if !HasBlanks(fd) {
 		if text := tracepoint.Printed(string(t.AppendPrint(nil, s.Raw, &p.env)), fd.Name); text != "" {
