@@ -58,8 +58,16 @@ var errCgroupWaits = errors.New("waits cannot be limited to cgroups (-G), use -p
 
 // ErrConditional means that an event of BPF programs has settings that only kernel events
 // support.
-var ErrConditional = errors.New("raw tracepoints, tracepoints with arguments or packets, xdp:drop and " +
+var ErrConditional error = useError("raw tracepoints, tracepoints with arguments or packets, xdp:drop and " +
 	"tc:drop support no cgroups, modifiers, terms or groups; tracepoints without arguments do")
+
+// useError is an error that the command line caused.
+type useError string
+
+func (e useError) Error() string { return string(e) }
+
+// WrongUse reports that the command line caused the error.
+func (e useError) WrongUse() bool { return true }
 
 // OneByOneError is a notice: each of many probes is set separately, which takes longer.
 type OneByOneError struct {

@@ -53,6 +53,9 @@ func (e *NoHopError) Error() string {
 	return s
 }
 
+// WrongUse reports that the command line caused the error.
+func (e *NoHopError) WrongUse() bool { return true }
+
 // addFollowed adds the events of followed packets, and finds the functions that these pass.
 func addFollowed(o *plan) error {
 	switch {

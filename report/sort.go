@@ -251,6 +251,9 @@ func (e *KeyError) Error() string {
 	return fmt.Sprintf("%s: unknown key %q", e.Option, e.Key)
 }
 
+// WrongUse reports that the command line caused the error.
+func (e *KeyError) WrongUse() bool { return true }
+
 func commWidth(_ *Hist, e *Entry) int   { return len(e.Thread.Comm) }
 func threadWidth(_ *Hist, e *Entry) int { return len(e.Thread.Comm) + 8 }
 

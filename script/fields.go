@@ -245,6 +245,9 @@ type FieldError struct{ Name string }
 
 func (e *FieldError) Error() string { return fmt.Sprintf("unknown field %q", e.Name) }
 
+// WrongUse reports that the command line caused the error.
+func (e *FieldError) WrongUse() bool { return true }
+
 // resolve returns the printed fields of each event of f. As in perf, all events of a
 // kind have the fields chosen for the first of them.
 func (fs *FieldSpec) resolve(f *format.File, chains bool) ([]Field, error) {

@@ -7,16 +7,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"gperf/cmd/gperf/cli"
 	"gperf/internal/text"
-	"gperf/record"
-	"gperf/record/event"
-	"gperf/record/perfevent"
-	"gperf/record/probe"
-	"gperf/record/probe/kernel"
-	"gperf/record/probe/program"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -188,26 +181,8 @@ func addForce(s *pflag.FlagSet) (force *bool) {
 // fail prints the error of a command and a hint, and returns the exit code.
 func fail(command string, err error, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "gperf %s: %v\n%s", command, err, hintOf(err))
-	var usage *cli.UsageError
-	var spec *event.SpecError
-	var unknown *event.UnknownError
-	var place *probe.SpecError
-	var file *program.FileError
-	var function *program.FunctionError
-	var kernelFunction *kernel.NoFunctionError
-	var install *probe.InstallError
-	var filter *perfevent.FilterError
-	var hop *record.NoHopError
-	var call *event.SystemCallError
-	switch {
-	case errors.As(err, &usage):
+	if usage := (*cli.UsageError)(nil); errors.As(err, &usage) {
 		fmt.Fprintf(stderr, "`gperf help %s` lists its flags.\n", command)
-		return exitUsage
-	case errors.Is(err, record.ErrConditional), errors.As(err, &spec), errors.As(err, &unknown), errors.As(err, &place),
-		errors.As(err, &file), errors.As(err, &function), errors.As(err, &kernelFunction), errors.As(err, &filter),
-		errors.As(err, &hop), errors.As(err, &call),
-		errors.As(err, &install) && (install.Why != "" || errors.Is(install.Err, syscall.EILSEQ)):
-		return exitUsage
 	}
-	return exitError
+	return codeOf(err)
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,9 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"gperf/bpf"
 	"gperf/format"
-	"gperf/internal/archive"
 	"gperf/record"
 	"gperf/record/doctor"
 	"gperf/record/event"
@@ -21,80 +18,7 @@ import (
 	"gperf/record/perfevent"
 	"gperf/record/probe"
 	"gperf/record/probe/args"
-	"gperf/record/probe/kernel"
-	"gperf/record/programs"
-	"gperf/record/tracefs"
 )
-
-// hinter is an error with a hint.
-type hinter interface{ Hint() string }
-
-// moreFilesHint is the hint for too many open files.
-const moreFilesHint = "Raise the limit of open files (ulimit -n)."
-
-// hintOf returns complete lines that say what to do about an error, or "".
-func hintOf(err error) string {
-	var open *perfevent.OpenError
-	var tracefs *tracefs.NotFoundError
-	var ring *perfevent.MapError
-	var out *output.Error
-	var freq *record.FreqError
-	var emit *programs.SamplerError
-	var types *kernel.TypesError
-	var unknown *event.UnknownError
-	var debug *args.NoDebugError
-	var own hinter
-	var command *record.CommandError
-	var certificate *tls.CertificateVerificationError
-	switch {
-	case errors.As(err, &own):
-		return own.Hint()
-	case errors.Is(err, record.ErrNoPacket):
-		return "Events with packets are skb:*, net:* and most of tcp:*; packet:drops are all that lose packets.\n"
-	case errors.Is(err, programs.ErrNoDroppers):
-		return "`bpftool net` lists the programs of devices. Programs that are loaded later are not recorded.\n"
-	case errors.Is(err, archive.ErrRepacked):
-		return "Unpack it (unzip FILE -d DIR) and read it there: -i DIR/perf.data --symfs DIR.\n"
-	case errors.Is(err, archive.ErrDamaged):
-		return "Copy it again, or pack it again where it was recorded (gperf archive).\n"
-	case errors.Is(err, archive.ErrRedirect):
-		return "Name the address on the other host, if you trust it.\n"
-	case errors.Is(err, archive.ErrChanged):
-		return "Run the command again.\n"
-	case errors.As(err, &certificate):
-		return "Add the certificate of its authority to those of the system, or name a file: SSL_CERT_FILE=ca.pem.\n"
-	case errors.As(err, &debug):
-		return debugHint(debug)
-	case errors.As(err, &open):
-		return openHint(open)
-	case errors.As(err, &tracefs):
-		return line(doctor.This().WhyNoTracefs(tracefs.Err))
-	case errors.As(err, &ring):
-		return ringHint(ring)
-	case errors.As(err, &out):
-		return outputHint(out)
-	case errors.As(err, &command):
-		return commandHint(command)
-	case errors.As(err, &freq):
-		return "         The limit can be raised via /proc/sys/kernel/perf_event_max_sample_rate;\n" +
-			"         the kernel lowers it if sampling takes too long.\n"
-	case errors.Is(err, record.ErrKernelHidden):
-		return line(doctor.This().WhyHidden())
-	case errors.Is(err, record.ErrNoClock):
-		return "`gperf report --no-idle` leaves out the samples of CPUs without work.\n"
-	case errors.As(err, &types), errors.As(err, &emit) && kernel.HaveTypes() != nil:
-		return noTypes
-	case errors.As(err, &emit) && errors.Is(err, syscall.EMFILE):
-		return "Each raw tracepoint needs three open files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
-	case errors.Is(err, bpf.ErrNoFirewall):
-		return "Without these modules, no rule can drop packets. Load one, or add a rule (nft, iptables).\n"
-	case errors.Is(err, syscall.EMFILE):
-		return moreFilesHint + "\n"
-	case errors.As(err, &unknown):
-		return unknownHint(unknown)
-	}
-	return probeHint(err) + annotateHint(err)
-}
 
 func debugHint(e *args.NoDebugError) string {
 	if strings.HasPrefix(e.Lack, "BTF") {

@@ -14,23 +14,12 @@ import (
 	"gperf/symbolize"
 )
 
-// annotateHint returns the hint for errors of annotate.
-func annotateHint(err error) string {
-	var unknown *annotate.UnknownError
-	var none *annotate.NoSamplesError
-	var code *symbolize.NoCodeError
-	switch {
-	case errors.As(err, &unknown):
-		if names := nearFunctions(unknown.Name, unknown.Names); len(names) > 0 {
-			return "Did you mean " + strings.Join(names, ", ") + "?\n"
-		}
-		return "`gperf report` lists the functions with samples.\n"
-	case errors.As(err, &none) && none.Calls > 0:
-		return fmt.Sprintf("%d samples were taken in its callees: -g counts its calls.\n", none.Calls)
-	case errors.As(err, &code):
-		return codeHint(code)
+// functionsHint names functions like the one without samples.
+func functionsHint(e *annotate.UnknownError) string {
+	if names := nearFunctions(e.Name, e.Names); len(names) > 0 {
+		return "Did you mean " + strings.Join(names, ", ") + "?\n"
 	}
-	return ""
+	return "`gperf report` lists the functions with samples.\n"
 }
 
 // nearFunctions returns functions with a similar name, or with a similar last part of it.

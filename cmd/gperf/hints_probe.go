@@ -14,45 +14,17 @@ import (
 	"gperf/record/probe/program"
 )
 
-// probeHint returns the hint for errors of probes.
-func probeHint(err error) string {
-	var inFile *program.FunctionError
-	var function *kernel.NoFunctionError
-	var access *probe.AccessError
-	var install *probe.InstallError
-	var exists *probe.ExistsError
-	var left *record.LeftoversError
-	var hop *record.NoHopError
-	var follow *record.FollowError
-	switch {
-	case errors.As(err, &inFile):
-		return functionHint(inFile)
-	case errors.As(err, &function) && !function.Loaded:
-		return fmt.Sprintf("Load it first:    modprobe %s\n", function.Module)
-	case errors.As(err, &function):
-		return fmt.Sprintf("It may be inlined everywhere, or belong to a module that is not loaded;\n"+
-			"gperf list 'kprobe:*%s*' lists similar functions.\n",
-			strings.Trim(function.Name, "*"))
-	case errors.As(err, &access):
-		return accessHint(access)
-	case errors.As(err, &install):
-		return installHint(install)
-	case errors.As(err, &exists):
-		return fmt.Sprintf("Delete it (gperf probe --del %s), or add another one with a numbered name (-f).\n",
-			exists.Event)
-	case errors.As(err, &left):
-		return "`gperf probe --del` removes them.\n"
-	case errors.As(err, &hop):
-		return fmt.Sprintf("It may be inlined everywhere, or belong to a module that is not loaded;\n"+
-			"gperf list 'kprobe:*%s*' lists similar functions.\n", strings.Trim(hop.Glob, "*"))
-	case errors.As(err, &follow) && follow.Instead == "":
-		return followHint(follow)
+func kernelFunctionHint(e *kernel.NoFunctionError) string {
+	if !e.Loaded {
+		return fmt.Sprintf("Load it first:    modprobe %s\n", e.Module)
 	}
-	return ""
+	return inlinedHint(e.Name)
 }
 
 func followHint(e *record.FollowError) string {
 	switch {
+	case e.Instead != "":
+		return ""
 	case errors.Is(e.Err, record.ErrNoKprobes):
 		return "--follow without functions follows packets at tracepoints.\n"
 	case errors.Is(e.Err, probe.ErrHidden):

@@ -52,6 +52,9 @@ func (e *FilterError) Error() string {
 	return text
 }
 
+// WrongUse reports that the command line caused the error.
+func (e *FilterError) WrongUse() bool { return true }
+
 var (
 	filterWord     = regexp.MustCompile(`^\w+`)
 	filterFunction = regexp.MustCompile(`^\.\w+`)

@@ -23,6 +23,9 @@ func (e *Error) Error() string {
 	return s
 }
 
+// WrongUse reports that the command line caused the error.
+func (e *Error) WrongUse() bool { return true }
+
 // Caret returns the expression, and a second line with a caret below the offending word.
 // Control characters become spaces.
 func (e *Error) Caret() string {

@@ -27,6 +27,9 @@ type NoFieldError struct {
 
 func (e *NoFieldError) Error() string { return fmt.Sprintf("no event has a numeric field %q", e.Field) }
 
+// WrongUse reports that the command line caused the error.
+func (e *NoFieldError) WrongUse() bool { return true }
+
 // NewWeight returns the weight by a field of the file's events. The error is a *NoFieldError.
 func NewWeight(f *format.File, field string) (*Weight, error) {
 	w := &Weight{Field: field, fields: make([]*tracepoint.Field, len(f.Attrs))}

@@ -12,6 +12,9 @@ type SpecError struct{ Spec, Msg string }
 
 func (e *SpecError) Error() string { return fmt.Sprintf("event %q: %s", e.Spec, e.Msg) }
 
+// WrongUse reports that the command line caused the error.
+func (e *SpecError) WrongUse() bool { return true }
+
 // UnknownError means that this kernel does not have an event, PMU or term.
 type UnknownError struct {
 	Spec string   // of the event
@@ -40,6 +43,9 @@ func (e *UnknownError) Error() string {
 	}
 	return s
 }
+
+// WrongUse reports that the command line caused the error.
+func (e *UnknownError) WrongUse() bool { return true }
 
 // eventText is the complete text of an event on the command line.
 type eventText string

@@ -16,6 +16,9 @@ func (e *SystemCallError) Error() string {
 		"or -e syscalls:sys_enter_%[2]s", e.Spec, e.Name)
 }
 
+// WrongUse reports that the command line caused the error.
+func (e *SystemCallError) WrongUse() bool { return true }
+
 // callWords matches the words that users may write for a system call: alone, or after what other events begin with.
 var callWords = regexp.MustCompile(
 	`^(?:(?:span|kprobe|kretprobe|syscalls?|raw_syscalls|tracepoint|trace|span:syscalls)[:=])?` +

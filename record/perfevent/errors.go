@@ -72,6 +72,9 @@ func (e *FilterError) Error() string {
 }
 func (e *FilterError) Unwrap() error { return e.Err }
 
+// WrongUse reports that the command line caused the error.
+func (e *FilterError) WrongUse() bool { return true }
+
 // MapError means that a ring of Pages pages could not be mapped.
 type MapError struct {
 	Pages int

@@ -75,6 +75,9 @@ func (e *InstallError) Error() string {
 }
 func (e *InstallError) Unwrap() error { return e.Err }
 
+// WrongUse reports whether the command line caused the error: no probe can be at this place.
+func (e *InstallError) WrongUse() bool { return e.Why != "" || errors.Is(e.Err, syscall.EILSEQ) }
+
 // reason returns why a probe is rejected, without details of the single probe.
 func reason(err error) string {
 	var e *InstallError

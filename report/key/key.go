@@ -163,6 +163,9 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return fmt.Sprintf("unknown key %q", e.Key) }
 
+// WrongUse reports that the command line caused the error.
+func (e *KeyError) WrongUse() bool { return true }
+
 // parser finds the keys of a recording.
 type parser struct {
 	file *format.File

@@ -25,6 +25,9 @@ type UsageError struct{ msg string }
 
 func (e *UsageError) Error() string { return e.msg }
 
+// WrongUse reports that the command line caused the error.
+func (e *UsageError) WrongUse() bool { return true }
+
 // WrongUse returns a UsageError.
 func WrongUse(msg string, args ...any) error { return &UsageError{fmt.Sprintf(msg, args...)} }
 

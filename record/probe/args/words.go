@@ -12,6 +12,9 @@ type SpecError struct{ Spec, Msg string }
 
 func (e *SpecError) Error() string { return fmt.Sprintf("probe %q: %s", e.Spec, e.Msg) }
 
+// WrongUse reports that the command line caused the error.
+func (e *SpecError) WrongUse() bool { return true }
+
 // walk calls f with each character of s that is neither quoted nor in brackets, until f
 // returns false.
 func walk(s string, f func(i int, c rune) bool) {

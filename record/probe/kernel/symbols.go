@@ -65,6 +65,9 @@ func (e *NoFunctionError) Error() string {
 	return s
 }
 
+// WrongUse reports that the command line caused the error.
+func (e *NoFunctionError) WrongUse() bool { return true }
+
 // IsGlob reports whether a name is a glob.
 func IsGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
 

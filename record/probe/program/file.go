@@ -29,6 +29,9 @@ type FileError struct {
 func (e *FileError) Error() string { return fmt.Sprintf("probe in %s: %v", e.File, e.Err) }
 func (e *FileError) Unwrap() error { return e.Err }
 
+// WrongUse reports that the command line caused the error.
+func (e *FileError) WrongUse() bool { return true }
+
 // Errno returns the cause of an error that includes a file name.
 func Errno(err error) error {
 	var p *fs.PathError

@@ -34,6 +34,9 @@ func (e *FunctionError) Error() string {
 	return s
 }
 
+// WrongUse reports that the command line caused the error.
+func (e *FunctionError) WrongUse() bool { return true }
+
 // Locator finds files of code, and places in them.
 type Locator struct {
 	PIDs    []int  // processes whose files are meant
