@@ -250,7 +250,8 @@ func (p *keyParser) add(list *[]*SortKey, option, words string) error {
 // tracepoints, where EVENT is %NUMBER, a name or a part of it, and FIELD may be
 // * for all. It returns nil for an unknown word.
 func (p *keyParser) parse(word string) []*SortKey {
-	if k := lookupKey(word); k != nil {
+	derived := slices.Contains(key.Derived(p.file), word)
+	if k := lookupKey(word); k != nil && (k.Name == word || !derived) { // src is a key of packets, or means srcline
 		return []*SortKey{k}
 	}
 	if word == key.Syscall {
@@ -279,7 +280,7 @@ func (p *keyParser) parse(word string) []*SortKey {
 			}
 		}
 	}
-	if len(found) == 0 && slices.Contains(key.Derived(p.file), word) {
+	if len(found) == 0 && derived {
 		return []*SortKey{derivedKey(word)}
 	}
 	if len(found) == 0 {
@@ -306,7 +307,7 @@ func (p *keyParser) means(word string, i int) bool {
 
 // fields names the fields that can be sorted by.
 func (p *keyParser) fields() []string {
-	names := key.Derived(p.file)
+	var names []string
 	for i := range p.file.Attrs {
 		if f := p.file.Tracepoint(i); f != nil {
 			if key.HasSyscalls(f) && !slices.Contains(names, key.Syscall) {
@@ -317,6 +318,11 @@ func (p *keyParser) fields() []string {
 					names = append(names, fd.Name)
 				}
 			}
+		}
+	}
+	for _, name := range key.Derived(p.file) {
+		if !slices.Contains(Keys(), name) && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names
