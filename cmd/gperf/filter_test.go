@@ -62,27 +62,27 @@ var filterCases = []struct {
 	file, filter string
 	want         func(s *jsonSample) bool
 }{
-	{"packets", "reason == NO_SOCKET && dport == 53", func(s *jsonSample) bool {
+	{"packets.z", "reason == NO_SOCKET && dport == 53", func(s *jsonSample) bool {
 		return s.text("reason") == "NO_SOCKET" && s.number("dport") == 53
 	}},
-	{"packets", "reason != NO_SOCKET || len > 10 && len <= 0xb", func(s *jsonSample) bool {
+	{"packets.z", "reason != NO_SOCKET || len > 10 && len <= 0xb", func(s *jsonSample) bool {
 		return s.text("reason") != "NO_SOCKET" || s.number("len") == 11
 	}},
-	{"packets", `flow ~ "*:444"`, func(s *jsonSample) bool { return strings.HasSuffix(s.text("flow"), ":444") }},
-	{"packets", `dst == "udp [::1]:53"`, func(s *jsonSample) bool {
+	{"packets.z", `flow ~ "*:444"`, func(s *jsonSample) bool { return strings.HasSuffix(s.text("flow"), ":444") }},
+	{"packets.z", `dst == "udp [::1]:53"`, func(s *jsonSample) bool {
 		return strings.HasPrefix(s.text("flow"), "udp") && strings.HasSuffix(s.text("flow"), " [::1]:53")
 	}},
-	{"packets", "daddr == ::1", func(s *jsonSample) bool { return strings.Contains(s.text("flow"), "> [::1]:") }},
-	{"packets", "saddr != 127.0.0.1", func(s *jsonSample) bool { return !strings.Contains(s.text("flow"), "127.0.0.1:") }},
-	{"packets", `src ~ "udp *"`, func(s *jsonSample) bool { return strings.HasPrefix(s.text("flow"), "udp ") }},
-	{"packets", "proto == tcp", func(s *jsonSample) bool { return s.text("proto") == "tcp" }},
-	{"packets", "proto == 17 && dport < 9003 && dport >= 9001", func(s *jsonSample) bool {
+	{"packets.z", "daddr == ::1", func(s *jsonSample) bool { return strings.Contains(s.text("flow"), "> [::1]:") }},
+	{"packets.z", "saddr != 127.0.0.1", func(s *jsonSample) bool { return !strings.Contains(s.text("flow"), "127.0.0.1:") }},
+	{"packets.z", `src ~ "udp *"`, func(s *jsonSample) bool { return strings.HasPrefix(s.text("flow"), "udp ") }},
+	{"packets.z", "proto == tcp", func(s *jsonSample) bool { return s.text("proto") == "tcp" }},
+	{"packets.z", "proto == 17 && dport < 9003 && dport >= 9001", func(s *jsonSample) bool {
 		return s.text("proto") == "udp" && (s.number("dport") == 9001 || s.number("dport") == 9002)
 	}},
-	{"packets", "protocol == IPv6", func(s *jsonSample) bool { return s.text("protocol") == "IPv6" }},
-	{"packets", "tcpflags & SYN", func(s *jsonSample) bool { return strings.Contains(s.text("tcpflags"), "SYN") }},
-	{"packets", `tcpflags == "SYN|ACK" || tcpflags == 2`, func(s *jsonSample) bool { return s.text("tcpflags") == "SYN" }},
-	{"packets", "dev == lo && !(cpu == 0)", func(s *jsonSample) bool { return s.CPU != 0 }},
+	{"packets.z", "protocol == IPv6", func(s *jsonSample) bool { return s.text("protocol") == "IPv6" }},
+	{"packets.z", "tcpflags & SYN", func(s *jsonSample) bool { return strings.Contains(s.text("tcpflags"), "SYN") }},
+	{"packets.z", `tcpflags == "SYN|ACK" || tcpflags == 2`, func(s *jsonSample) bool { return s.text("tcpflags") == "SYN" }},
+	{"packets.z", "dev == lo && !(cpu == 0)", func(s *jsonSample) bool { return s.CPU != 0 }},
 	{"spans", "duration > 10us", func(s *jsonSample) bool { return s.number("duration") > 10_000 }},
 	{"spans", "duration > 0.005ms && period <= 20us", func(s *jsonSample) bool {
 		return s.number("duration") > 5_000 && s.Period <= 20_000
@@ -104,11 +104,11 @@ var filterCases = []struct {
 	{"answers", `event ~ "raw_syscalls:*" && ret == 0`, func(s *jsonSample) bool {
 		return s.Event == "raw_syscalls:sys_exit" && s.number("ret") == 0
 	}},
-	{"waits", "duration >= 20ms", func(s *jsonSample) bool { return s.Event == "offcpu-time" && s.Period >= 20e6 }},
-	{"waits", "event == offcpu-time && waker_comm == bash", func(s *jsonSample) bool {
+	{"waits.z", "duration >= 20ms", func(s *jsonSample) bool { return s.Event == "offcpu-time" && s.Period >= 20e6 }},
+	{"waits.z", "event == offcpu-time && waker_comm == bash", func(s *jsonSample) bool {
 		return s.Event == "offcpu-time" && s.WakerComm == "bash"
 	}},
-	{"waits", "waker_pid > 0 && period < 20ms", func(s *jsonSample) bool { return s.WakerPID > 0 && s.Period < 20e6 }},
+	{"waits.z", "waker_pid > 0 && period < 20ms", func(s *jsonSample) bool { return s.WakerPID > 0 && s.Period < 20e6 }},
 	{"threads", `comm ~ "worker*" && period > 2ms`, func(s *jsonSample) bool {
 		return strings.HasPrefix(s.Comm, "worker") && s.Period > 2e6
 	}},
@@ -169,14 +169,14 @@ func TestFilterReading(t *testing.T) {
 // Wrong expressions of --filter are refused with the word that is wrong.
 func TestFilterReadingErrors(t *testing.T) {
 	for _, c := range []struct{ file, filter, want string }{
-		{"packets", "dportt == 53", "unknown key \"dportt\": did you mean dport, sport?\n  dportt == 53\n  ^^^^^^\n"},
-		{"packets", "reason == NO_SOCKT", "did you mean NO_SOCKET?\n  reason == NO_SOCKT\n            ^^^^^^^^\n"},
-		{"packets", "dport == abc", "dport is a number, but abc is not"},
-		{"packets", "comm < 3", "comm is text, which < cannot compare"},
-		{"packets", "dport ~ 5*", "dport is a number, which ~ cannot compare"},
-		{"packets", "comm == a &&", "is missing at the end\n  comm == a &&\n              ^\n"},
-		{"packets", "dport == 99999999999999999999", "is not a number of 64 bits"},
-		{"packets", "comm ~ [", "is no glob"},
+		{"packets.z", "dportt == 53", "unknown key \"dportt\": did you mean dport, sport?\n  dportt == 53\n  ^^^^^^\n"},
+		{"packets.z", "reason == NO_SOCKT", "did you mean NO_SOCKET?\n  reason == NO_SOCKT\n            ^^^^^^^^\n"},
+		{"packets.z", "dport == abc", "dport is a number, but abc is not"},
+		{"packets.z", "comm < 3", "comm is text, which < cannot compare"},
+		{"packets.z", "dport ~ 5*", "dport is a number, which ~ cannot compare"},
+		{"packets.z", "comm == a &&", "is missing at the end\n  comm == a &&\n              ^\n"},
+		{"packets.z", "dport == 99999999999999999999", "is not a number of 64 bits"},
+		{"packets.z", "comm ~ [", "is no glob"},
 		{"spans", "syscall == opennat", "did you mean openat, openat2?"},
 		{"spans", "event.function == f", "only filters of the kernel can compare event.function"},
 		{"two", "flow == x", "unknown key \"flow\""},
@@ -194,7 +194,7 @@ func TestFilterReadingErrors(t *testing.T) {
 
 // A filter that selects no sample says which comparison no sample meets, and what the samples have.
 func TestFilterReadingMisses(t *testing.T) {
-	_, stderr := gperf(t, "script", "-i", "../../testdata/packets.data", "--filter", "comm == curl && dport == 54")
+	_, stderr := gperf(t, "script", "-i", "../../testdata/packets.z.data", "--filter", "comm == curl && dport == 54")
 	for _, want := range []string{"no sample matches --filter comm == curl: the samples have bash\n"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("want %q in\n%s", want, stderr)
