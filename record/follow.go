@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 
 	"gperf/bpf"
 	"gperf/internal/suggest"
@@ -47,10 +46,7 @@ type NoHopError struct {
 func (e *NoHopError) Error() string {
 	s := fmt.Sprintf("cannot follow packets at %s: the kernel has no such function with a struct sk_buff * parameter",
 		e.Glob)
-	if len(e.Near) > 0 {
-		s += ": did you mean " + strings.Join(e.Near, ", ") + "?"
-	}
-	return s
+	return s + suggest.DidYouMean(e.Near)
 }
 
 // WrongUse reports that the command line caused the error.

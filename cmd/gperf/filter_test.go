@@ -178,6 +178,8 @@ func TestFilterReadingErrors(t *testing.T) {
 		{"packets.z", "dport == 99999999999999999999", "is not a number of 64 bits"},
 		{"packets.z", "comm ~ [", "is no glob"},
 		{"spans", "syscall == opennat", "did you mean openat, openat2?"},
+		{"spans", "errno == ENOENTT", "did you mean ENOENT"},
+		{"spans", "errno == 2", "errno has no value 2"},
 		{"spans", "event.function == f", "only filters of the kernel can compare event.function"},
 		{"two", "flow == x", "unknown key \"flow\""},
 	} {

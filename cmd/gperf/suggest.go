@@ -14,7 +14,7 @@ import (
 // if there are none, allAre ("the fields are") and all known names.
 func suggestion(name string, known []string, allAre string) string {
 	if l := suggest.Names(name, known); len(l) > 0 {
-		return ": did you mean " + strings.Join(l[:min(len(l), 3)], ", ") + "?"
+		return suggest.DidYouMean(l[:min(len(l), 3)])
 	}
 	return ": " + allAre + " " + strings.Join(known, ", ")
 }

@@ -76,6 +76,11 @@ func errorTables() (names []string, negated Names) {
 	return names, negated
 }
 
+// ErrorNames returns the names that ErrorName returns.
+func ErrorNames() []string {
+	return slices.DeleteFunc(slices.Clone(errorsByNumber), func(name string) bool { return name == "" })
+}
+
 // ErrorName returns the name of the error that a system call returned, ENOENT for -2; "" if it returned none.
 func ErrorName(ret int64) string {
 	const maxErrno = 4095 // MAX_ERRNO of include/linux/err.h

@@ -27,6 +27,23 @@ type FilterWord struct {
 	At, End int    // in the filter's text, in bytes, with quotes
 }
 
+// Wrong returns the error of a word of a filter.
+func (w FilterWord) Wrong(filter, format string, args ...any) *FilterError {
+	return &FilterError{Filter: filter, At: w.At, End: w.End, Msg: fmt.Sprintf(format, args...)}
+}
+
+// CheckOperator returns why a comparison's operator cannot compare a text, or a number; nil if it can.
+func (f *Filter) CheckOperator(filter string, isText bool) error {
+	name := f.Field.Text
+	switch {
+	case isText && f.Op != "==" && f.Op != "!=" && f.Op != "~":
+		return f.Field.Wrong(filter, "%s is text, which %s cannot compare: there are == != and ~, a glob", name, f.Op)
+	case !isText && f.Op == "~":
+		return f.Field.Wrong(filter, "%s is a number, which ~ cannot compare: there are == != < <= > >= &", name)
+	}
+	return nil
+}
+
 // FilterError means that a filter is wrong, and why.
 type FilterError struct {
 	Filter  string

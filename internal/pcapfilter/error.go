@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"gperf/internal/suggest"
 )
 
 // Error is a mistake in an expression.
@@ -17,10 +19,7 @@ type Error struct {
 
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s (at %d)", e.Msg, 1+e.column())
-	if len(e.Near) > 0 {
-		s += ": did you mean " + strings.Join(e.Near, ", ") + "?"
-	}
-	return s
+	return s + suggest.DidYouMean(e.Near)
 }
 
 // WrongUse reports that the command line caused the error.

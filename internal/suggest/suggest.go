@@ -32,6 +32,14 @@ func Names(s string, names []string) []string {
 	return out
 }
 
+// DidYouMean returns the end of a message about an unknown name, with names similar to it; "" if there are none.
+func DidYouMean(near []string) string {
+	if len(near) == 0 {
+		return ""
+	}
+	return ": did you mean " + strings.Join(near, ", ") + "?"
+}
+
 // distance returns the Levenshtein distance, with one row of memory.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)

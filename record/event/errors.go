@@ -35,9 +35,7 @@ func (e *UnknownError) Error() string {
 	case "term":
 		s = fmt.Sprintf("event %q: unknown term %s", e.Spec, e.Name)
 	}
-	if len(e.Near) > 0 {
-		s += ": did you mean " + strings.Join(e.Near, ", ") + "?"
-	}
+	s += suggest.DidYouMean(e.Near)
 	if len(e.All) > 0 {
 		s += "\nThere are: " + strings.Join(e.All, " ")
 	}

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,10 @@ type Field struct {
 	Text   bool
 	Values func() []Value // names of its values; nil: none
 	Length string         // the field with the length of an array of words that is text; "" for most
-	Of     string         // the field whose number the names mean, for "syscall" of "id"; "" for the field itself
+	// Of is the field whose number Values name, for "syscall" of "id"; "" for the field itself. Filters compare the
+	// names alone, as when a recording is read. Partial means that not all samples have a name.
+	Of      string
+	Partial bool
 }
 
 // Value is a name for a number: of an enumeration, or of a flag.
@@ -66,11 +68,6 @@ type filterParser struct {
 	copied  int // bytes of text that are copied to numeric
 }
 
-// wrong returns the error of a word.
-func (p *filterParser) wrong(w tracepoint.FilterWord, format string, args ...any) error {
-	return &tracepoint.FilterError{Filter: p.text, At: w.At, End: w.End, Msg: fmt.Sprintf(format, args...)}
-}
-
 func (p *filterParser) filter(n *tracepoint.Filter) (f *Filter, err error) {
 	f = &Filter{Op: n.Op}
 	switch n.Op {
@@ -93,8 +90,8 @@ func (p *filterParser) comparison(n *tracepoint.Filter) (*Filter, error) {
 		return nil, p.unknown(n.Field)
 	}
 	if field.Length != "" {
-		return nil, p.wrong(n.Field,
-			"%s has a length instead of an end, so the kernel cannot compare it; it can compare %s", name, field.Length)
+		return nil, n.Field.Wrong(p.text, "%s has a length instead of an end, so the kernel cannot compare it; "+
+			"it can compare %s", name, field.Length)
 	}
 	f := &Filter{Op: n.Op, Field: name, Text: n.Value.Text, Special: n.Special}
 	if field.Of != "" {
@@ -102,11 +99,12 @@ func (p *filterParser) comparison(n *tracepoint.Filter) (*Filter, error) {
 		p.replace(n.Field, field.Of)
 	}
 	f.IsText = field.Text || f.Special == ".ustring"
-	switch {
-	case f.IsText && f.Op != "==" && f.Op != "!=" && f.Op != "~":
-		return nil, p.wrong(n.Field, "%s is text, which %s cannot compare: there are == != and ~, a glob", name, f.Op)
-	case !f.IsText && f.Op == "~":
-		return nil, p.wrong(n.Field, "%s is a number, which ~ cannot compare: there are == != < <= > >= &", name)
+	if err := n.CheckOperator(p.text, f.IsText || field.Of != "" && f.Op != "~"); err != nil {
+		return nil, err
+	}
+	if f.Op == "!=" && field.Partial {
+		return nil, n.Field.Wrong(p.text, "%s: the kernel cannot tell samples that have no %[1]s: use == or %s",
+			name, field.Of)
 	}
 	return f, p.value(f, field, n.Value)
 }
@@ -119,8 +117,8 @@ func (p *filterParser) value(f *Filter, field Field, value tracepoint.FilterWord
 	n, ok, err := value.Number()
 	switch {
 	case err != nil:
-		return p.wrong(value, "%v", err)
-	case ok:
+		return value.Wrong(p.text, "%v", err)
+	case ok && field.Of == "":
 		if f.Number = n; value.HasUnit() {
 			p.replace(value, strconv.FormatInt(int64(n), 10)) // the kernel knows no units
 		}
@@ -142,16 +140,16 @@ func (p *filterParser) value(f *Filter, field Field, value tracepoint.FilterWord
 
 func (p *filterParser) unknownValue(field string, value tracepoint.FilterWord, names []string) error {
 	if len(names) == 0 {
-		return p.wrong(value, "%s is a number, but %s is not", field, p.text[value.At:value.End])
+		return value.Wrong(p.text, "%s is a number, but %s is not", field, p.text[value.At:value.End])
 	}
 	if l := suggest.Names(value.Text, names); len(l) > 0 {
-		return p.wrong(value, "%s has no value %s: did you mean %s?", field, value.Text, strings.Join(l, ", "))
+		return value.Wrong(p.text, "%s has no value %s%s", field, value.Text, suggest.DidYouMean(l))
 	}
 	if len(names) > maxValues {
-		return p.wrong(value, "%s has no value %s, but %d others, such as %s", field, value.Text, len(names),
+		return value.Wrong(p.text, "%s has no value %s, but %d others, such as %s", field, value.Text, len(names),
 			strings.Join(names[:3], ", "))
 	}
-	err := p.wrong(value, "%s has no value %s", field, value.Text).(*tracepoint.FilterError)
+	err := value.Wrong(p.text, "%s has no value %s", field, value.Text)
 	err.More = "Its values are: " + strings.Join(names, " ")
 	return err
 }
@@ -183,12 +181,11 @@ func (p *filterParser) unknown(name tracepoint.FilterWord) error {
 	for _, f := range p.fields[:len(p.fields)-len(genericFields)] {
 		names = append(names, f.Name)
 	}
-	msg := "there is no field " + name.Text
+	near := suggest.Names(name.Text, names)
+	err := name.Wrong(p.text, "there is no field %s%s", name.Text, suggest.DidYouMean(near))
 	if slices.Contains(readingKeys, name.Text) {
-		msg = name.Text + " is known only when a recording is read: gperf report and script have --filter, too"
-	} else if l := suggest.Names(name.Text, names); len(l) > 0 {
-		msg += ": did you mean " + strings.Join(l, ", ") + "?"
+		err.Msg = name.Text + " is known only when a recording is read: gperf report and script have --filter, too"
 	}
-	return &tracepoint.FilterError{Filter: p.text, At: name.At, End: name.End, Msg: msg,
-		More: "Its fields are: " + strings.Join(names, " ")}
+	err.More = "Its fields are: " + strings.Join(names, " ")
+	return err
 }

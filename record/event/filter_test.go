@@ -8,7 +8,7 @@ import (
 // testFields are fields that filters compare.
 var testFields = []Field{{Name: "common_pid"}, {Name: "prev_comm", Text: true}, {Name: "prev_pid"}, {Name: "location"},
 	{Name: "reason", Values: func() []Value { return []Value{{"NOT_SPECIFIED", 2}, {"NO_SOCKET", 3}, {"MINUS", -1}} }},
-	{Name: "cause", Of: "reason", Values: func() []Value { return []Value{{"EXPIRED", 9}} }}}
+	{Name: "cause", Of: "reason", Partial: true, Values: func() []Value { return []Value{{"EXPIRED", 9}} }}}
 
 // show formats an expression with all its parentheses.
 func (f *Filter) show() string {
@@ -86,6 +86,9 @@ func TestParseFilterErrors(t *testing.T) {
 		{"reason == NO_SOCKT", "reason has no value NO_SOCKT: did you mean NO_SOCKET?"},
 		{"reason == XXXXXXXXXX", "Its values are: NOT_SPECIFIED NO_SOCKET"},
 		{"prev_pid == 123456789012345678901", "not a number of 64 bits"},
+		{"cause != EXPIRED", "use == or reason"},
+		{"cause < EXPIRED", "cause is text, which < cannot compare"},
+		{"cause == 9", "cause has no value 9"},
 		{"prev_pid == 3 && daddr == 10.0.0.1", "daddr is known only when a recording is read"},
 		{"prev_pid == 3 && cause == FULL", "\n  prev_pid == 3 && cause == FULL\n                            ^^^^\n"},
 		{strings.Repeat("(", 1000), "nested parentheses"},

@@ -58,7 +58,7 @@ func namedFields(f *tracepoint.Format) (l []event.Field) {
 		l = append(l, event.Field{Name: "syscall", Of: "id", Values: event.SyscallNames})
 	}
 	if f.Field("ret") != nil {
-		l = append(l, event.Field{Name: "errno", Of: "ret", Values: func() (l []event.Value) {
+		l = append(l, event.Field{Name: "errno", Of: "ret", Partial: true, Values: func() (l []event.Value) {
 			for name, n := range fields.NamesOf("ret") {
 				l = append(l, event.Value{Name: strings.TrimPrefix(name, "-"), Number: n})
 			}

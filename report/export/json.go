@@ -13,15 +13,14 @@ import (
 // jsonWriter writes a line for each sample, a JSON object:
 //
 //	{"time": 1234, "event": "skb:kfree_skb", "comm": "curl", "pid": 7, "tid": 7, "cpu": 0, "period": 1,
-//	 "fields": {"reason": "NO_SOCKET", "protocol": 2048},
+//	 "fields": {"reason": "NO_SOCKET", "protocol": "IPv4"},
 //	 "stack": [{"function": "f", "file": "a.c", "line": 3, "dso": "/bin/curl", "ip": "0x4010"}]}
 //
-// Times are in ns of the recording's clock. A stack is innermost first; functions that were
-// inlined at an address precede the one that contains them, and have "inlined": true. The fields
-// are fields of a tracepoint: text as perf script prints it, or a decimal number. Waits have
+// Times are in ns of the recording's clock. A stack is innermost first; functions that were inlined at an address
+// precede the one that contains them, and have "inlined": true. The fields are fields of a tracepoint: text as perf
+// script prints it, a name, or a decimal number; system calls have syscall, and errno if they failed. Waits have
 // waker_comm, waker_pid and waker_tid if their wakers were recorded. Samples of several recordings have host, file and
-// boot after the time. Members without a
-// value are missing.
+// boot after the time. Members without a value are missing.
 type jsonWriter struct {
 	TimelineOptions
 	out *bufio.Writer

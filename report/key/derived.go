@@ -83,6 +83,7 @@ func (p *parser) errno(ret *tracepoint.Field) *reader {
 		}
 		return Missing
 	})
+	r.texts = fields.ErrorNames
 	return &r
 }
 

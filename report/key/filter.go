@@ -1,7 +1,6 @@
 package key
 
 import (
-	"fmt"
 	"math"
 	"path"
 	"slices"
@@ -114,7 +113,7 @@ func (c *compiler) compile(n *tracepoint.Filter) ([]test, error) {
 		return c.join(n)
 	}
 	if n.Special != "" {
-		return nil, c.wrong(n.Field, "only filters of the kernel can compare %s%s", n.Field.Text, n.Special)
+		return nil, n.Field.Wrong(c.filter.text, "only filters of the kernel can compare %s%s", n.Field.Text, n.Special)
 	}
 	if n.Field.Text == Stack {
 		return c.stack(n)
@@ -139,11 +138,6 @@ func (c *compiler) join(n *tracepoint.Filter) ([]test, error) {
 	return left, err
 }
 
-// wrong returns the error of a word.
-func (c *compiler) wrong(w tracepoint.FilterWord, format string, args ...any) *tracepoint.FilterError {
-	return &tracepoint.FilterError{Filter: c.filter.text, At: w.At, End: w.End, Msg: fmt.Sprintf(format, args...)}
-}
-
 // comparison returns the tests of a comparison. Keys of the same name may differ between events: the comparison must
 // be possible for one of them.
 func (c *compiler) comparison(n *tracepoint.Filter) ([]test, error) {
@@ -153,7 +147,7 @@ func (c *compiler) comparison(n *tracepoint.Filter) ([]test, error) {
 	}
 	part := c.part(n)
 	tests, possible := make([]test, len(readers)), false
-	var problem *tracepoint.FilterError
+	var problem error
 	for i := range readers {
 		r := &readers[i]
 		tests[i] = never
@@ -201,10 +195,10 @@ func (c *compiler) noting(p *part, t test, r *reader) test {
 func never(*session.Sample) bool { return false }
 
 func (c *compiler) unknown(w tracepoint.FilterWord, e *KeyError) error {
-	err := c.wrong(w, "%v", e)
+	err := w.Wrong(c.filter.text, "%v", e)
 	keys := append(slices.Clone(e.Keys), Stack)
 	if l := suggest.Names(e.Key, keys); len(l) > 0 {
-		err.Msg += ": did you mean " + strings.Join(l, ", ") + "?"
+		err.Msg += suggest.DidYouMean(l)
 	} else {
 		err.More = "the keys are " + strings.Join(keys, ", ")
 	}
@@ -212,11 +206,11 @@ func (c *compiler) unknown(w tracepoint.FilterWord, e *KeyError) error {
 }
 
 // test returns the test of a comparison of one event's key.
-func (c *compiler) test(n *tracepoint.Filter, r *reader) (test, *tracepoint.FilterError) {
+func (c *compiler) test(n *tracepoint.Filter, r *reader) (test, error) {
 	if r.number != nil && n.Op != "~" {
 		number, ok, err := r.numberOf(n.Value)
 		if err != nil {
-			return nil, c.wrong(n.Value, "%v", err)
+			return nil, n.Value.Wrong(c.filter.text, "%v", err)
 		}
 		if ok {
 			return r.among(r.compareNumber(n.Op, number)), nil
@@ -227,22 +221,21 @@ func (c *compiler) test(n *tracepoint.Filter, r *reader) (test, *tracepoint.Filt
 	}
 	match, err := matcher(n.Op, n.Value.Text)
 	if err != nil {
-		return nil, c.wrong(n.Value, "%q is no glob: %v", n.Value.Text, err)
+		return nil, n.Value.Wrong(c.filter.text, "%q is no glob: %v", n.Value.Text, err)
 	}
 	return r.compareText(match), nil
 }
 
 // checkText returns why a key cannot be compared as text, nil if it can.
-func (c *compiler) checkText(n *tracepoint.Filter, r *reader) *tracepoint.FilterError {
+func (c *compiler) checkText(n *tracepoint.Filter, r *reader) error {
 	name, value := n.Field.Text, n.Value.Text
 	plain := r.number != nil && r.names == nil && !r.code && r.printed == nil
+	if err := n.CheckOperator(c.filter.text, !plain); err != nil {
+		return err
+	}
 	switch {
-	case plain && n.Op == "~":
-		return c.wrong(n.Field, "%s is a number, which ~ cannot compare: there are == != < <= > >= &", name)
 	case plain:
-		return c.wrong(n.Value, "%s is a number, but %s is not", name, value)
-	case n.Op != "==" && n.Op != "!=" && n.Op != "~":
-		return c.wrong(n.Field, "%s is text, which %s cannot compare: there are == != and ~, a glob", name, n.Op)
+		return n.Value.Wrong(c.filter.text, "%s is a number, but %s is not", name, value)
 	case n.Op == "~":
 		return nil
 	}
@@ -257,9 +250,9 @@ func (c *compiler) checkText(n *tracepoint.Filter, r *reader) *tracepoint.Filter
 	}
 	slices.Sort(texts)
 	texts = slices.Compact(texts) // 64-bit and 32-bit system calls have the same names
-	err := c.wrong(n.Value, "%s has no value %s", name, value)
+	err := n.Value.Wrong(c.filter.text, "%s has no value %s", name, value)
 	if l := suggest.Names(value, texts); len(l) > 0 {
-		err.Msg += ": did you mean " + strings.Join(l, ", ") + "?"
+		err.Msg += suggest.DidYouMean(l)
 	} else if len(texts) <= maxChoices {
 		err.More = "its values are " + strings.Join(texts, ", ")
 	}
@@ -371,12 +364,12 @@ func (r *reader) compareText(match func(text string) bool) test {
 
 // stack returns the tests of a comparison with the functions of stacks.
 func (c *compiler) stack(n *tracepoint.Filter) ([]test, error) {
-	if n.Op != "==" && n.Op != "!=" && n.Op != "~" {
-		return nil, c.wrong(n.Field, "%s is text, which %s cannot compare: there are == != and ~, a glob", Stack, n.Op)
+	if err := n.CheckOperator(c.filter.text, true); err != nil {
+		return nil, err
 	}
 	match, err := matcher(strings.Replace(n.Op, "!=", "==", 1), n.Value.Text)
 	if err != nil {
-		return nil, c.wrong(n.Value, "%q is no glob: %v", n.Value.Text, err)
+		return nil, n.Value.Wrong(c.filter.text, "%q is no glob: %v", n.Value.Text, err)
 	}
 	c.filter.frames = true
 	known := map[*session.Frame]bool{}

@@ -1,7 +1,8 @@
 package view
 
 import (
-	"errors"
+	"cmp"
+	"context"
 	"net/http"
 	"strconv"
 
@@ -27,7 +28,7 @@ func (s *Server) match(w http.ResponseWriter, r *http.Request) {
 	}
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	bits, n, err := matches(s.Sessions(), text)
+	bits, n, err := matches(r.Context(), s.Sessions(), text)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -37,38 +38,36 @@ func (s *Server) match(w http.ResponseWriter, r *http.Request) {
 	w.Write(bits)
 }
 
-// matches returns a bit for each sample of sessions that were not walked yet. Recordings may lack a key that another
-// one has.
-func matches(list []*session.Session, text string) (bits []byte, n int, err error) {
-	var wrong error
-	possible := false
-	for _, s := range list {
-		selects := func(*session.Sample) bool { return false }
-		f, err := key.NewFilter(s.File, s.Symbols, text, s.Origin)
-		if err == nil {
-			possible, selects = true, f.Match
-		} else {
-			wrong = err
-		}
-		_, err = s.Walk(session.WalkOptions{Names: true}, func(b *session.Batch) error {
+// matches returns a bit for each sample of sessions that were not walked yet, and the number of samples. Recordings may
+// lack a key that another one has.
+func matches(ctx context.Context, list []*session.Session, text string) (bits []byte, n int, err error) {
+	filters, possible := make([]*key.Filter, len(list)), false
+	for i, s := range list {
+		f, wrong := key.NewFilter(s.File, s.Symbols, text, s.Origin)
+		filters[i], err = f, cmp.Or(err, wrong)
+		possible = possible || wrong == nil
+	}
+	if !possible {
+		return nil, 0, err
+	}
+	for i, s := range list {
+		f := filters[i]
+		_, err := s.Walk(session.WalkOptions{Names: true}, func(b *session.Batch) error {
 			for i := range b.Samples {
 				if n%8 == 0 {
 					bits = append(bits, 0)
 				}
-				if selects(&b.Samples[i]) {
+				if f != nil && f.Match(&b.Samples[i]) {
 					bits[n/8] |= 1 << (n % 8)
 				}
 				n++
 			}
 			b.Release()
-			return nil
+			return ctx.Err() // the page may be gone
 		})
 		if err != nil {
 			return nil, 0, err
 		}
-	}
-	if !possible {
-		return nil, 0, errors.Join(wrong)
 	}
 	return bits, n, nil
 }

@@ -459,11 +459,8 @@ func (r *reader) returnsChars(t *Type) bool {
 }
 
 func (r *reader) noSuch(name string) string {
-	s := fmt.Sprintf("%s has no variable %s", r.known.Function, name)
-	if l := suggest.Names(name, r.known.Names()); len(l) > 0 {
-		s += ": did you mean " + strings.Join(l, ", ") + "?"
-	}
-	return s + "; " + r.Help
+	near := suggest.Names(name, r.known.Names())
+	return fmt.Sprintf("%s has no variable %s%s; %s", r.known.Function, name, suggest.DidYouMean(near), r.Help)
 }
 
 var errPath = errors.New("a variable is NAME, followed by members and elements: a->b, a.b, a[1]")

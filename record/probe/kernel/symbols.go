@@ -59,10 +59,7 @@ func (e *NoFunctionError) Error() string {
 	if e.Module != "" {
 		s = fmt.Sprintf("probe %q: %s has no function %s", e.Spec, e.Module, e.Name)
 	}
-	if len(e.Near) > 0 {
-		s += ": did you mean " + strings.Join(e.Near, ", ") + "?"
-	}
-	return s
+	return s + suggest.DidYouMean(e.Near)
 }
 
 // WrongUse reports that the command line caused the error.

@@ -28,10 +28,7 @@ func (e *FunctionError) Error() string {
 	if e.Why != "" {
 		s += ": " + e.Why
 	}
-	if len(e.Near) > 0 {
-		s += ": did you mean " + strings.Join(e.Near, ", ") + "?"
-	}
-	return s
+	return s + suggest.DidYouMean(e.Near)
 }
 
 // WrongUse reports that the command line caused the error.

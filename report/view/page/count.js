@@ -33,9 +33,16 @@ const unmatched = 128;
 async function match(table, filter) {
 	if (table.matched === filter) return "";
 	if (!isServed) return "This page is a file: gperf view --filter and --export choose its samples.";
-	const answer = await fetch("match?" + new URLSearchParams({filter}));
-	if (!answer.ok) return answer.text();
-	const bits = new Uint8Array(await answer.arrayBuffer());
+	let answer, bits;
+	try {
+		answer = await fetch("match?" + new URLSearchParams({filter}));
+		if (!answer.ok) return answer.text();
+		bits = new Uint8Array(await answer.arrayBuffer());
+	} catch {
+		return "gperf view has ended: it can choose no samples by an expression any more.";
+	}
+	const known = Number(answer.headers.get("X-Samples"));
+	if (known < table.length) notice(`The filter chooses among the first ${known} samples: the recording has grown.`);
 	for (let i = 0; i < table.length; i++) {
 		table.flags[i] = (table.flags[i] & ~unmatched) | ((bits[i >> 3] >> (i & 7)) & 1 ? 0 : unmatched);
 	}

@@ -353,7 +353,7 @@ function showFilters() {
 	const focused = document.activeElement?.id;
 	fill(
 		byID("filters"),
-		filterInput(state),
+		isServed && filterInput(state),
 		addList("add-process", "Process…", processList(table), p =>
 			page.set({processes: [...new Set([...state.processes, p])]}),
 		),
@@ -554,7 +554,7 @@ function pressed(e) {
 	const {state, table} = page;
 	const act = {
 		"/": () => byID("search").focus(),
-		"s": () => byID("filter").focus(),
+		"s": () => byID("filter")?.focus(),
 		"?": showAbout,
 		"d": switchTheme,
 		"e": nextEvent,
