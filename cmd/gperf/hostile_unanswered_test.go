@@ -45,4 +45,15 @@ func TestHostileUnansweredAlone(t *testing.T) {
 	if !strings.Contains(s, "program") {
 		t.Errorf("the process has no samples:\n%s", s)
 	}
+
+	// A recording that stays says it with the first file.
+	config := filepath.Join(dir, "gperf.conf")
+	os.WriteFile(config, []byte("--file-time 1s --max-cpu 100%\n"), 0o600)
+	stays := startContinuous(t, filepath.Join(dir, "continuous"), config)
+	stays.await(nil, 6) // the file system counts as silent after two seconds
+	stays.cmd.Process.Kill()
+	stays.cmd.Wait()
+	if s := stays.errs.String(); strings.Count(s, mounted+": the file system does not answer") != 1 {
+		t.Errorf("the recording that stays does not say it once:\n%s", s)
+	}
 }

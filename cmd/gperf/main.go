@@ -15,7 +15,6 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/input"
-	"gperf/internal/text"
 	"gperf/internal/untrusted"
 
 	"github.com/spf13/cobra"
@@ -72,9 +71,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	root.SetArgs(append([]string{c.Name()}, rewritten...))
 	code := exitCode(c.Name(), root.Execute(), stderr)
-	if l := untrusted.Blocked(); len(l) > 0 {
-		fmt.Fprintf(stderr, "gperf %s: %s: the file system does not answer, so programs there lack build IDs, whole "+
-			"stacks or names: is the server running?\n", c.Name(), text.JoinFirst(l, maxNames))
+	if err := untrusted.NoAnswer(); err != nil {
+		fmt.Fprintf(stderr, "gperf %s: %v\n", c.Name(), err)
 	}
 	return cmp.Or(cli.CloseOutput(stdout), code)
 }

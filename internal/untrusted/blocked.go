@@ -2,6 +2,7 @@ package untrusted
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"gperf/internal/text"
 )
 
 // ErrBlocked means that a file's file system does not answer: its server has died, or stops readers on purpose.
@@ -28,7 +31,8 @@ const maxBlocked = 64
 var blocked struct {
 	sync.Mutex
 	calls map[string]int // how many wait, by the key of the file system or of the path
-	names []string       // see Blocked
+	names []string       // of all that did not answer so far
+	said  int            // how many of names NoAnswer returned
 }
 
 // within returns the result of a call on the file at path, or ErrBlocked. drop gets a result that comes too late.
@@ -149,9 +153,19 @@ func block(path string) (release func()) {
 	}
 }
 
-// Blocked returns the mount points, or the files, that did not answer so far.
-func Blocked() []string {
+// maxNames limits how many file systems a message names.
+const maxNames = 5
+
+// NoAnswer returns an error that names the mount points, or the files, that did not answer since the last call, or nil.
+// Each is named once.
+func NoAnswer() error {
 	blocked.Lock()
 	defer blocked.Unlock()
-	return slices.Clone(blocked.names)
+	l := blocked.names[blocked.said:]
+	if len(l) == 0 {
+		return nil
+	}
+	blocked.said = len(blocked.names)
+	return fmt.Errorf("%s: the file system does not answer, so programs there lack build IDs, whole stacks or names: "+
+		"is the server running?", text.JoinFirst(l, maxNames))
 }

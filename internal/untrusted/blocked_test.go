@@ -4,7 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -49,8 +49,11 @@ func TestWithin(t *testing.T) {
 	if n, err := within(path+"2", func() (int, error) { return 3, nil }, nil); n != 3 || err != nil {
 		t.Errorf("on another path: %d, %v", n, err)
 	}
-	if l := Blocked(); !slices.Equal(l, []string{path}) {
-		t.Errorf("blocked: %q", l)
+	if err := NoAnswer(); err == nil || !strings.HasPrefix(err.Error(), path+": the file system") {
+		t.Errorf("the error names another: %v", err)
+	}
+	if err := NoAnswer(); err != nil {
+		t.Errorf("said again: %v", err)
 	}
 	ends <- 7
 	if n := <-dropped; n != 7 {

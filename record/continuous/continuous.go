@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gperf/internal/untrusted"
 	"gperf/record"
 	"gperf/record/perfevent"
 	"gperf/record/synth"
@@ -130,6 +131,9 @@ func (o *Options) record(ctx context.Context, s *Settings) error {
 	r.Output.Switch = record.Switch{Every: s.FileTime, Aligned: true, Size: max(1, s.MaxTotal/partsOfTotal)}
 	r.Dumped = func(path string, _ uint64) {
 		files.add(path)
+		if err := untrusted.NoAnswer(); err != nil {
+			o.Notice(err)
+		}
 		debug.FreeOSMemory() // what the busiest minute needed would stay for weeks
 	}
 	_, err = record.Run(changed, r)
