@@ -194,6 +194,35 @@ func TestFilterReadingErrors(t *testing.T) {
 	}
 }
 
+// Of several recordings, one may lack a key or a value: that is said, and an error if all lack it.
+func TestFilterSeveral(t *testing.T) {
+	files := []string{"-i", "../../testdata/packets.z.data", "-i", "../../testdata/waits.z.data"}
+	packets := len(jsonSamples(t, append([]string{"--filter", "dport == 53"}, files[:2]...)...))
+	waits := len(jsonSamples(t, append([]string{"--filter", "event == offcpu-time"}, files[2:]...)...))
+	for filter, want := range map[string]int{
+		"dport == 53":                         packets,
+		"dport == 53 || event == offcpu-time": packets + waits,
+		"!(dport != 53) && period > 1ms":      waits,
+	} {
+		if n := len(jsonSamples(t, append([]string{"--filter", filter}, files...)...)); n != want || n == 0 {
+			t.Errorf("%s: %d samples, want %d", filter, n, want)
+		}
+		_, stderr := gperf(t, append([]string{"report", "--stdio", "--filter", filter}, files...)...)
+		if !strings.Contains(stderr, "--filter: in 1 of 2 recordings: unknown key \"dport\"") {
+			t.Errorf("%s: no message:\n%s", filter, stderr)
+		}
+	}
+	for _, filter := range []string{"dportt == 53", "dport == abc", "dport == ", "dport == 53 && reason == NO_SOCKT"} {
+		for _, command := range []string{"report", "script"} {
+			var out, errs outputText
+			args := append([]string{command, "--filter", filter}, files...)
+			if code := run(args, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), "^\n") {
+				t.Errorf("%s %s: exit code %d\n%s", command, filter, code, errs.String())
+			}
+		}
+	}
+}
+
 // A filter that selects no sample says which comparison no sample meets, and what the samples have.
 func TestFilterReadingMisses(t *testing.T) {
 	_, stderr := gperf(t, "script", "-i", "../../testdata/packets.z.data", "--filter", "comm == curl && dport == 54")

@@ -181,7 +181,7 @@ func (in *inputFlags) prepare(r *openInput, stderr io.Writer) error {
 	if in.many == nil {
 		opts.Progress = func(n, of int64) { r.bar.Bytes("reading "+filepath.Base(r.recording.Path), n, of) }
 	}
-	if err := in.filters.selectSamples(r, &opts); err != nil {
+	if err := in.filters.selectSamples(r, &opts, in.many != nil); err != nil {
 		return err
 	}
 	r.session = session.New(opts)

@@ -77,12 +77,16 @@ func (f *filterFlags) filter(file *format.File) (*session.Filter, error) {
 	return l, nil
 }
 
-// selectSamples makes a session select the samples of --filter.
-func (f *filterFlags) selectSamples(r *openInput, opts *session.Options) (err error) {
+// selectSamples makes a session select the samples of --filter. Of several recordings, one may lack a key or value:
+// see many.checkFilter.
+func (f *filterFlags) selectSamples(r *openInput, opts *session.Options, several bool) (err error) {
 	if f.expression == "" {
 		return nil
 	}
 	r.selected, err = key.NewFilter(opts.File, opts.Symbols, f.expression, opts.Origin)
+	if err == nil && !several {
+		err = key.FirstImpossible(r.selected.Impossible())
+	}
 	if err != nil {
 		return cli.WrongUse("--filter: %v", err)
 	}

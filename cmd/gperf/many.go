@@ -1,17 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/input"
 	"gperf/format"
+	"gperf/format/tracepoint"
 	"gperf/internal/dso"
 	"gperf/internal/parallel"
 	"gperf/internal/session"
+	"gperf/report/key"
 	"gperf/symbolize"
 )
 
@@ -24,6 +28,8 @@ type many struct {
 	sources []source
 	found   input.Warnings
 	failed  int // number of recordings that could not be read
+	// impossible has the recordings' results of key.Filter.Impossible.
+	impossible [][]error
 	// needsAll makes an error of one recording end the reading.
 	needsAll bool
 
@@ -70,7 +76,7 @@ func (in *inputFlags) readMany(paths []string, stderr io.Writer,
 		}
 		if err != nil {
 			r.Close()
-			if in.strict {
+			if usage := (*cli.UsageError)(nil); in.strict || errors.As(err, &usage) {
 				return nil, err
 			}
 			m.fail(err)
@@ -85,6 +91,9 @@ func (in *inputFlags) readMany(paths []string, stderr io.Writer,
 	}
 	if len(m.sources) == 0 {
 		return nil, errNoneRead
+	}
+	if err := m.checkFilter(); err != nil {
+		return nil, err
 	}
 	return m, nil
 }
@@ -109,7 +118,36 @@ func (m *many) describe(r *openInput, origins *session.Origins, src *source,
 			return o, fmt.Errorf("%s: %w", r.recording.Path, err)
 		}
 	}
-	return origins.Of(r.recording.File, r.recording.Path), nil
+	o = origins.Of(r.recording.File, r.recording.Path)
+	if text := m.flags.filters.expression; text != "" {
+		f, err := key.NewFilter(r.recording.File, nil, text, o)
+		if err != nil {
+			return o, cli.WrongUse("--filter: %v", err)
+		}
+		m.impossible = append(m.impossible, f.Impossible())
+	}
+	return o, nil
+}
+
+// checkFilter returns why a comparison of --filter is impossible in all recordings. It reports one that is in some.
+func (m *many) checkFilter() error {
+	if len(m.impossible) == 0 {
+		return nil
+	}
+	if err := key.FirstImpossible(m.impossible...); err != nil {
+		return cli.WrongUse("--filter: %v", err)
+	}
+	n, why := 0, new(tracepoint.FilterError)
+	for _, l := range m.impossible {
+		if err := cmp.Or(l...); err != nil {
+			n++
+			errors.As(err, &why)
+		}
+	}
+	if n > 0 {
+		fmt.Fprintf(m.stderr, "gperf: --filter: in %d of %d recordings: %s\n", n, len(m.impossible), why.Msg)
+	}
+	return nil
 }
 
 // fail reports a recording that cannot be read.

@@ -26,6 +26,8 @@ type Filter struct {
 	tests  []test // by event
 	parts  []*part
 	frames bool
+	// impossible has, by comparison, why no event of the recording can meet it, nil if one can.
+	impossible []error
 
 	mu      sync.Mutex
 	matched bool
@@ -46,7 +48,8 @@ type part struct {
 // maxSeen is how many texts a comparison remembers, with their results, and of samples for which it is false.
 const maxSeen = 1000
 
-// NewFilter returns the filter of an expression. The error is a *tracepoint.FilterError.
+// NewFilter returns the filter of an expression. A comparison that no event of the recording can meet is false: see
+// Filter.Impossible. The error, a *tracepoint.FilterError, means that the expression is wrong for all recordings.
 func NewFilter(f *format.File, sym *symbolize.Symbolizer, text string, o session.Origin) (*Filter, error) {
 	tree, err := tracepoint.ParseFilter(text)
 	if err != nil {
@@ -59,6 +62,21 @@ func NewFilter(f *format.File, sym *symbolize.Symbolizer, text string, o session
 		return nil, err
 	}
 	return c.filter, nil
+}
+
+// Impossible returns, by comparison, why no event of the recording can meet it: the key or the value is unknown. It is
+// nil for the others.
+func (f *Filter) Impossible() []error { return f.impossible }
+
+// FirstImpossible returns why the first comparison is impossible in all recordings, nil if each is possible in one. A
+// list is the result of Filter.Impossible for a recording.
+func FirstImpossible(lists ...[]error) error {
+	for i := range lists[0] {
+		if !slices.ContainsFunc(lists, func(l []error) bool { return l[i] == nil }) {
+			return lists[0][i]
+		}
+	}
+	return nil
 }
 
 // NeedsFrames reports whether the filter compares functions: Match must be called once the frames are resolved.
@@ -138,12 +156,13 @@ func (c *compiler) join(n *tracepoint.Filter) ([]test, error) {
 	return left, err
 }
 
-// comparison returns the tests of a comparison. Keys of the same name may differ between events: the comparison must
-// be possible for one of them.
+// comparison returns the tests of a comparison. Keys of the same name may differ between events: the comparison is
+// possible if it is for one of them.
 func (c *compiler) comparison(n *tracepoint.Filter) ([]test, error) {
 	readers, err := c.parse(n.Field.Text)
 	if err != nil {
-		return nil, c.unknown(n.Field, err.(*KeyError))
+		c.filter.impossible = append(c.filter.impossible, c.unknown(n.Field, err.(*KeyError)))
+		return slices.Repeat([]test{never}, len(c.file.Attrs)), nil
 	}
 	part := c.part(n)
 	tests, possible := make([]test, len(readers)), false
@@ -163,9 +182,10 @@ func (c *compiler) comparison(n *tracepoint.Filter) ([]test, error) {
 		c.filter.frames = c.filter.frames || r.leaf
 		tests[i] = c.noting(part, t, r)
 	}
-	if !possible {
-		return nil, problem
+	if possible {
+		problem = nil
 	}
+	c.filter.impossible = append(c.filter.impossible, problem)
 	return tests, nil
 }
 
@@ -266,7 +286,7 @@ const maxChoices = 100
 // means that it is one.
 func (r *reader) numberOf(w tracepoint.FilterWord) (n uint64, ok bool, err error) {
 	if r.seconds {
-		if x, err := strconv.ParseFloat(w.Text, 64); err == nil {
+		if x, err := strconv.ParseFloat(w.Text, 64); err == nil && x >= 0 && x < math.MaxInt64/1e9 {
 			return uint64(math.Round(x * 1e9)), true, nil
 		}
 	}

@@ -1,7 +1,6 @@
 package view
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -41,13 +40,14 @@ func (s *Server) match(w http.ResponseWriter, r *http.Request) {
 // matches returns a bit for each sample of sessions that were not walked yet, and the number of samples. Recordings may
 // lack a key that another one has.
 func matches(ctx context.Context, list []*session.Session, text string) (bits []byte, n int, err error) {
-	filters, possible := make([]*key.Filter, len(list)), false
+	filters, impossible := make([]*key.Filter, len(list)), make([][]error, len(list))
 	for i, s := range list {
-		f, wrong := key.NewFilter(s.File, s.Symbols, text, s.Origin)
-		filters[i], err = f, cmp.Or(err, wrong)
-		possible = possible || wrong == nil
+		if filters[i], err = key.NewFilter(s.File, s.Symbols, text, s.Origin); err != nil {
+			return nil, 0, err
+		}
+		impossible[i] = filters[i].Impossible()
 	}
-	if !possible {
+	if err := key.FirstImpossible(impossible...); err != nil {
 		return nil, 0, err
 	}
 	for i, s := range list {
@@ -57,7 +57,7 @@ func matches(ctx context.Context, list []*session.Session, text string) (bits []
 				if n%8 == 0 {
 					bits = append(bits, 0)
 				}
-				if f != nil && f.Match(&b.Samples[i]) {
+				if f.Match(&b.Samples[i]) {
 					bits[n/8] |= 1 << (n % 8)
 				}
 				n++
