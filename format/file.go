@@ -109,7 +109,7 @@ func open(src recording) (*File, error) {
 	f.nameTracepoints()
 	for i := range f.Attrs {
 		f.layouts = append(f.layouts, NewSampleLayout(&f.Attrs[i]))
-		f.repair.Add(f.Attrs[i].SampleIDSize(), f.Attrs[i].Flags&FlagBuildID != 0)
+		f.repair.Add(&f.Attrs[i])
 	}
 	return f, nil
 }

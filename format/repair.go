@@ -25,23 +25,37 @@ type RepairOrder interface {
 //   - perf_event_mmap_output leaves the bit set that says that the record has a build ID, also for
 //     listeners that did not ask for one and get device and inode.
 type Repair struct {
-	added    bool // there are events
-	idSize   int  // of the records' sample ids, in bytes
-	sized    bool // all events have this size
-	buildIDs bool // events ask for build IDs
+	idSizes  map[uint32]int // by type, size of the sample ids in bytes; -1: that differs
+	buildIDs bool           // events ask for build IDs
 }
 
-// Add adds an event whose records have a sample id of so many bytes, and that may ask for build IDs.
-func (p *Repair) Add(idSize int, buildIDs bool) {
-	p.sized = !p.added || p.sized && idSize == p.idSize
-	p.added, p.idSize, p.buildIDs = true, idSize, p.buildIDs || buildIDs
+// repaired are the types of records whose sizes are repaired, with the flags of events that ask for them.
+var repaired = map[uint32]AttrFlags{typeKSymbol: FlagKSymbol, typeBPFEvent: FlagBPFEvent, typeTextPoke: FlagTextPoke}
+
+// Add adds an event.
+func (p *Repair) Add(a *Attr) {
+	if p.idSizes == nil {
+		p.idSizes = map[uint32]int{}
+	}
+	for typ, flag := range repaired {
+		if a.Flags&flag == 0 {
+			continue
+		}
+		size := a.SampleIDSize()
+		if before, others := p.idSizes[typ]; others && before != size {
+			size = -1
+		}
+		p.idSizes[typ] = size
+	}
+	p.buildIDs = p.buildIDs || a.Flags&FlagBuildID != 0
 }
 
 // Concerns reports whether records of a type may need the repair.
 func (p *Repair) Concerns(typ uint32) bool {
 	switch typ {
 	case typeKSymbol, typeBPFEvent, typeTextPoke:
-		return p.sized
+		size, asked := p.idSizes[typ]
+		return asked && size >= 0
 	case typeMmap2:
 		return !p.buildIDs
 	}
@@ -53,8 +67,8 @@ func (p *Repair) Apply(typ uint32, misc *uint16, body *[]byte, order RepairOrder
 	switch {
 	case !p.Concerns(typ):
 	case typ != typeMmap2:
-		if size := fieldsSize(typ, *body, order); size > 0 && size+p.idSize < len(*body) {
-			*body = (*body)[:size+p.idSize]
+		if size := fieldsSize(typ, *body, order); size > 0 && size+p.idSizes[typ] < len(*body) {
+			*body = (*body)[:size+p.idSizes[typ]]
 		}
 	case *misc&miscMmapBuildID != 0 && hasDevice(*body, order):
 		*misc &^= miscMmapBuildID

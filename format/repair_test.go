@@ -10,7 +10,15 @@ import (
 // A record's size follows from its fields and the sample id; what is after that is rubbish. The records come from
 // the first, second and third listener.
 func TestRepairSize(t *testing.T) {
-	const id = 0x20
+	const (
+		id   = 0x20
+		asks = FlagSampleIDAll | FlagKSymbol | FlagBPFEvent | FlagTextPoke
+	)
+	event := Attr{SampleType: SampleTID | SampleTime | SampleCPU | SampleIdentifier, Flags: asks}
+	small, silent := event, event
+	small.SampleType &^= SampleCPU
+	silent.SampleType &^= SampleCPU
+	silent.Flags = FlagSampleIDAll
 	symbol := func(name string) []byte { return append(make([]byte, 16), name...) }
 	poke := make([]byte, 12+2*5+2)
 	poke[8], poke[10] = 5, 5
@@ -18,21 +26,23 @@ func TestRepairSize(t *testing.T) {
 		name   string
 		typ    uint32
 		fields []byte
-		ids    []int // sizes of the events' sample ids
-		kept   bool  // the size is unknown: nothing is repaired
+		events []Attr
+		kept   bool // the size is unknown: nothing is repaired
 	}{
-		{"symbol", typeKSymbol, symbol("bpf_prog_f00d\x00\x00\x00"), []int{id}, false},
-		{"symbol of 8 bytes", typeKSymbol, symbol("12345678" + strings.Repeat("\x00", 8)), []int{id, id}, false},
-		{"symbol without end", typeKSymbol, symbol("12345678"), []int{id}, true},
-		{"BPF program", typeBPFEvent, make([]byte, 16), []int{id}, false},
-		{"text", typeTextPoke, poke, []int{id}, false},
-		{"another type", 3, make([]byte, 16), []int{id}, true},
-		{"sample ids of two sizes", typeBPFEvent, make([]byte, 16), []int{id, 0}, true},
+		{"symbol", typeKSymbol, symbol("bpf_prog_f00d\x00\x00\x00"), []Attr{event}, false},
+		{"symbol of 8 bytes", typeKSymbol, symbol("12345678" + strings.Repeat("\x00", 8)), []Attr{event, event}, false},
+		{"symbol without end", typeKSymbol, symbol("12345678"), []Attr{event}, true},
+		{"BPF program", typeBPFEvent, make([]byte, 16), []Attr{event}, false},
+		{"text", typeTextPoke, poke, []Attr{event}, false},
+		{"another type", 3, make([]byte, 16), []Attr{event}, true},
+		{"sample ids of two sizes", typeBPFEvent, make([]byte, 16), []Attr{event, small}, true},
+		{"an event that does not ask", typeKSymbol, symbol("1234567\x00"), []Attr{event, silent}, false},
+		{"nobody asks", typeBPFEvent, make([]byte, 16), []Attr{silent}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p Repair
-			for _, size := range c.ids {
-				p.Add(size, false)
+			for i := range c.events {
+				p.Add(&c.events[i])
 			}
 			misc := uint16(0)
 			right := append(bytes.Clone(c.fields), bytes.Repeat([]byte{7}, id)...)
@@ -81,7 +91,11 @@ func TestRepairBuildIDBit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p Repair
-			p.Add(0, c.asked)
+			var a Attr
+			if c.asked {
+				a.Flags = FlagBuildID
+			}
+			p.Add(&a)
 			data := []byte(strings.Repeat("\x01", 32) + c.what)
 			const user = 2
 			misc := uint16(user | miscMmapBuildID)

@@ -10,7 +10,8 @@ import (
 // TestRingRepair passes records that the kernel has made too long through a small ring: written ones have their own
 // size, and are counted as such.
 func TestRingRepair(t *testing.T) {
-	attr := format.Attr{SampleType: format.SampleTime | format.SampleIdentifier, Flags: format.FlagSampleIDAll}
+	attr := format.Attr{SampleType: format.SampleTime | format.SampleIdentifier,
+		Flags: format.FlagSampleIDAll | format.FlagBPFEvent}
 	r := fakeRing(256)
 	r.Repair = RepairOf([]format.Attr{attr})
 	var side []byte
@@ -40,7 +41,8 @@ func TestRingRepair(t *testing.T) {
 
 // The oldest records are too long in rings that are overwritten, too, and ids at the real end are replaced.
 func TestRingRepairElsewhere(t *testing.T) {
-	attr := format.Attr{SampleType: format.SampleTime | format.SampleIdentifier, Flags: format.FlagSampleIDAll}
+	attr := format.Attr{SampleType: format.SampleTime | format.SampleIdentifier,
+		Flags: format.FlagSampleIDAll | format.FlagBPFEvent}
 	long := testRecord(format.TypeBPFEvent, 1, 2, 1000, 5, 5, 5)
 	r := fakeRing(256)
 	r.Repair = RepairOf([]format.Attr{attr})

@@ -136,7 +136,7 @@ func (r *Ring) Repaired(pos uint64) []byte {
 // RepairOf returns the Repair of the records of these events.
 func RepairOf(attrs []format.Attr) (r format.Repair) {
 	for i := range attrs {
-		r.Add(attrs[i].SampleIDSize(), attrs[i].Flags&format.FlagBuildID != 0)
+		r.Add(&attrs[i])
 	}
 	return r
 }

@@ -325,7 +325,8 @@ func TestMergeRewritten(t *testing.T) {
 // A record that the kernel made too long gets the right size in the file, between others.
 func TestMergeRepairs(t *testing.T) {
 	r, head := testMerger(1<<10, 1000)
-	r.Ring.Repair = perfevent.RepairOf([]format.Attr{{SampleType: format.SampleTime, Flags: format.FlagSampleIDAll}})
+	r.Ring.Repair = perfevent.RepairOf([]format.Attr{{SampleType: format.SampleTime,
+		Flags: format.FlagSampleIDAll | format.FlagBPFEvent}})
 	comm := testRecord(format.TypeComm, 1, 2, 3)
 	fill(r, head, comm, testRecord(format.TypeBPFEvent, 1, 2, 1000, 8, 9), comm)
 	var j Merged
