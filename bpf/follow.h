@@ -100,7 +100,10 @@ static inline_always int is_fclone_orig(struct sk_buff *skb)
 
 #define LOOPBACK_IFINDEX 1
 
-/* is_elsewhere reports whether the sender of p cannot have got it from the device that received f. */
+/*
+ * is_elsewhere reports whether the one who sends or receives p cannot have got it from the device that received f: it
+ * is in another namespace, or that device is lo, from which only tunnels get packets, in the same buffer.
+ */
 static inline_always int is_elsewhere(struct followed *f, struct packet *p)
 {
 	return f->netns != p->netns || f->ifindex == LOOPBACK_IFINDEX;
@@ -122,9 +125,13 @@ static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u6
 		return 1;
 	if (f->delivered)
 		return (point != POINT_DELIVER && point != POINT_END) || f->head != head;
-	if (point == POINT_QUEUE) /* a received packet is sent on without a socket, in its namespace, and not from lo */
-		return f->ifindex && (read_field(skb, sk) || (f->head != head && is_elsewhere(f, p)));
-	return point == POINT_RECEIVE && f->ifindex && f->ifindex == p->ifindex && f->netns == p->netns;
+	if (!f->ifindex || (point != POINT_QUEUE && point != POINT_RECEIVE))
+		return 0;
+	if (f->head != head && is_elsewhere(f, p))
+		return 1;
+	if (point == POINT_QUEUE) /* a received packet is sent on without a socket */
+		return read_field(skb, sk) != NULL;
+	return f->ifindex == p->ifindex && f->netns == p->netns;
 }
 
 /* note_point keeps the values that is_reused compares. */

@@ -223,6 +223,34 @@ func TestScenarioFollowMany(t *testing.T) {
 	}
 }
 
+// A packet that a network card receives in the sk_buff of a packet that was read is another one: the kernel keeps
+// sk_buffs for that, and no tracepoint says so.
+func TestScenarioFollowReused(t *testing.T) {
+	needEmitted(t)
+	if startLoudly(t, exec.Command(receivesC.Path(t))) != nil {
+		t.Skip("no TAP device can be made here")
+	}
+	n := 30_000
+	if os.Getenv("GPERF_SLOW") != "" {
+		n = 5000
+	}
+	dir := t.TempDir()
+	mustRecord(t, dir, "--follow", "-m", "1024", "--", datagramsC.Path(t), strconv.Itoa(n))
+	packets, protocols := followed(t, filepath.Join(dir, "perf.data")), map[string]int{}
+	for number, hops := range packets {
+		for _, h := range hops {
+			if h.flow != hops[0].flow {
+				t.Fatalf("packet %d is %s and %s", number, hops[0].flow, h.flow)
+			}
+		}
+		protocol, _, _ := strings.Cut(hops[0].flow, " ")
+		protocols[protocol]++
+	}
+	if protocols["udp"] < n/2 || protocols["arp"] == 0 {
+		t.Errorf("%d packets: %v", len(packets), protocols)
+	}
+}
+
 // routed is a namespace c whose packets a router r masquerades and sends through a VXLAN tunnel to s. The router's end
 // of c's network is a bridge.
 const routed = `

@@ -14,7 +14,10 @@ import (
 	"gperf/internal/testutil/programs"
 )
 
-var datagramsC = programs.C(ownPrograms+"datagrams.c", "-O1")
+var (
+	datagramsC = programs.C(ownPrograms+"datagrams.c", "-O1")
+	receivesC  = programs.C(ownPrograms+"receives.c", "-O1")
+)
 
 // graphRoot is the function whose calls are compared, graphGlobs are those that it calls.
 const graphRoot = "__sys_sendto"
