@@ -45,13 +45,19 @@ type eventFlags struct {
 	cgroups int // names of -G so far
 	// cgroup limits the default event, if there is no -e.
 	cgroup string
+	// reading gets the filters that follow no -e, which select samples when they are read; nil: they are refused.
+	reading *string
 	// continuous adds the events of a recording that stays.
 	continuous bool
 }
 
 func (f *eventFlags) add(s *pflag.FlagSet) {
 	s.VarP(argFunc(f.addEvents), "event", "e", "record these `events` (default cycles), a list")
-	s.Var(argFunc(f.addFilter), "filter", "filter the preceding -e by this `expression`")
+	usage := "filter the preceding -e by this `expression`"
+	if f.reading != nil {
+		usage = "filter the preceding -e, or all, by this `expression`"
+	}
+	s.Var(argFunc(f.addFilter), "filter", usage)
 	s.BoolFunc("exclude-perf", "exclude gperf's own activity from the preceding -e", f.excludePerf)
 	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: record `cgroups`: one per event, or one")
 }
@@ -70,11 +76,32 @@ func (f *eventFlags) last(flag string) (*eventArg, error) {
 }
 
 func (f *eventFlags) addFilter(filter string) error {
+	if len(f.args) == 0 && f.reading != nil {
+		*f.reading = bothFilters(*f.reading, filter)
+		return nil
+	}
 	arg, err := f.last("--filter")
 	if err == nil {
 		arg.filters = append(arg.filters, filter)
 	}
 	return err
+}
+
+// readFilters makes the filters that follow an -e select samples when they are read, because nothing is recorded.
+func (f *eventFlags) readFilters() {
+	for _, arg := range f.args {
+		for _, filter := range arg.filters {
+			*f.reading = bothFilters(*f.reading, filter)
+		}
+	}
+}
+
+// bothFilters returns the conjunction of filters. The first may be empty.
+func bothFilters(filter, other string) string {
+	if filter == "" {
+		return other
+	}
+	return "(" + filter + ") && (" + other + ")"
 }
 
 func (f *eventFlags) excludePerf(string) error {
@@ -148,7 +175,7 @@ func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 			filters = append(filters, `COMM != "`+ownComm()+`"`)
 			excluding = true
 		}
-		if err := setFilters(own, filters, arg.excludePerf); err != nil {
+		if err := f.setFilters(own, filters, arg.excludePerf); err != nil {
 			return err
 		}
 		for _, c := range arg.cgroups {
@@ -178,18 +205,21 @@ func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 }
 
 // setFilters sets the conjunction of filters on events.
-func setFilters(events []event.Event, filters []string, excludePerf bool) error {
+func (f *eventFlags) setFilters(events []event.Event, filters []string, excludePerf bool) error {
 	if len(filters) == 0 {
 		return nil
 	}
 	for i := range events {
 		switch ev := &events[i]; {
-		case ev.Type == format.TypeTracepoint && len(filters) == 1:
-			ev.Filter = filters[0]
 		case ev.Type == format.TypeTracepoint:
-			ev.Filter = "(" + strings.Join(filters, ") && (") + ")"
+			for _, filter := range filters {
+				ev.Filter = bothFilters(ev.Filter, filter)
+			}
 		case excludePerf:
 			return cli.WrongUse("--exclude-perf option should follow a -e tracepoint or probe, %s is neither", ev.Name)
+		case f.reading != nil:
+			return cli.WrongUse("--filter: %s has no fields to filter by; before -e, it selects the samples to show",
+				ev.Name)
 		default:
 			return cli.WrongUse("--filter option should follow a -e tracepoint or probe: %s has no fields to filter by",
 				ev.Name)

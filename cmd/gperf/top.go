@@ -55,6 +55,7 @@ type topFlags struct {
 
 func (f *topFlags) add(c *cobra.Command) {
 	o := &f.opts
+	f.events.reading = &f.input.filters.expression
 	cli.AddFlags(c, "Events", f.events.add)
 	cli.AddFlags(c, "Sampling", func(s *pflag.FlagSet) {
 		s.StringVarP(&f.sampling.freq, "freq", "F", "", "sample at this `frequency` in Hz, or max (default 4000)")
@@ -182,10 +183,12 @@ func (f *topFlags) source(ctx context.Context, s *pflag.FlagSet, stderr io.Write
 	switch paths := f.input.paths; {
 	case len(paths) > 1:
 		return nil, cli.WrongUse("-i is given %d times: gperf top shows one recording", len(paths))
-	case len(paths) == 1 && paths[0] == "-":
-		return input.LivePipe(ctx, os.Stdin), nil
 	case len(paths) == 1:
-		return nil, nil
+		f.events.readFilters()
+		if paths[0] != "-" {
+			return nil, nil
+		}
+		return input.LivePipe(ctx, os.Stdin), nil
 	}
 	if err := f.recordOptions(s, stderr); err != nil {
 		return nil, err
@@ -217,11 +220,7 @@ func (f *topFlags) recordOptions(s *pflag.FlagSet, stderr io.Writer) error {
 		if ev.Type != format.TypeTracepoint || ev.BPFSampled() {
 			continue
 		}
-		if ev.Filter != "" {
-			ev.Filter = "(" + ev.Filter + ") && (" + own + ")"
-		} else {
-			ev.Filter = own
-		}
+		ev.Filter = bothFilters(ev.Filter, own)
 	}
 	return nameThreads(ownComm())
 }

@@ -66,6 +66,46 @@ func TestTopFile(t *testing.T) {
 	}
 }
 
+// --filter selects samples of a file, wherever it stands, and of a recording if no event precedes it.
+func TestTopFilter(t *testing.T) {
+	from := []string{"-i", "../../testdata/packets.z.data", "--kallsyms", "../../testdata/kallsyms"}
+	show := append([]string{"top", "--stdio", "-E", "0", "-d", "1000", "-s", "dport"}, from...)
+	for _, filter := range [][]string{{"--filter", "dport == 53"}, {"-e", "skb:kfree_skb", "--filter", "dport == 53"},
+		{"--filter", "dport > 52", "--filter", "dport < 54 || dport == 0"}} {
+		text := mustGperf(t, append(slices.Clone(show), filter...)...)
+		want := len(jsonSamples(t, append([]string{"--filter", "dport == 53"}, from...)...))
+		if n := len(regexp.MustCompile(`(?m) 53$`).FindAllString(text, -1)); n != 1 || strings.Count(text, "%") != 1 {
+			t.Errorf("%s: not the one row of %d samples:\n%s", filter, want, text)
+		}
+	}
+	needEvents(t)
+	shell := filepath.Join(t.TempDir(), "spinning")
+	copyFile(t, "/bin/bash", shell)
+	spinning := exec.Command(shell, "-c", "while :; do :; done")
+	if err := spinning.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { spinning.Process.Kill(); spinning.Wait() }()
+	var out, stderr bytes.Buffer
+	cmd := exec.Command(binary(t, "./cmd/gperf"), "top", "--stdio", "-d", "0.5", "--filter", "comm == spinning", "-e",
+		"cpu-clock", "-s", "comm")
+	first := make(chan bool, 1)
+	cmd.Stdout, cmd.Stderr = &notifyingWriter{&out, first}, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	select {
+	case <-first:
+	case <-time.After(patience(20 * time.Second)):
+	}
+	cmd.Process.Signal(os.Interrupt)
+	cmd.Wait()
+	if !strings.Contains(out.String(), "100.00%  spinning\n") || stderr.Len() > 0 {
+		t.Errorf("not the one command:\n%s%s", &out, &stderr)
+	}
+}
+
 // TestTopGetsNoControls: control characters in names of events, commands, files and functions reach neither the screen
 // nor the blocks of text on a terminal.
 func TestTopGetsNoControls(t *testing.T) {
@@ -159,6 +199,8 @@ func TestTopWrongUse(t *testing.T) {
 		{"-d 0", "-d 0: use a number of seconds"},
 		{"-d NaN", "-d NaN: use a number"},
 		{"-K -U", "nothing to show"},
+		{"-e cpu-clock --filter comm==x", "before -e, it selects the samples to show"},
+		{"-i ../../testdata/packets.z.data --filter dportt==5", "did you mean dport, sport?"},
 		{"-s nosuch -i ../../testdata/drops.data", "nosuch"},
 		{"-i a -i b", "-i is given 2 times"},
 		{"more", "unexpected argument"},
