@@ -31,7 +31,8 @@ type pushOpener interface {
 // pushSettings are what package main knows.
 type pushSettings struct {
 	pushOpener
-	MaxStack   int // default of --max-stack
+	Filter     *string // of --filter
+	MaxStack   int     // default of --max-stack
 	Version    string
 	Interrupts func() (ctx context.Context, stop func()) // ctx is done after Ctrl-C
 }
@@ -154,7 +155,7 @@ func (p *pushFlags) options() (err error) {
 	if !slices.Contains(rowKinds, p.rows) {
 		return cli.WrongUse("--rows %s: use %s", p.rows, strings.Join(rowKinds, " or "))
 	}
-	p.opts.Samples = p.rows == "samples"
+	p.opts.Samples, p.opts.Filtered = p.rows == "samples", *p.Filter != ""
 	if p.opts.MaxStack < 0 {
 		return cli.WrongUse("--max-stack %d is negative", p.opts.MaxStack)
 	}

@@ -15,11 +15,15 @@ import (
 func pushCommand() *cobra.Command {
 	c := cli.NewCommand(cli.GroupFiles, "push [FLAGS] [FILE…] URL", "send recordings to a server")
 	in := &inputFlags{keepExited: true}
-	addPushFlags(c, pushSettings{pushOpener: in, MaxStack: maxStack, Version: buildVersion(),
+	filter := &in.filters.expression
+	addPushFlags(c, pushSettings{pushOpener: in, Filter: filter, MaxStack: maxStack, Version: buildVersion(),
 		Interrupts: func() (context.Context, func()) {
 			ctx, _, stop := interrupts()
 			return ctx, stop
 		}}, &in.verbose)
+	cli.AddFlags(c, "Push", func(s *pflag.FlagSet) {
+		s.StringVar(filter, "filter", "", "push only samples that match an `expr`: 'dport == 53'")
+	})
 	cli.AddFlags(c, "Symbols", in.addSymbols)
 	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
 		in.files.force = addForce(s)

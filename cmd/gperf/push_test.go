@@ -3,11 +3,15 @@ package main
 import (
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -462,12 +466,42 @@ func TestPushUsage(t *testing.T) {
 		{"--label x " + file + " file:x", "--label x: use KEY=VALUE"},
 		{"--spool-size none " + file + " file:x", "--spool-size none: use a number"},
 		{"-H Token " + file + " file:x", "--header: a line has no NAME: VALUE"},
+		{"--filter comm==x " + file + " file:x", "archives contain all samples, not those of a filter"},
 	} {
 		var out, stderr outputText
 		args := append([]string{"push", "--spool", spool}, strings.Fields(row.args)...)
 		if code := run(args, &out, &stderr); code != exitUsage || !strings.Contains(stderr.String(), row.want) {
 			t.Errorf("%s: exit code %d, %s", row.args, code, &stderr)
 		}
+	}
+}
+
+// --filter pushes some samples of a recording, and refuses a wrong expression.
+func TestPushFilter(t *testing.T) {
+	const file = "../../testdata/packets.z.data"
+	pushed := 0
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		z, err := gzip.NewReader(r.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		rows, _ := io.ReadAll(z)
+		if strings.Contains(r.FormValue("query"), "samples") {
+			pushed += bytes.Count(rows, []byte("\n"))
+		}
+	}))
+	url := "clickhouse+" + server.URL
+	want := len(jsonSamples(t, "-i", file, "--filter", "dport == 53"))
+	mustGperf(t, "push", "--spool", t.TempDir(), "--rows", "samples", "--filter", "dport == 53", file, url)
+	server.Close()
+	if pushed != want || want == 0 {
+		t.Errorf("%d samples, want %d", pushed, want)
+	}
+	var out, stderr outputText
+	code := run([]string{"push", "--spool", t.TempDir(), "--filter", "dportt == 53", file, url}, &out, &stderr)
+	if code == 0 || !strings.Contains(stderr.String(), "did you mean dport, sport?") {
+		t.Errorf("exit code %d, %s", code, &stderr)
 	}
 }
 

@@ -41,6 +41,8 @@ type Options struct {
 	By       []string
 	MaxStack int
 	NoInline bool
+	// Filtered means that the sessions select samples, which archives cannot.
+	Filtered bool
 	// Samples makes a row of each sample in databases, not of the equal ones of a minute.
 	Samples bool
 	Version string // gperf's

@@ -18,6 +18,7 @@ type kind struct {
 	protocol func() string
 	encode   func(*encoder) error
 	open     func(*url.URL, *Options) (sender, error)
+	whole    bool // it gets whole recordings
 }
 
 // sender sends requests to a server.
@@ -29,14 +30,14 @@ type sender interface {
 }
 
 var kinds = []*kind{
-	{[]string{"otlp+grpc", "otlp+grpcs"}, otlpProtocol, encodeOTLP, openGRPC},
-	{[]string{"otlp+http", "otlp+https"}, otlpProtocol, encodeOTLP, openHTTP},
+	{[]string{"otlp+grpc", "otlp+grpcs"}, otlpProtocol, encodeOTLP, openGRPC, false},
+	{[]string{"otlp+http", "otlp+https"}, otlpProtocol, encodeOTLP, openHTTP, false},
 	{[]string{"pyroscope+http", "pyroscope+https"}, func() string { return "Pyroscope's /ingest with pprof" },
-		encodePyroscope, openHTTP},
+		encodePyroscope, openHTTP, false},
 	{[]string{"clickhouse+http", "clickhouse+https"}, func() string { return "ClickHouse's HTTP interface" },
-		encodeClickHouse, openHTTP},
-	{[]string{"http", "https"}, func() string { return "HTTP PUT of archives" }, encodeArchive, openHTTP},
-	{[]string{"file"}, func() string { return "archives in a directory" }, encodeArchive, openDir},
+		encodeClickHouse, openHTTP, false},
+	{[]string{"http", "https"}, func() string { return "HTTP PUT of archives" }, encodeArchive, openHTTP, true},
+	{[]string{"file"}, func() string { return "archives in a directory" }, encodeArchive, openDir, true},
 }
 
 // Schemes returns the schemes of URLs.
@@ -78,6 +79,8 @@ func newServer(text string, o *Options) (*server, error) {
 	switch {
 	case s.kind == nil:
 		return nil, &URLError{s.shown, fmt.Errorf("unknown scheme; the schemes are %s", strings.Join(Schemes(), ", "))}
+	case s.kind.whole && o.Filtered:
+		return nil, &URLError{s.shown, errors.New("archives contain all samples, not those of a filter")}
 	case u.Scheme != "file" && u.Host == "":
 		return nil, &URLError{s.shown, errors.New("the host is missing")}
 	}
