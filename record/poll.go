@@ -2,31 +2,62 @@ package record
 
 import (
 	"fmt"
-	"sync"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // poller waits for rings that are half full, for exiting threads, and for other goroutines.
+//
+// Go's runtime waits for the epoll instance, as for a socket: a system call that waits keeps the runtime's monitor
+// awake, which then takes a third of the recorder's CPU time. But the runtime asks the files whether they are ready,
+// and a ring says so only once. So events of rings only end a wait.
 type poller struct {
 	epoll    int
-	counters int // number of counters whose threads live
-
-	mu   sync.Mutex // close excludes signal, which other goroutines call at any time
-	wake int        // eventfd, -1 if closed
+	file     *os.File      // of epoll
+	counters int           // number of counters whose threads live
+	woken    chan struct{} // of capacity 1
+	rings    atomic.Uint64 // how often files ended a wait
+	ended    chan struct{} // closed when run returns
 }
 
-func newPoller() *poller { return &poller{epoll: -1, wake: -1} }
+func newPoller() *poller { return &poller{epoll: -1, woken: make(chan struct{}, 1)} }
 
 // open makes the poller wait for signal, and nothing else yet.
 func (p *poller) open() (err error) {
 	if p.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}
-	if p.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return fmt.Errorf("eventfd: %w", err)
+	unix.SetNonblock(p.epoll, true) // for os.NewFile
+	p.file = os.NewFile(uintptr(p.epoll), "epoll")
+	conn, err := p.file.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("epoll: %w", err)
 	}
-	return p.watch(p.wake, unix.EPOLLIN)
+	p.ended = make(chan struct{})
+	go p.run(conn)
+	return nil
+}
+
+// run signals each time that a file may be ready, until the poller is closed.
+func (p *poller) run(conn syscall.RawConn) {
+	defer close(p.ended)
+	for err := error(nil); err == nil; {
+		began := false
+		err = conn.Read(func(uintptr) bool {
+			if began {
+				p.rings.Add(1)
+				return true
+			}
+			// What the runtime saw before it began this wait is forgotten: so the signal comes after that.
+			began = true
+			p.signal()
+			return false
+		})
+	}
 }
 
 // watch waits for events of a file.
@@ -39,46 +70,47 @@ func (p *poller) forget(fd int) { unix.EpollCtl(p.epoll, unix.EPOLL_CTL_DEL, fd,
 
 // signal ends a wait.
 func (p *poller) signal() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.wake < 0 {
-		return
+	select {
+	case p.woken <- struct{}{}:
+	default:
 	}
-	unix.Write(p.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
-// wait waits until there is something to do, at most so many ms. It passes events of files that
-// are not counters to other, which reports whether it knows the file, and returns how many
-// rings are half full.
-func (p *poller) wait(timeout int, other func(fd int, events uint32) bool) (rings uint64, err error) {
-	var events [64]unix.EpollEvent
-	n, err := unix.EpollWait(p.epoll, events[:], timeout)
-	if err != nil && err != unix.EINTR {
-		return 0, err
+// wait waits until there may be something to do, at most for a time. It passes files that have ended, and are not
+// counters, to other, which reports whether it knows the file. It returns how often rings ended a wait.
+func (p *poller) wait(most time.Duration, other func(fd int) bool) (rings uint64, err error) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-p.woken:
+	case <-timer.C:
 	}
-	for _, e := range events[:max(n, 0)] {
-		switch {
-		case int(e.Fd) == p.wake:
-			var b [8]byte
-			unix.Read(p.wake, b[:])
-		case other(int(e.Fd), e.Events):
-		case e.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0:
+	rings = p.rings.Swap(0)
+	for {
+		var events [64]unix.EpollEvent
+		n, err := unix.EpollWait(p.epoll, events[:], 0)
+		if err != nil && err != unix.EINTR {
+			return rings, err
+		}
+		for _, e := range events[:max(n, 0)] {
+			if e.Events&(unix.EPOLLHUP|unix.EPOLLERR) == 0 {
+				continue
+			}
 			p.forget(int(e.Fd))
-			p.counters--
-		default:
-			rings++
+			if !other(int(e.Fd)) {
+				p.counters--
+			}
+		}
+		if n < len(events) {
+			return rings, nil
 		}
 	}
-	return rings, nil
 }
 
 func (p *poller) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, fd := range []*int{&p.epoll, &p.wake} {
-		if *fd >= 0 {
-			unix.Close(*fd)
-		}
-		*fd = -1
+	if p.file != nil {
+		p.file.Close()
+		<-p.ended
 	}
+	p.file, p.epoll = nil, -1
 }

@@ -313,14 +313,14 @@ func (r *recorder) flush() error {
 // the recorder sees in their memory only, before they exit.
 const earlyTime = 2 * time.Second
 
-// Interval in ms at which rings that are not half full are emptied, so that the file is never
+// Interval at which rings that are not half full are emptied, so that the file is never
 // far out of date; the reader of a pipe may be interactive. With checkpoints, not even the last
 // second may be missing if the recorder is killed.
 const (
-	idleFlush            = 1000
-	idleFlushEarly       = 50
-	idleFlushPipe        = 200
-	idleFlushCheckpoints = 500
+	idleFlush            = time.Second
+	idleFlushEarly       = 50 * time.Millisecond
+	idleFlushPipe        = 200 * time.Millisecond
+	idleFlushCheckpoints = 500 * time.Millisecond
 )
 
 // wait waits until there is something to do. It reports whether the last of the threads has
@@ -335,10 +335,9 @@ func (r *recorder) wait() (exited bool, err error) {
 	case r.opts.Output.Checkpoints:
 		idle = idleFlushCheckpoints
 	}
-	wakeups, err := r.poller.wait(idle, func(fd int, events uint32) bool {
-		return r.trigger.handle(fd, events, r.poller, &r.switcher)
-	})
+	wakeups, err := r.poller.wait(idle, r.trigger.has)
 	r.sum.Wakeups += wakeups
+	r.trigger.check(&r.switcher)
 	return r.poller.counters == 0 && !r.opts.Target.byCPU(), err
 }
 

@@ -61,22 +61,19 @@ func (o *plan) triggerAttr(ev *event.Event) format.Attr {
 	return a
 }
 
-// handle handles events of a file, if it is a counter of the trigger. It requests a switch if
-// the ring has records, and empties the ring.
-func (t *trigger) handle(fd int, events uint32, p *poller, w *switcher) bool {
-	i := slices.IndexFunc(t.rings, func(ring *perfevent.Ring) bool { return ring.FD == fd })
-	if i < 0 {
-		return false
+// check requests a switch if a ring has records, and empties the rings.
+func (t *trigger) check(w *switcher) {
+	for _, ring := range t.rings {
+		if head := ring.Written(); head != ring.Read {
+			ring.Release(head)
+			w.due.Store(true)
+		}
 	}
-	ring := t.rings[i]
-	if head := ring.Written(); head != ring.Read {
-		ring.Release(head)
-		w.due.Store(true)
-	}
-	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		p.forget(fd)
-	}
-	return true
+}
+
+// has reports whether a file is a counter of the trigger.
+func (t *trigger) has(fd int) bool {
+	return slices.ContainsFunc(t.rings, func(ring *perfevent.Ring) bool { return ring.FD == fd })
 }
 
 func (t *trigger) close() {
