@@ -14,16 +14,22 @@ import (
 type compressing struct {
 	c           *format.Compressor
 	w           *format.Writer
-	checkpoints bool          // make the file readable by perf whenever the queue is empty
-	wake        func()        // wakes the recorder after an error
-	batch       []byte        // not yet in the queue
-	complete    bool          // the batch ends at the end of a record
-	queue       chan batch    //
-	free        chan []byte   // batches' memory
-	done        chan struct{} // the goroutine closes it
-	size        atomic.Int64  // of the file
-	err         atomic.Value  // error: nothing is written after it
-	last        struct {      // owned by the goroutine until done is closed
+	checkpoints bool      // make the file readable by perf whenever the queue is empty
+	wake        func()    // wakes the recorder after an error
+	hurries     bool      // each commit passes the records on: a reader waits for them
+	batch       []byte    // not yet in the queue
+	complete    bool      // there are no records since the last commit
+	sent        time.Time // when the last commit passed records on
+	committed   struct {  // what is not yet in the queue
+		size   int     // of the batch, up to the last commit
+		counts *Counts // of all records up to there; nil if all are in the queue
+	}
+	queue chan batch    //
+	free  chan []byte   // batches' memory
+	done  chan struct{} // the goroutine closes it
+	size  atomic.Int64  // of the file
+	err   atomic.Value  // error: nothing is written after it
+	last  struct {      // owned by the goroutine until done is closed
 		size   int64  // of the file, up to the last flush
 		counts Counts // of the records up to there
 	}
@@ -38,6 +44,10 @@ type batch struct {
 const (
 	batchSize  = 256 << 10
 	maxBatches = 128
+	// sendTime is how long a commit of few records may wait for more, because each takes a compressed block of its own.
+	// smallBatch is the size of many records.
+	sendTime   = 200 * time.Millisecond
+	smallBatch = 32 << 10
 	// maxUnmarked is the maximum number of bytes written before the file's size is stored as
 	// one to truncate to.
 	maxUnmarked = 1 << 20
@@ -48,7 +58,7 @@ func newCompressing(w *format.Writer, o *Options) (*compressing, error) {
 	if err != nil {
 		return nil, err
 	}
-	z := &compressing{c: c, w: w, checkpoints: o.Checkpoints, wake: o.Wake, complete: true,
+	z := &compressing{c: c, w: w, checkpoints: o.Checkpoints, hurries: o.Path == Pipe, wake: o.Wake, complete: true,
 		queue: make(chan batch, maxBatches), free: make(chan []byte, maxBatches), done: make(chan struct{})}
 	z.last.size = w.Size()
 	z.size.Store(w.Size())
@@ -73,15 +83,21 @@ func (z *compressing) write(b []byte) error {
 	return nil
 }
 
-// commit marks all records as complete, and passes their counts.
+// commit marks all records as complete, with their counts. Few records wait for the next commit.
 func (z *compressing) commit(c Counts) {
-	if !z.complete {
+	if z.complete && (z.committed.counts == nil || time.Since(z.sent) < sendTime) {
+		return
+	}
+	z.complete = true
+	z.committed.size, z.committed.counts = len(z.batch), &c
+	if z.hurries || len(z.batch) >= smallBatch || time.Since(z.sent) >= sendTime {
+		z.sent = time.Now()
 		z.send(&c)
-		z.complete = true
 	}
 }
 
 func (z *compressing) send(c *Counts) {
+	z.committed.counts = nil
 	z.queue <- batch{z.batch, c}
 	select {
 	case z.batch = <-z.free:
@@ -129,6 +145,10 @@ func (z *compressing) compress(b batch) error {
 // close waits until everything is written, and returns the size of the file up to the last
 // complete record, and the counts of its records.
 func (z *compressing) close(progress func(step string, n, of int)) (size int64, c Counts, err error) {
+	if c := z.committed.counts; c != nil {
+		z.batch = z.batch[:z.committed.size]
+		z.send(c)
+	}
 	close(z.queue)
 	of := len(z.queue)
 	tick := time.NewTicker(100 * time.Millisecond)
