@@ -86,23 +86,11 @@ func TestTopFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { spinning.Process.Kill(); spinning.Wait() }()
-	var out, stderr bytes.Buffer
-	cmd := exec.Command(binary(t, "./cmd/gperf"), "top", "--stdio", "-d", "0.5", "--filter", "comm == spinning", "-e",
-		"cpu-clock", "-s", "comm")
-	first := make(chan bool, 1)
-	cmd.Stdout, cmd.Stderr = &notifyingWriter{&out, first}, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill()
-	select {
-	case <-first:
-	case <-time.After(patience(20 * time.Second)):
-	}
+	cmd, out, stderr := startTop(t, "--filter", "comm == spinning", "-e", "cpu-clock", "-s", "comm")
 	cmd.Process.Signal(os.Interrupt)
 	cmd.Wait()
 	if !strings.Contains(out.String(), "100.00%  spinning\n") || stderr.Len() > 0 {
-		t.Errorf("not the one command:\n%s%s", &out, &stderr)
+		t.Errorf("not the one command:\n%s%s", out, stderr)
 	}
 }
 
@@ -228,21 +216,9 @@ func TestScenarioTop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sender.Process.Kill()
-	var out, stderr bytes.Buffer
-	cmd := exec.Command(binary(t, "./cmd/gperf"), "top", "--stdio", "-d", "0.5", "-e", "skb:kfree_skb", "--filter",
+	cmd, out, stderr := startTop(t, "-e", "skb:kfree_skb", "--filter",
 		fmt.Sprintf("common_pid == %d && protocol == 0", sender.Process.Pid),
 		"-s", "location") // Linux 5.10 knows no reasons
-	first := make(chan bool, 1)
-	cmd.Stdout, cmd.Stderr = &notifyingWriter{&out, first}, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill()
-	select {
-	case <-first:
-	case <-time.After(patience(20 * time.Second)):
-		t.Fatalf("no block\n%s", &stderr)
-	}
 	send.Write([]byte("go\n"))
 	if err := sender.Wait(); err != nil {
 		t.Fatalf("%v: %v", sender, err)
@@ -252,11 +228,30 @@ func TestScenarioTop(t *testing.T) {
 		t.Fatal("gperf goes on after the interrupt")
 	}
 	if code := cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d\n%s", code, &stderr)
+		t.Errorf("exit code %d\n%s", code, stderr)
 	}
 	if got := topEvents(t, out.String()); math.Abs(got-sent) > sent/100 {
-		t.Errorf("%.0f drops, want %d\n%s%s", got, sent, &out, &stderr)
+		t.Errorf("%.0f drops, want %d\n%s%s", got, sent, out, stderr)
 	}
+}
+
+// startTop starts gperf top, and waits for a block. The command is killed when the test ends.
+func startTop(t *testing.T, args ...string) (cmd *exec.Cmd, out, stderr *bytes.Buffer) {
+	t.Helper()
+	cmd = exec.Command(binary(t, "./cmd/gperf"), append([]string{"top", "--stdio", "-d", "0.5"}, args...)...)
+	out, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	first := make(chan bool, 1)
+	cmd.Stdout, cmd.Stderr = &notifyingWriter{out, first}, stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	select {
+	case <-first:
+	case <-time.After(patience(20 * time.Second)):
+		t.Fatalf("no block\n%s", stderr)
+	}
+	return cmd, out, stderr
 }
 
 // notifyingWriter sends to written at the first Write.

@@ -103,7 +103,7 @@ func (p *filterParser) comparison(n *tracepoint.Filter) (*Filter, error) {
 		return nil, err
 	}
 	if f.Op == "!=" && field.Partial {
-		return nil, n.Field.Wrong(p.text, "%s: the kernel cannot tell samples that have no %[1]s: use == or %s",
+		return nil, n.Field.Wrong(p.text, "%s: the kernel cannot leave out samples without %[1]s: use == or %s",
 			name, field.Of)
 	}
 	return f, p.value(f, field, n.Value)

@@ -85,7 +85,7 @@ func (z *compressing) write(b []byte) error {
 
 // commit marks all records as complete, with their counts. Few records wait for the next commit.
 func (z *compressing) commit(c Counts) {
-	if z.complete && (z.committed.counts == nil || time.Since(z.sent) < sendTime) {
+	if z.complete && z.committed.counts == nil {
 		return
 	}
 	z.complete = true
