@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -57,26 +58,52 @@ func closeInherited() {
 	}
 }
 
-// leaveToCloser starts a closer, once, if there are many counters of tracepoints. Probes are
-// excluded: they cannot be removed while any process has a counter of theirs open.
-func (r *recorder) leaveToCloser() {
-	if r.closer != nil {
-		return
-	}
-	fds, tracepoints := slowToClose(r.set, &r.programs)
-	if tracepoints < manyTracepoints {
-		return
+// closer is started once, at the recording's end or in a hurry.
+type closer struct {
+	mu      sync.Mutex
+	process *os.Process // nil: the recorder closes the counters
+}
+
+// start starts the closer of these counters. If that fails, the recorder closes them, slowly.
+func (c *closer) start(fds []int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process != nil {
+		return true
 	}
 	for _, fd := range fds { // the child inherits these
 		unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0)
 	}
 	argv := []string{closerName, strconv.Itoa(os.Getpid())}
-	proc, err := os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
-	if err != nil {
-		return // then the recorder closes them, slowly
+	c.process, _ = os.StartProcess("/proc/self/exe", argv, &os.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
+	return c.process != nil
+}
+
+// leaveToCloser starts the closer if there are many counters of tracepoints. Probes are
+// excluded: they cannot be removed while any process has a counter of theirs open.
+func (r *recorder) leaveToCloser() {
+	fds, tracepoints := slowToClose(r.set, &r.programs)
+	if tracepoints >= manyTracepoints && r.closer.start(fds) {
+		r.sum.Closing = tracepoints
 	}
-	r.closer = proc
-	r.sum.Closing = tracepoints
+}
+
+// hurryToCloser starts the closer as soon as the caller is in a hurry: the recorder may be blocked in a write then,
+// and the process be about to exit. It lasts until the caller calls done.
+func (r *recorder) hurryToCloser() (done func()) {
+	fds, tracepoints := slowToClose(r.set, &r.programs)
+	if tracepoints < manyTracepoints {
+		return func() {}
+	}
+	ended := make(chan struct{})
+	go func() {
+		select {
+		case <-r.opts.Hurry:
+			r.closer.start(fds)
+		case <-ended:
+		}
+	}()
+	return func() { close(ended) }
 }
 
 // slowToClose returns the counters of tracepoints, and the number of these tracepoints.

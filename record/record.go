@@ -41,6 +41,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if err := r.open(ctx); err != nil {
 		return nil, err
 	}
+	defer r.hurryToCloser()()
 	r.checkIdle()
 	restore, err := prioritize(o.Realtime)
 	if err != nil {
@@ -112,7 +113,7 @@ type recorder struct {
 	reporter  reporter
 	began     time.Time // when the command began; zero without one
 	exited    chan *os.ProcessState
-	closer    *os.Process // closes the counters after the recorder has exited; nil: the recorder closes them
+	closer    closer
 	sum       Summary
 }
 

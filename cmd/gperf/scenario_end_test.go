@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,7 +128,7 @@ func TestScenarioSecondInterrupt(t *testing.T) {
 }
 
 // A recording into a pipe that nobody reads blocks in its write; the second
-// Ctrl-C ends it all the same.
+// Ctrl-C ends it all the same, at once: another process closes the tracepoints.
 func TestScenarioSecondInterruptUnreadPipe(t *testing.T) {
 	needTracepoints(t)
 	r, w, err := os.Pipe()
@@ -135,7 +136,8 @@ func TestScenarioSecondInterruptUnreadPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-q", "-a", "-e", "sched:*", "-o", "-")
+	events := "sched:*,net:*,skb:*,sock:*,tcp:*,signal:*,timer:*"
+	cmd := exec.Command(binary(t, "./cmd/gperf"), "record", "-q", "-a", "-e", events, "-o", "-")
 	cmd.Stdout, cmd.Stderr = w, os.Stderr
 	err = cmd.Start()
 	w.Close()
@@ -192,21 +194,22 @@ func TestScenarioClosingInBackground(t *testing.T) {
 	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("a pipe that gperf inherited is open when it has ended: %v", err)
 	}
-	for end := time.Now().Add(patience(30 * time.Second)); closers(t) > 0; time.Sleep(100 * time.Millisecond) {
+	closer := "gperf-close\x00" + strconv.Itoa(cmd.Process.Pid)
+	for end := time.Now().Add(patience(30 * time.Second)); closers(t, closer) > 0; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a process that closes tracepoints does not end")
 		}
 	}
 }
 
-// closers is how many processes close tracepoints at the moment.
-func closers(t *testing.T) (n int) {
+// closers is how many processes with these arguments exist.
+func closers(t *testing.T, args string) (n int) {
 	comms, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range comms {
-		if b, _ := os.ReadFile(file); strings.HasPrefix(string(b), "gperf-close\x00") {
+		if b, _ := os.ReadFile(file); strings.HasPrefix(string(b), args) {
 			n++
 		}
 	}
