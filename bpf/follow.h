@@ -39,7 +39,7 @@ struct followed {
 	__u64 head;           /* the buffer, 0: unknown */
 	__u32 ifindex, netns; /* of the device that received it, since it was last sent */
 	__u32 delivered;      /* to a socket's reader */
-	__u32 zero;
+	__u32 hash;           /* of the headers, while it is received or delivered */
 };
 
 /* By address of the sk_buff, and of the buffer. */
@@ -109,6 +109,16 @@ static inline_always int is_elsewhere(struct followed *f, struct packet *p)
 	return f->netns != p->netns || f->ifindex == LOOPBACK_IFINDEX;
 }
 
+/* hash_of returns a hash of the headers of a packet. */
+static inline_always __u32 hash_of(struct headers *h)
+{
+	__u32 *words = (__u32 *)h, hash = 0;
+
+	for (int i = 0; i < sizeof(*h) / sizeof(*words); i++)
+		hash = hash * 31 + words[i];
+	return hash;
+}
+
 /* is_reused reports whether skb, at which p is if it is not NULL, is now another packet than f. */
 static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u64 head, struct packet *p)
 {
@@ -124,9 +134,12 @@ static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u6
 	if (!p->outer.ethertype)
 		return 1;
 	if (f->delivered)
-		return (point != POINT_DELIVER && point != POINT_END) || f->head != head;
-	if (!f->ifindex || (point != POINT_QUEUE && point != POINT_RECEIVE))
+		return (point != POINT_DELIVER && point != POINT_END) || f->head != head ||
+		       f->hash != hash_of(&p->outer);
+	if (!f->ifindex)
 		return 0;
+	if (point != POINT_QUEUE && point != POINT_RECEIVE) /* it may get another buffer, or other headers by NAT */
+		return f->head != head && f->hash != hash_of(&p->outer);
 	if (f->head != head && is_elsewhere(f, p))
 		return 1;
 	if (point == POINT_QUEUE) /* a received packet is sent on without a socket */
@@ -144,9 +157,11 @@ static inline_always void note_point(struct followed *f, struct packet *p)
 	case POINT_RECEIVE:
 		f->ifindex = p->ifindex;
 		f->netns = p->netns;
+		f->hash = hash_of(&p->outer);
 		break;
 	case POINT_DELIVER:
 		f->delivered = 1;
+		f->hash = hash_of(&p->outer);
 	}
 }
 
