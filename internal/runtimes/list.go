@@ -1,6 +1,10 @@
 package runtimes
 
-import "io"
+import (
+	"io"
+
+	"gperf/internal/procmem"
+)
 
 // frameList is a runtime that keeps the frames of functions in a list.
 type frameList struct {
@@ -18,13 +22,16 @@ type frameList struct {
 
 // Function implements Process. It reads a function twice, because the program may free the function meanwhile, and
 // use the memory of the name for other texts. If the hash is still the same at the second time, the first result is
-// right.
+// right. It reads whole pages, each once each time: objects of one function are often near each other.
 func (l frameList) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
-	fn, err := l.code.Function(mem, f)
-	if err == nil {
-		_, err = l.code.Function(mem, f)
-	}
+	pages := procmem.NewPages(mem, maxPages)
+	defer pages.Release()
+	fn, err := l.code.Function(pages, f)
 	if err != nil {
+		return nil, err
+	}
+	pages.Release()
+	if _, err := l.code.Function(pages, f); err != nil {
 		return nil, err
 	}
 	return fn, nil
