@@ -10,8 +10,8 @@
  * without any of them: the first sk_buff there that is not a clone shows that the buffer is new.
  *
  * Where no programs can run at functions, an sk_buff gets into the cache unseen, after a socket's reader read it
- * (Linux 6.18, skb_attempt_defer_free). Then gperf recognizes the next use by events that cannot happen to one
- * packet.
+ * (Linux 6.18, skb_attempt_defer_free). Then gperf recognizes the next use by events and by headers that cannot
+ * belong to one packet.
  */
 #ifndef FOLLOW_H
 #define FOLLOW_H
