@@ -18,6 +18,7 @@ import (
 	"gperf/internal/untrusted"
 	"gperf/report/export"
 	"gperf/report/key"
+	"gperf/report/view"
 )
 
 // formatFlags holds the flags of script and report for the formats that count stacks.
@@ -308,7 +309,7 @@ func (o *formatFlags) writeTo(w io.Writer, c *export.StackSet) error {
 	case "pprof":
 		return c.Pprof(w)
 	case "flamegraph":
-		return c.FlameGraph(w)
+		return view.Export(w, c.Table(), view.About{Title: c.Title()})
 	case "svg":
 		return c.SVG(w)
 	}

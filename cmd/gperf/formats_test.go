@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,15 +43,18 @@ func TestRecordInlined(t *testing.T) {
 			}
 		})
 	}
-	page, _ := gperf(t, "report", "--format", "flamegraph", "-i", file)
-	for _, want := range []string{`"deep::inner(unsigned long)"`, `"deep::outer(unsigned long)"`,
-		`inlined.cc:11"`, `inlined.cc:16"`} {
-		if !strings.Contains(page, want) {
+	text, _ := gperf(t, "report", "--format", "flamegraph", "-i", file)
+	page := readPage(t, text)
+	for _, want := range []string{"deep::inner(unsigned long)", "deep::outer(unsigned long)"} {
+		if !slices.Contains(page.Functions.Name, want) {
 			t.Errorf("no %s in the page", want)
 		}
 	}
-	if page, _ := gperf(t, "report", "--format", "flamegraph", "--no-inline", "-i",
-		file); strings.Contains(page, "deep::inner") {
+	if !slices.ContainsFunc(page.Files, func(f string) bool { return strings.HasSuffix(f, "inlined.cc") }) {
+		t.Errorf("the page has lines of %q", page.Files)
+	}
+	text, _ = gperf(t, "report", "--format", "flamegraph", "--no-inline", "-i", file)
+	if names := readPage(t, text).Functions.Name; slices.Contains(names, "deep::inner(unsigned long)") {
 		t.Error("--no-inline: an inlined function")
 	}
 	profile := filepath.Join(dir, "profile.pb.gz")
@@ -296,7 +300,8 @@ func TestFunctionsWithoutSymbols(t *testing.T) {
 		{[]string{"report", "--format", "speedscope"}, `"` + start + `"`},
 		{[]string{"script", "-F", "ip,sym"}, "[unknown]"},
 	} {
-		if got := mustGperf(t, append(c.args, "-i", file)...); !strings.Contains(got, c.want) {
+		got := mustGperf(t, append(c.args, "-i", file)...)
+		if got += pageBlockOf(t, got); !strings.Contains(got, c.want) {
 			t.Errorf("%v: no %s in\n%.2000s", c.args, c.want, got)
 		}
 	}

@@ -120,7 +120,7 @@ func textOf(t *testing.T, path string) string {
 			t.Fatal(fmt.Errorf("%s: %w", path, err))
 		}
 	}
-	return string(data)
+	return string(data) + pageBlockOf(t, string(data))
 }
 
 // TestScenarioFunctionNamedF: a function of C with the name of a mangled type keeps its name.

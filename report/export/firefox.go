@@ -24,8 +24,8 @@ const firefoxVersion = 58
 // Speedscope reads profiles of Firefox only in the form of before 2018. Member "profile" therefore contains the sums of
 // the first event again, which Firefox Profiler ignores.
 func (p *set) writeFirefox(w io.Writer) error {
-	f := &firefox{set: p, clock: p.newClock(), strings: newTable[string](), sources: newTable[int32](),
-		libs: newTable[firefoxLib]()}
+	f := &firefox{set: p, clock: p.newClock(), strings: newNumbered[string](), sources: newNumbered[int32](),
+		libs: newNumbered[firefoxLib]()}
 	threads := p.ordered()
 	out := bufio.NewWriterSize(w, 1<<16)
 	out.WriteString(`{"meta":`)
@@ -60,16 +60,16 @@ func firefoxKey(name string) string {
 	return name
 }
 
-// table numbers distinct values.
-type table[T comparable] struct {
+// numbered numbers distinct values.
+type numbered[T comparable] struct {
 	list []T
 	ids  map[T]int32
 }
 
-func newTable[T comparable]() *table[T] { return &table[T]{list: []T{}, ids: map[T]int32{}} }
+func newNumbered[T comparable]() *numbered[T] { return &numbered[T]{list: []T{}, ids: map[T]int32{}} }
 
 // id returns the number of a value, and whether it is new.
-func (t *table[T]) id(v T) (id int32, added bool) {
+func (t *numbered[T]) id(v T) (id int32, added bool) {
 	id, ok := t.ids[v]
 	if !ok {
 		id = int32(len(t.list))
@@ -82,9 +82,9 @@ func (t *table[T]) id(v T) (id int32, added bool) {
 type firefox struct {
 	set     *set
 	clock   *clock
-	strings *table[string]
-	sources *table[int32] // source files, indexes in strings
-	libs    *table[firefoxLib]
+	strings *numbered[string]
+	sources *numbered[int32] // source files, indexes in strings
+	libs    *numbered[firefoxLib]
 }
 
 func (f *firefox) string(s string) int32 {
@@ -510,11 +510,11 @@ func (f *firefox) appendMarker(b []byte, t *thread, s *sample, tables *firefoxTa
 type firefoxTables struct {
 	profile   *firefox
 	arch      string
-	stacks    *table[firefoxStack]
-	frames    *table[int32] // indexes in set.frames
-	functions *table[int32] // indexes in set.functions
-	resources *table[int32] // indexes in firefox.libs
-	symbols   *table[firefoxSymbol]
+	stacks    *numbered[firefoxStack]
+	frames    *numbered[int32] // indexes in set.frames
+	functions *numbered[int32] // indexes in set.functions
+	resources *numbered[int32] // indexes in firefox.libs
+	symbols   *numbered[firefoxSymbol]
 	known     map[int32]int32 // stacks of the set
 	libOf     map[int32]int32 // by function: the file, -1 for none
 }
@@ -529,8 +529,8 @@ type firefoxSymbol struct {
 
 func newFirefoxTables(f *firefox, t *thread) *firefoxTables {
 	return &firefoxTables{profile: f, arch: t.recording.file.String(format.FeatureArch),
-		stacks: newTable[firefoxStack](), frames: newTable[int32](), functions: newTable[int32](),
-		resources: newTable[int32](), symbols: newTable[firefoxSymbol](), known: map[int32]int32{},
+		stacks: newNumbered[firefoxStack](), frames: newNumbered[int32](), functions: newNumbered[int32](),
+		resources: newNumbered[int32](), symbols: newNumbered[firefoxSymbol](), known: map[int32]int32{},
 		libOf: map[int32]int32{}}
 }
 
@@ -682,7 +682,7 @@ func (f *firefox) legacy(threads []*thread) any {
 		unit = 1
 	}
 	one := firefoxLegacy{Name: "GeckoMain"}
-	stacks, names := newTable[firefoxStack](), newTable[string]()
+	stacks, names := newNumbered[firefoxStack](), newNumbered[string]()
 	at := int64(0)
 	for i, sum := range sums {
 		if sum == 0 {

@@ -15,13 +15,14 @@ import (
 	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/report/key"
+	"gperf/report/table"
 )
 
 // ErrNoSamples: the recordings contain no samples.
 var ErrNoSamples = errors.New("no samples")
 
 // StackSet counts samples by event, thread and stack, of one recording or of
-// several. Folded, Pprof and FlameGraph write the result. Memory is
+// several. Folded, Pprof and SVG write the result, and Table returns it. Memory is
 // bounded by the distinct stacks.
 type StackSet struct {
 	// Processes, Threads and CPUs distinguish stacks that differ in nothing else;
@@ -34,7 +35,7 @@ type StackSet struct {
 	Weight string
 	// NoInline omits inlined functions.
 	NoInline bool
-	// By is keys of package key that distinguish stacks. Folded and FlameGraph show them as the
+	// By is keys of package key that distinguish stacks. Folded, SVG and Table show them as the
 	// callers of all functions, Pprof as labels.
 	By []string
 	// Quantum is the interval of the key time in ns, 0 for key.UsualQuantum.
@@ -42,7 +43,7 @@ type StackSet struct {
 	// Fields makes the fields of tracepoints with few values distinguish stacks, besides By: labels of
 	// Pprof.
 	Fields bool
-	// Idle distinguishes samples of CPUs without work, which FlameGraph hides until the user asks for them.
+	// Idle distinguishes samples of CPUs without work, which the page of Table hides until the user asks for them.
 	Idle bool
 	// Keep selects samples by what the session resolved, such as the frames; nil selects all.
 	Keep func(*session.Sample) bool
@@ -77,6 +78,7 @@ type stackEvent struct {
 	waker      bool   // the stacks are also part of the waits' stacks
 	field      string // Set.Weight
 	unit       string // of the periods
+	kind       table.Kind
 	period     uint64 // as requested, 0 if the kernel chose it
 	samples    uint64
 	total      uint64      // of the periods
@@ -125,7 +127,7 @@ type tally struct {
 func (c *StackSet) Add(s *session.Session) (format.Skipped, error) { return c.add(s, false) }
 
 // AddBaseline counts the samples of a recording with which the others are compared: Folded,
-// Pprof and FlameGraph then write differences. They scale each event of the baseline to the
+// Pprof and SVG then write differences. They scale each event of the baseline to the
 // total of the others.
 func (c *StackSet) AddBaseline(s *session.Session) (format.Skipped, error) { return c.add(s, true) }
 
@@ -214,7 +216,7 @@ func (in *stacksInput) event(i int) *stackEvent {
 	name, a := f.EventName(i), &f.Attrs[i]
 	e := stackEvent{name: name, field: weight, typ: a.Type, config: a.Config,
 		tracepoint: a.Type == format.TypeTracepoint, waker: session.IsWaker(a),
-		clock: a.IsClock() && weight == "", unit: session.EventUnit(f, i)}
+		clock: a.IsClock() && weight == "", unit: session.EventUnit(f, i), kind: table.KindOf(f, i)}
 	if weight != "" {
 		e.unit = session.Unit(weight)
 	}

@@ -2,16 +2,8 @@ package export
 
 import (
 	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
-	"html"
-	"image/color"
-	"image/png"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,13 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	"github.com/google/pprof/profile"
 
 	"gperf/internal/session"
-	"gperf/internal/testutil/chromium"
 	"gperf/internal/testutil/recording"
 	"gperf/report"
+	"gperf/report/table"
 	"gperf/symbolize"
 )
 
@@ -57,6 +48,11 @@ func frame(name string, ip uint64) *session.Frame {
 		sym = &symbolize.Symbol{Start: ip, End: ip + 16, Name: name, Raw: name}
 	}
 	return session.NamedFrame(0, ip, dso == "[kernel.kallsyms]", m, sym)
+}
+
+// keyOf returns the key of a stack without labels.
+func keyOf(event int32, comm string, idle bool) tallyKey {
+	return tallyKey{event: event, comm: comm, idle: idle, group: &noFields, fields: &noFields}
 }
 
 func pprofOf(t *testing.T, c *StackSet) *profile.Profile {
@@ -197,8 +193,8 @@ func TestPprofTwice(t *testing.T) {
 func TestNothingToWrite(t *testing.T) {
 	var b bytes.Buffer
 	for name, write := range map[string]func(*StackSet) error{
-		"pprof":      func(c *StackSet) error { return c.Pprof(&b) },
-		"flamegraph": func(c *StackSet) error { return c.FlameGraph(&b) },
+		"pprof": func(c *StackSet) error { return c.Pprof(&b) },
+		"svg":   func(c *StackSet) error { return c.SVG(&b) },
 	} {
 		if err := write(new(StackSet)); err != ErrNoSamples || b.Len() > 0 {
 			t.Errorf("%s: %v, %d bytes", name, err, b.Len())
@@ -206,304 +202,67 @@ func TestNothingToWrite(t *testing.T) {
 	}
 }
 
-func flameGraphOf(t *testing.T, c *StackSet) (page string, data flames) {
-	t.Helper()
-	var b strings.Builder
-	if err := c.FlameGraph(&b); err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(b.String(), `<script id="data" type="application/json">`)
-	text, _, _ := strings.Cut(rest, "</script>")
-	if err := json.Unmarshal([]byte(text), &data); err != nil {
-		t.Fatal(err)
-	}
-	return b.String(), data
-}
-
-// TestFlameGraphEscapes: names stay within the page's data, and come out of it as
-// they were.
-func TestFlameGraphEscapes(t *testing.T) {
-	const comm, name, event = `<b>"x'</b>`, "f</script><script>alert(1)//\u2028\u2029&amp;{{data}}", "a<b&c"
-	c := &StackSet{MaxStack: 9, events: []stackEvent{{name: event, samples: 1, total: 1}},
-		tallies: []tally{{tallyKey: keyOf(0, comm, false),
-			chain:   session.Chain{User: []*session.Frame{frame("/lib/<x>:"+name, 16)}},
-			samples: 1, period: 1}}}
-	page, data := flameGraphOf(t, c)
-	if n := strings.Count(page, "</script>"); n != 2 {
-		t.Errorf("%d scripts end in the page; two are its own", n)
-	}
-	if strings.ContainsAny(page, "\u2028\u2029") || strings.Contains(page, "<b>") {
-		t.Error("names are in the page as they are")
-	}
-	for _, s := range []string{comm, name} {
-		if !slices.Contains(data.Names, s) {
-			t.Errorf("%q is not among %q", s, data.Names)
-		}
-	}
-	if data.Events[0].Name != event || !slices.Contains(data.DSOs, "/lib/<x>") {
-		t.Errorf("event %q, DSOs %q", data.Events[0].Name, data.DSOs)
-	}
-}
-
-// TestFlameGraphTree checks recursion, samples without a callchain, a leaf with several
-// callers, and that heavier frames come first.
-func TestFlameGraphTree(t *testing.T) {
+// TestTable checks recursion, samples without a callchain, a leaf with several callers, events without periods, and
+// that heavier frames come first.
+func TestTable(t *testing.T) {
 	a, b, k, none := frame("prog:a", 0x10), frame("prog:b", 0x40), frame("[kernel.kallsyms]:k", 0x70),
 		frame("/lib/x.so:", 0x100)
-	c := &StackSet{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60}},
-		tallies: []tally{
-			{tallyKey: keyOf(1, "p", false), chain: session.Chain{Kernel: []*session.Frame{k}, User: []*session.Frame{a, a, b}},
-				samples: 1, period: 10}, // b is one too many
-			{tallyKey: keyOf(1, "p", false), chain: session.Chain{User: []*session.Frame{a, a}}, samples: 3, period: 30},
-			{tallyKey: keyOf(1, "q", false), samples: 1, period: 20},
-		}}
-	c.tallies[2].leaf = none
-	_, data := flameGraphOf(t, c)
-	if len(data.Events) != 1 {
-		t.Fatalf("%d events, want the one with samples", len(data.Events))
-	}
-	e := data.Events[0]
+	c := &StackSet{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60},
+		{name: "counted"}}, tallies: []tally{
+		{tallyKey: keyOf(2, "p", false), samples: 7},
+		{tallyKey: keyOf(1, "p", false), chain: session.Chain{Kernel: []*session.Frame{k},
+			User: []*session.Frame{a, a, b}}, samples: 1, period: 10}, // b is one too many
+		{tallyKey: keyOf(1, "p", false), chain: session.Chain{User: []*session.Frame{a, a}}, samples: 3, period: 30},
+		{tallyKey: keyOf(1, "q", true), samples: 1, period: 20},
+	}}
+	c.tallies[3].leaf = none
+	c.tallies[0].chained = true
+	tab := c.Table()
 	var got []string
-	for i, d := range e.Depths {
-		f := data.NameOf[e.Frames[i]]
-		got = append(got, fmt.Sprintf("%s%s %d %d/%d/%d", strings.Repeat(" ", int(d)), data.Names[f[0]], f[2],
-			e.Totals[i], e.Selves[i], e.Samples[i]))
+	for i, e := range tab.Events {
+		got = append(got, e.Name)
+		got = append(got, branches(tab, tab.Count(table.Filter{Event: i}).Callees(), " ")...)
 	}
-	want := []string{"all 0 60/0/5", " p 0 40/0/4", "  a 1 40/0/4", "   a 1 40/30/4", "    k 2 10/10/1",
-		" q 0 20/0/1", "  [x.so] 5 20/20/1"}
+	want := []string{"faults", " 60/0/5", "  p 40/0/4", "   a 40/0/4", "    a 40/30/4", "     k 10/10/1",
+		"  q 20/0/1", "   [x.so] 20/20/1", "counted", " 7/0/7", "  p 7/7/7"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-}
-
-// TestFlameGraphCut: a page contains a limited number of frames, and shows how many are
-// missing.
-func TestFlameGraphCut(t *testing.T) {
-	const many = maxFlame + 500
-	page := new(StackSet).flames()
-	tree := newFlameTree(page, false)
-	for i := range many {
-		at := tree.child(0, page.function(strconv.Itoa(i), "", flameUser))
-		tree.nodes[at].self = uint64(i + 1)
-	}
-	e := tree.event(false)
-	if n := len(e.Frames); n > maxFlame || n < maxFlame-10 || n+e.Left != many+1 {
-		t.Errorf("%d frames, %d left out of %d", n, e.Left, many+1)
-	}
-	if last := e.Totals[len(e.Totals)-1]; last < e.Narrower || e.Totals[0] != many*(many+1)/2 {
-		t.Errorf("the narrowest is %d of %d, although those below %d are left out", last, e.Totals[0], e.Narrower)
+	if n := tab.Count(table.Filter{NoIdle: true}).All(); n != (table.Sum{Weight: 40, Samples: 4}) {
+		t.Errorf("without idle CPUs: %+v", n)
 	}
 }
 
-// TestFlameGraphShorterNames shortens names that are wider than the frames.
-func TestFlameGraphShorterNames(t *testing.T) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Skip("no node (Debian package nodejs): nothing runs the page's script")
+// branches lists the entries of a call tree: the function, total, self and samples.
+func branches(t *table.Table, b *table.Branch, indent string) []string {
+	name := ""
+	if b.Function >= 0 {
+		name = t.Functions[b.Function].Name + " "
 	}
-	page, err := os.ReadFile("flamegraph.html")
-	if err != nil {
-		t.Fatal(err)
+	list := []string{fmt.Sprintf("%s%s%d/%d/%d", indent, name, b.Total.Weight, b.Self.Weight, b.Total.Samples)}
+	for _, next := range b.Next() {
+		list = append(list, branches(t, next, indent+" ")...)
 	}
-	shorter := regexp.MustCompile(`(?ms)^function shorter\(name\) \{$.*?^\}$`).Find(page)
-	for name, want := range map[string]string{
-		"JS:*fib /tmp/x.js:1:13":                         "JS:*fib",
-		"JS:~get size /srv/my app/set.js:10:2":           "JS:~get size",
-		"JS:^emit node:events:467:44":                    "JS:^emit",
-		"JS:* file:///srv/x.mjs:1:1":                     "JS:*",
-		"LazyCompile:~compile <anonymous>:3:4":           "LazyCompile:~compile",
-		"Builtin:ArrayPrototypeForEach":                  "Builtin:ArrayPrototypeForEach",
-		"std::vector<int, std::allocator<int> >::size()": "std::vector::size",
-		"void deep::inner<long>(unsigned long)":          "deep::inner",
-		"github.com/x/y.(*T).Do":                         "y.(*T).Do",
-		"ns::Class::operator()(int) const":               "ns::Class::operator()",
-		"(anonymous namespace)::f(char const*)":          "(anonymous namespace)::f",
-		"core::iter::adapters::map::Map<I,F>::fold":      "core::iter::adapters::map::Map::fold",
-		"py::fib:/tmp/x.py":                              "py::fib",
-		"py::<module>:/tmp/x.py":                         "py::<module>",
-	} {
-		script := string(shorter) + "\nprocess.stdout.write(shorter(process.argv[1]))"
-		out, err := exec.Command(node, "-e", script, name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if string(out) != want {
-			t.Errorf("%s: %q, want %q", name, out, want)
-		}
-	}
+	return list
 }
 
-// browser is Chromium, which shows one page after the other.
-type browser struct{ ctx context.Context }
-
-func openBrowser(t *testing.T) browser {
-	t.Helper()
-	b := browser{chromium.Start(t, 5*time.Minute)}
-	show(t, b, chromedp.EmulateViewport(1200, 800))
-	return b
-}
-
-func show[T any](t *testing.T, b browser, a chromedp.Action[T]) T {
-	t.Helper()
-	v, err := chromedp.Run(b.ctx, a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
-}
-
-// open shows a page, which has drawn when it returns. Another part of the same page's address alone would not load it
-// again.
-func (b browser) open(t *testing.T, url string) {
-	t.Helper()
-	show(t, b, chromedp.Navigate("about:blank"))
-	show(t, b, chromedp.Navigate(url))
-	const drawn = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
-	show(t, b, chromedp.Evaluate[bool](drawn, chromedp.EvalAwaitPromise))
-}
-
-// dom returns the elements of a page.
-func (b browser) dom(t *testing.T, url string) string {
-	t.Helper()
-	b.open(t, url)
-	return show(t, b, chromedp.Evaluate[string]("document.documentElement.outerHTML"))
-}
-
-// element returns the text of the page's element with that id.
-func elementText(t *testing.T, dom, id string) string {
-	t.Helper()
-	m := regexp.MustCompile(`<[^>]* id="` + id + `"[^>]*>([^<]*)<`).FindStringSubmatch(dom)
-	if m == nil {
-		t.Fatalf("no %s in the page:\n%.2000s", id, dom)
-	}
-	return html.UnescapeString(m[1])
-}
-
-// share returns the percentage of an event's stacks within the zoomed frame that have a
-// matching function.
-func share(data flames, e *flameEvent, zoomed int, pattern string) string {
-	match := regexp.MustCompile(pattern)
-	var matched uint64
-	within := int32(-1)
-	for i := zoomed; i < len(e.Frames) && (i == zoomed || e.Depths[i] > e.Depths[zoomed]); i++ {
-		if within >= 0 && e.Depths[i] > within {
-			continue
-		}
-		if within = -1; match.MatchString(data.Names[data.NameOf[e.Frames[i]][0]]) {
-			within, matched = e.Depths[i], matched+e.Totals[i]
-		}
-	}
-	return percentText(matched, e.Totals[zoomed])
-}
-
-func percentText(part, of uint64) string {
-	p := 100 * float64(part) / float64(of)
-	if p >= 9.95 || p == 0 {
-		return strconv.FormatFloat(p, 'f', 1, 64) + " %"
-	}
-	return strconv.FormatFloat(p, 'f', 2, 64) + " %"
-}
-
-// TestFlameGraphInBrowser searches and zooms by the page's address, and checks the
-// drawing.
-func TestFlameGraphInBrowser(t *testing.T) {
-	page, data := flameGraphOf(t, counted(t, new(StackSet), "two.data", "drops.data"))
-	file := filepath.Join(t.TempDir(), "flame graph.html")
-	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	url := "file://" + strings.ReplaceAll(file, " ", "%20")
-	e := data.Events[0]
-	zoomed := slices.IndexFunc(e.Frames, func(f int32) bool {
-		return data.Names[data.NameOf[f][0]] == "ip_finish_output2"
-	})
-	if zoomed < 0 {
-		t.Fatal("no ip_finish_output2 among the functions")
-	}
-	b := openBrowser(t)
-	for _, test := range []struct {
-		address, matched, shown string
-	}{
-		{"", "", "cpu-clock: 23 samples, 11.5 ms"},
-		{"#s=%5E__udp4_lib_(rcv|err)%24", "matched " + share(data, e, 0, "^__udp4_lib_(rcv|err)$"),
-			"cpu-clock: 23 samples, 11.5 ms"},
-		{"#s=icmp_send&z=" + strconv.Itoa(zoomed), "matched " + share(data, e, zoomed, "icmp_send"),
-			"ip_finish_output2: " + percentText(e.Totals[zoomed], e.Totals[0]) + " of cpu-clock"},
-		{"#s=udp_sendmsg&z=" + strconv.Itoa(zoomed), "matched 100.0 %", "ip_finish_output2: " +
-			percentText(e.Totals[zoomed], e.Totals[0]) + " of cpu-clock"},
-		{"#s=(&i=1", "no pattern", "cpu-clock: 23 samples, 11.5 ms"},
-		{"#e=2", "", "skb:kfree_skb: 5 samples"},
-	} {
-		dom := b.dom(t, url+test.address)
-		if got := elementText(t, dom, "matched"); got != test.matched {
-			t.Errorf("%s: %q, want %q", test.address, got, test.matched)
-		}
-		if got := elementText(t, dom, "zoomed"); got != test.shown {
-			t.Errorf("%s: %q, want %q", test.address, got, test.shown)
-		}
-	}
-	whole, zoom := b.coloured(t, url+"#t=light"), b.coloured(t, url+"#t=dark&z="+strconv.Itoa(zoomed))
-	if whole < .2 || zoom <= whole {
-		t.Errorf("%.2f of the page are frames, zoomed %.2f; want some, and more when zoomed", whole, zoom)
-	}
-}
-
-// TestFlameGraphWidthsInBrowser: a frame of the baseline alone is in the page, visible with the
-// widths of the baseline.
-func TestFlameGraphWidthsInBrowser(t *testing.T) {
+// TestTableOfDifferences: the baseline is a recording of its own, and a file of both has one name.
+func TestTableOfDifferences(t *testing.T) {
 	var c StackSet
 	if _, err := c.AddBaseline(open(t, "two.data")); err != nil {
 		t.Fatal(err)
 	}
-	page, data := flameGraphOf(t, counted(t, &c, "threads.data"))
-	e := data.Events[0]
-	vanished := slices.IndexFunc(e.Frames, func(f int32) bool {
-		return data.Names[data.NameOf[f][0]] == "__udp4_lib_rcv"
-	})
-	if vanished < 0 || e.Totals[vanished] != 0 || e.Bases[vanished] == 0 || e.Counted[vanished] == 0 {
-		t.Fatalf("frame %d of __udp4_lib_rcv: want one that only the baseline has", vanished)
+	tab := counted(t, &c, "two.data").Table()
+	if len(tab.Recordings) != 2 || !tab.Recordings[0].Baseline || tab.Recordings[1].Baseline {
+		t.Fatalf("recordings %+v", tab.Recordings)
 	}
-	file := filepath.Join(t.TempDir(), "diff.html")
-	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	old := percentText(e.Bases[vanished], e.Bases[0])
-	b := openBrowser(t)
-	for _, test := range []struct{ address, matched, button string }{
-		{"#s=%5E__udp4_lib_rcv%24", "matched 0.0 %", "Old widths"},
-		{"#s=%5E__udp4_lib_rcv%24&w=old", "matched " + old, "New widths"},
-	} {
-		dom := b.dom(t, "file://"+file+test.address)
-		if got := elementText(t, dom, "matched"); got != test.matched {
-			t.Errorf("%s: %q, want %q", test.address, got, test.matched)
-		}
-		if got := elementText(t, dom, "widths"); got != test.button {
-			t.Errorf("%s: the button is %q, want %q", test.address, got, test.button)
+	for i, e := range tab.Events {
+		old := tab.Count(table.Filter{Event: i, Recordings: []bool{true, false}})
+		now := tab.Count(table.Filter{Event: i, Recordings: []bool{false, true}})
+		if !slices.Equal(old.Self, now.Self) || now.All().Samples == 0 {
+			t.Errorf("%s: a recording differs from itself: %+v, %+v", e.Name, old.All(), now.All())
 		}
 	}
-	if part := b.coloured(t, "file://"+file+"#t=light&w=old"); part < .05 {
-		t.Errorf("%.2f of the page are coloured frames", part)
-	}
-}
-
-// coloured is how much of the page has a colour, and so is a frame.
-func (b browser) coloured(t *testing.T, url string) float64 {
-	t.Helper()
-	b.open(t, url)
-	im, err := png.Decode(bytes.NewReader(show(t, b, chromedp.CaptureScreenshot())))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, box := 0, im.Bounds()
-	for y := box.Min.Y; y < box.Max.Y; y++ {
-		for x := box.Min.X; x < box.Max.X; x++ {
-			c := color.NRGBAModel.Convert(im.At(x, y)).(color.NRGBA)
-			if max(c.R, c.G, c.B)-min(c.R, c.G, c.B) > 30 {
-				n++
-			}
-		}
-	}
-	return float64(n) / float64(box.Dx()*box.Dy())
 }
 
 // TestFolderThread compares the first frame with stackcollapse-perf.pl's for a command
@@ -542,10 +301,10 @@ func TestBy(t *testing.T) {
 	if lines := strings.Split(b.String(), "\n"); len(lines) != 2+1 || !want.MatchString(lines[0]) {
 		t.Errorf("folded: %q", lines)
 	}
-	_, data := flameGraphOf(t, c)
-	e := data.Events[0]
-	if name := data.Names[data.NameOf[e.Frames[1]][0]]; name != "reason=NO_SOCKET" || e.Totals[1] != 5 {
-		t.Errorf("the first frame is %s with %d", name, e.Totals[1])
+	tab := c.Table()
+	first := tab.Count(table.Filter{}).Callees().Next()[0]
+	if name := tab.Functions[first.Function].Name; name != "reason=NO_SOCKET" || first.Total.Samples != 5 {
+		t.Errorf("the first frame is %s with %+v", name, first.Total)
 	}
 	p := pprofOf(t, c)
 	for _, s := range p.Sample {

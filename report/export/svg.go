@@ -9,6 +9,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"gperf/report/table"
 )
 
 // flameScript is the script of the picture.
@@ -35,10 +37,9 @@ func (c *StackSet) SVG(w io.Writer) error {
 	if len(c.tallies) == 0 {
 		return ErrNoSamples
 	}
-	page := c.flames()
-	height := 0
-	for _, e := range page.Events {
-		height += e.height()
+	pictures, height := svgPictures(c.Table()), 0
+	for _, p := range pictures {
+		height += p.height()
 	}
 	out := bufio.NewWriterSize(w, 1<<16)
 	fmt.Fprintf(out, `<?xml version="1.0" encoding="UTF-8" standalone="no"?>
@@ -52,81 +53,118 @@ func (c *StackSet) SVG(w io.Writer) error {
 <rect width="100%%" height="100%%" fill="url(#background)"/>
 <text id="reset" class="button" x="10" y="24" style="display: none">Reset Zoom</text>
 <text id="search" class="button" x="%d" y="24">Search</text>
-`, svgWidth, height, xmlText(page.Title), svgWidth-svgMargin-50)
+`, svgWidth, height, xmlText(c.Title()), svgWidth-svgMargin-50)
 	top := 0
-	for _, e := range page.Events {
-		page.writeSVG(out, e, top, c.differs())
-		top += e.height()
+	for _, p := range pictures {
+		p.write(out, top)
+		top += p.height()
 	}
 	fmt.Fprintf(out, "<script><![CDATA[\n%s]]></script>\n</svg>\n", flameScript)
 	return out.Flush()
 }
 
-// height returns the height of an event's picture in pixels.
-func (e *flameEvent) height() int {
-	depth := int32(0)
-	for i, d := range e.Depths {
-		if e.drawn(i) {
-			depth = max(depth, d)
-		}
-	}
-	return svgTop + svgBottom + (int(depth)+1)*svgRow
+// svgPicture is the picture of an event.
+type svgPicture struct {
+	table     *table.Table
+	event     *table.Event
+	all, base uint64 // sums, of all recordings but the baseline, and of the baseline
+	depth     int
+	frames    []svgFrame
 }
 
-// share returns the part of an event's total in a frame.
-func (e *flameEvent) share(total uint64) float64 {
-	if e.Totals[0] == 0 {
+type svgFrame struct {
+	function int32 // index in Table.Functions, -1 for the root
+	inlined  bool
+	depth    int
+	at       uint64 // sum of the frames on its left
+	sum      table.Sum
+	base     uint64
+}
+
+// svgPictures returns the pictures of the events with samples.
+func svgPictures(t *table.Table) (list []*svgPicture) {
+	bases, others := make([]bool, len(t.Recordings)), make([]bool, len(t.Recordings))
+	for i := range t.Recordings {
+		bases[i], others[i] = t.Recordings[i].Baseline, !t.Recordings[i].Baseline
+	}
+	for i := range t.Events {
+		root := t.Count(table.Filter{Event: i, Recordings: others}).Callees()
+		base := t.Count(table.Filter{Event: i, Recordings: bases}).Callees()
+		p := &svgPicture{table: t, event: &t.Events[i], all: root.Total.Weight, base: base.Total.Weight}
+		p.add(root, base, 0, 0)
+		list = append(list, p)
+	}
+	return list
+}
+
+// add adds the frame of a branch and those that it calls, if they are wide enough to be drawn. base is the same branch
+// of the baseline, nil for none.
+func (p *svgPicture) add(b, base *table.Branch, depth int, at uint64) {
+	f := svgFrame{function: b.Function, inlined: b.Inlined(), depth: depth, at: at, sum: b.Total}
+	bases := map[int32]*table.Branch{}
+	if base != nil && p.base > 0 {
+		f.base = base.Total.Weight
+		for _, next := range base.Next() {
+			bases[next.Function] = next
+		}
+	}
+	p.frames, p.depth = append(p.frames, f), max(p.depth, depth)
+	for _, next := range b.Next() {
+		if p.share(next.Total.Weight)*(svgWidth-2*svgMargin) < svgMinWidth {
+			break
+		}
+		p.add(next, bases[next.Function], depth+1, at)
+		at += next.Total.Weight
+	}
+}
+
+// height returns the height of the picture in pixels.
+func (p *svgPicture) height() int { return svgTop + svgBottom + (p.depth+1)*svgRow }
+
+// share returns a part of the event's sum.
+func (p *svgPicture) share(weight uint64) float64 {
+	if p.all == 0 {
 		return 0
 	}
-	return float64(total) / float64(e.Totals[0])
+	return float64(weight) / float64(p.all)
 }
 
-// drawn reports whether a frame is wide enough to be drawn.
-func (e *flameEvent) drawn(i int) bool {
-	return i == 0 || e.share(e.Totals[i])*(svgWidth-2*svgMargin) >= svgMinWidth
-}
-
-// writeSVG writes the picture of an event. top is where it begins in pixels.
-func (p *flames) writeSVG(out *bufio.Writer, e *flameEvent, top int, differs bool) {
-	bottom := top + e.height() - svgBottom
+// write writes the picture. top is where it begins in pixels.
+func (p *svgPicture) write(out *bufio.Writer, top int) {
+	bottom := top + p.height() - svgBottom
 	fmt.Fprintf(out, "<g class=\"e\">\n<text class=\"head\" x=\"%d\" y=\"%d\">Flame Graph: %s</text>\n"+
 		"<text class=\"details\" x=\"10\" y=\"%d\"></text>\n<text class=\"matched\" x=\"%d\" y=\"%[4]d\"></text>\n",
-		svgWidth/2, top+24, xmlText(e.Name), bottom+20, svgWidth-svgMargin-120)
-	var next []uint64 // by depth: where the next frame begins, as a sum of totals
-	for i, depth := range e.Depths {
-		for len(next) <= int(depth)+1 {
-			next = append(next, 0)
-		}
-		at := next[depth]
-		next[depth], next[depth+1] = at+e.Totals[i], at
-		if e.drawn(i) {
-			p.writeFrame(out, e, i, at, bottom, differs)
-		}
+		svgWidth/2, top+24, xmlText(p.event.Name), bottom+20, svgWidth-svgMargin-120)
+	for i := range p.frames {
+		p.writeFrame(out, &p.frames[i], bottom)
 	}
 	out.WriteString("</g>\n")
 }
 
-func (p *flames) writeFrame(out *bufio.Writer, e *flameEvent, i int, at uint64, bottom int, differs bool) {
+func (p *svgPicture) writeFrame(out *bufio.Writer, f *svgFrame, bottom int) {
 	const width = svgWidth - 2*svgMargin
-	of := p.NameOf[e.Frames[i]]
-	name, kind := p.Names[of[0]], of[2]
-	x, w, y := e.share(at), e.share(e.Totals[i]), bottom-(int(e.Depths[i])+1)*svgRow
-	if e.Totals[0] == 0 {
+	fn := table.Function{Name: "all", Label: true}
+	if f.function >= 0 {
+		fn = p.table.Functions[f.function]
+	}
+	x, w, y := p.share(f.at), p.share(f.sum.Weight), bottom-(f.depth+1)*svgRow
+	if p.all == 0 {
 		w = 1
 	}
-	title := fmt.Sprintf("%s (%s, %d samples, %.2f%%)", name, amount(e.Totals[i], e.Unit), e.Samples[i], 100*w)
-	colour := flameColour(name, kind)
-	if differs && e.Bases[0] > 0 {
-		change := e.share(e.Totals[i]) - float64(e.Bases[i])/float64(e.Bases[0])
+	title := fmt.Sprintf("%s (%s, %d samples, %.2f%%)", fn.Name, amount(f.sum.Weight, p.event.Unit), f.sum.Samples,
+		100*w)
+	colour := flameColour(&fn, f.inlined)
+	if p.base > 0 {
+		change := p.share(f.sum.Weight) - float64(f.base)/float64(p.base)
 		title += fmt.Sprintf("; %+.2f%%", 100*change)
 		colour = differenceColour(change)
 	}
 	fmt.Fprintf(out, `<g class="f" data-x="%s" data-w="%s" data-depth="%d" data-name="%s"><title>%s</title>`,
-		number(x), number(w), e.Depths[i], xmlText(name), xmlText(title))
+		number(x), number(w), f.depth, xmlText(fn.Name), xmlText(title))
 	fmt.Fprintf(out, `<rect x="%.1f" y="%d" width="%.1f" height="%d" rx="2" ry="2" fill="%s"/>`,
 		svgMargin+x*width, y, w*width, svgRow-1, colour)
 	fmt.Fprintf(out, "<text x=\"%.1f\" y=\"%d\">%s</text></g>\n",
-		svgMargin+x*width+3, y+11, xmlText(crop(name, w*width)))
+		svgMargin+x*width+3, y+11, xmlText(crop(fn.Name, w*width)))
 }
 
 // differenceColour returns red for growth and blue for decrease.
@@ -138,21 +176,21 @@ func differenceColour(change float64) string {
 	return fmt.Sprintf("rgb(%d,%[1]d,255)", light)
 }
 
-// flameColour returns the colour of a function: the kind decides the hue, and the name the shade.
-func flameColour(name string, kind int32) string {
+// flameColour returns the colour of a function: what it is decides the hue, and the name the shade.
+func flameColour(fn *table.Function, inlined bool) string {
 	h := fnv.New32a()
-	h.Write([]byte(name))
+	h.Write([]byte(fn.Name))
 	shade := int(h.Sum32() % 55)
 	switch {
-	case kind == flameKernel:
-		return fmt.Sprintf("rgb(%d,%d,0)", 190+shade, 90+shade)
-	case kind == flameJIT:
-		return fmt.Sprintf("rgb(%d,%d,%[1]d)", 50+shade, 200+shade)
-	case kind == flameInlined:
+	case inlined:
 		return fmt.Sprintf("rgb(%d,%d,%[2]d)", 50+shade, 165+shade)
-	case kind == flameUnknown:
+	case fn.Unnamed:
 		return fmt.Sprintf("rgb(%d,%[1]d,%[1]d)", 170+shade)
-	case strings.Contains(name, "::"):
+	case fn.Kernel:
+		return fmt.Sprintf("rgb(%d,%d,0)", 190+shade, 90+shade)
+	case fn.JIT:
+		return fmt.Sprintf("rgb(%d,%d,%[1]d)", 50+shade, 200+shade)
+	case strings.Contains(fn.Name, "::"):
 		return fmt.Sprintf("rgb(%d,%[1]d,%d)", 175+shade, 50+shade/3)
 	}
 	return fmt.Sprintf("rgb(%d,%d,%[2]d)", 200+shade, 50+shade)

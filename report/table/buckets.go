@@ -9,7 +9,7 @@ func (t *Table) Buckets(f Filter, from, to uint64, n int) []Sum {
 	}
 	sums, scale := make([]Sum, n), float64(n)/(float64(to-from)+1)
 	for i := range t.selected(&f) {
-		sums[min(n-1, int(float64(t.Time[i]-from)*scale))].Add(Sum{t.Weight[i], 1})
+		sums[min(n-1, int(float64(t.Time[i]-from)*scale))].Add(t.sum(i))
 	}
 	return sums
 }

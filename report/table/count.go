@@ -55,7 +55,7 @@ func orLast(to uint64) uint64 {
 
 // selected yields the indexes of the selected samples.
 func (t *Table) selected(f *Filter) func(yield func(i int) bool) {
-	threads, stacks, to := t.threadMask(f), t.stackMask(f), orLast(f.To)
+	threads, stacks, to := f.threadMask(t), t.stackMask(f), orLast(f.To)
 	return func(yield func(i int) bool) {
 		for _, r := range t.Recordings {
 			for i := r.Start; i < r.Start+r.Samples; i++ {
@@ -76,7 +76,7 @@ func (t *Table) selected(f *Filter) func(yield func(i int) bool) {
 func has(list []bool, i int) bool { return i >= 0 && i < len(list) && list[i] }
 
 // threadMask returns the threads that Threads and Recordings select.
-func (t *Table) threadMask(f *Filter) []bool {
+func (f *Filter) threadMask(t *Table) []bool {
 	mask := make([]bool, len(t.Threads))
 	for i := range mask {
 		mask[i] = (f.Recordings == nil || has(f.Recordings, int(t.Threads[i].Recording))) &&
@@ -108,7 +108,7 @@ func (t *Table) Count(f Filter) *Tree { return t.CountInto(new(Tree), f) }
 func (t *Table) CountInto(c *Tree, f Filter) *Tree {
 	stacks := make([]Sum, len(t.Stacks))
 	for i := range t.selected(&f) {
-		stacks[t.Stack[i]].Add(Sum{t.Weight[i], 1})
+		stacks[t.Stack[i]].Add(t.sum(i))
 	}
 	c.table, c.Self = t, zeroes(c.Self, len(t.Nodes))
 	for i, node := range t.Stacks {

@@ -283,7 +283,7 @@ func FormatPercent(p float64) string { return strconv.FormatFloat(p, 'f', 2, 64)
 // Sum sums the selected samples up.
 func (t *Table) Sum(f Filter) (sum Sum) {
 	for i := range t.selected(&f) {
-		sum.Add(Sum{t.Weight[i], 1})
+		sum.Add(t.sum(i))
 	}
 	return sum
 }
@@ -292,7 +292,7 @@ func (t *Table) Sum(f Filter) (sum Sum) {
 func (t *Table) SumsByThread(f Filter) []Sum {
 	sums := make([]Sum, len(t.Threads))
 	for i := range t.selected(&f) {
-		sums[t.Thread[i]].Add(Sum{t.Weight[i], 1})
+		sums[t.Thread[i]].Add(t.sum(i))
 	}
 	return sums
 }

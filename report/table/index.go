@@ -67,7 +67,7 @@ func (c *Counter) Entries(f Filter, keys []string, children bool) *Entries {
 	c.pairs, c.nodes = zeroes(c.pairs, len(x.pairNode)), zeroes(c.nodes, len(x.parents))
 	pairs, nodes := c.pairs, c.nodes
 	for i := range c.Table.selected(&f) {
-		pairs[x.pairs[i]].Add(Sum{c.Table.Weight[i], 1})
+		pairs[x.pairs[i]].Add(c.Table.sum(i))
 	}
 	list := slices.Clone(x.entries)
 	for i, s := range pairs {

@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -24,6 +25,8 @@ type Loader struct {
 	Exact bool
 	// Origins adds the host, file and boot of each recording to the fields of the samples.
 	Origins bool
+	// Shared is names of files by their own: files of several recordings with one name are one.
+	Shared map[string]string
 	// Ticks makes Add call Tick for each value, between samples: Table may be called then, to see a recording that is
 	// still made. An error of Tick ends Add.
 	Ticks <-chan time.Time
@@ -89,29 +92,33 @@ func (l *Loader) Add(src Source) (format.Skipped, error) {
 		return format.Skipped{}, err
 	}
 	for i := range s.File.Attrs {
-		in.events = append(in.events, l.event(s.File, i))
+		in.events = append(in.events, l.event(newEvent(s.File, i, l.Weight)))
 	}
 	return s.Walk(session.WalkOptions{Names: true, KeepChains: true, Ticks: l.Ticks, Tick: l.Tick}, in.add)
 }
 
-// event returns the index in Table.Events of event i of the file.
-func (l *Loader) event(f *format.File, i int) uint16 {
-	name := f.EventName(i)
-	id, ok := l.events[name]
+// newEvent returns event i of a file. weight is Loader.Weight.
+func newEvent(f *format.File, i int, weight string) Event {
+	e := Event{Name: f.EventName(i), Unit: session.EventUnit(f, i), Kind: KindOf(f, i)}
+	if e.Clock = f.Attrs[i].IsClock() && weight == ""; weight != "" {
+		e.Unit = session.Unit(weight)
+	}
+	return e
+}
+
+// event returns the index in Table.Events of the first event with this name.
+func (l *Loader) event(e Event) uint16 {
+	id, ok := l.events[e.Name]
 	if !ok {
 		id = uint16(len(l.table.Events))
-		l.events[name] = id
-		e := Event{Name: name, Unit: session.EventUnit(f, i), Kind: kindOf(f, i)}
-		if e.Clock = f.Attrs[i].IsClock() && l.Weight == ""; l.Weight != "" {
-			e.Unit = session.Unit(l.Weight)
-		}
+		l.events[e.Name] = id
 		l.table.Events = append(l.table.Events, e)
 	}
 	return id
 }
 
-// kindOf returns what the samples of an event are.
-func kindOf(f *format.File, i int) Kind {
+// KindOf returns what the samples of event i of a file are.
+func KindOf(f *format.File, i int) Kind {
 	a, t := &f.Attrs[i], f.Tracepoint(i)
 	switch {
 	case session.IsWait(a):
@@ -200,21 +207,24 @@ func (in *input) stack(s *session.Sample) int32 {
 func (in *input) group(s *session.Sample) int32 {
 	g := in.fields.Of(s)
 	id, ok := in.groups[g]
-	if ok {
-		return id
+	if !ok {
+		id = in.loader.group(g)
+		in.groups[g] = id
 	}
-	id, ok = in.loader.groups[g.ID]
+	return id
+}
+
+// group returns the index in Table.Groups of a group, -1 for none.
+func (l *Loader) group(g *key.Group) int32 {
+	id, ok := l.groups[g.ID]
 	switch {
-	case len(g.Values) == 0:
-		id = -1
-	case !ok && len(in.loader.table.Groups) >= maxGroups:
+	case len(g.Values) == 0, !ok && len(l.table.Groups) >= maxGroups:
 		return -1
 	case !ok:
-		id = int32(len(in.loader.table.Groups))
-		in.loader.groups[g.ID] = id
-		in.loader.table.Groups = append(in.loader.table.Groups, Group{g.Values})
+		id = int32(len(l.table.Groups))
+		l.groups[g.ID] = id
+		l.table.Groups = append(l.table.Groups, Group{g.Values})
 	}
-	in.groups[g] = id
 	return id
 }
 
@@ -240,11 +250,19 @@ func (l *Loader) settle() {
 	if l.events == nil {
 		l.init()
 	}
-	known := len(l.table.Stacks)
-	l.lookUp(l.chains[known:])
-	for i := range l.chains[known:] {
-		l.table.Stacks = append(l.table.Stacks, l.node(&l.chains[known+i]))
-		l.chains[known+i] = chain{} // the map's key keeps the frames' memory
+	chains := l.chains[len(l.table.Stacks):]
+	l.lookUp(func(yield func(*session.Frame) bool) {
+		for i := range chains {
+			for f := range l.framesOf(&chains[i]) {
+				if !yield(f) {
+					return
+				}
+			}
+		}
+	})
+	for i := range chains {
+		l.table.Stacks = append(l.table.Stacks, l.node(0, l.tableFrames(&chains[i])...))
+		chains[i] = chain{} // the map's key keeps the frames' memory
 	}
 }
 
@@ -254,15 +272,13 @@ type frameFunctions struct {
 	functions []session.Function
 }
 
-// lookUp names the frames of chains.
-func (l *Loader) lookUp(chains []chain) {
+// lookUp names the frames that are not known yet.
+func (l *Loader) lookUp(frames iter.Seq[*session.Frame]) {
 	var list []frameFunctions
-	for i := range chains {
-		for f := range l.framesOf(&chains[i]) {
-			if _, ok := l.chainFrame[f]; !ok {
-				l.chainFrame[f] = nil
-				list = append(list, frameFunctions{frame: f})
-			}
+	for f := range frames {
+		if _, ok := l.chainFrame[f]; !ok {
+			l.chainFrame[f] = nil
+			list = append(list, frameFunctions{frame: f})
 		}
 	}
 	parallel.Do(len(list), func(i int) { list[i].functions = list[i].frame.Functions(!l.NoInline) })
@@ -272,7 +288,7 @@ func (l *Loader) lookUp(chains []chain) {
 }
 
 // framesOf yields the frames of a chain, innermost first.
-func (l *Loader) framesOf(c *chain) func(yield func(*session.Frame) bool) {
+func (l *Loader) framesOf(c *chain) iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
 		if c.leaf != nil {
 			yield(c.leaf)
@@ -290,9 +306,15 @@ func (l *Loader) framesOf(c *chain) func(yield func(*session.Frame) bool) {
 	}
 }
 
+// functionIn returns a function without a name in the file of a frame.
+func (l *Loader) functionIn(f *session.Frame) Function {
+	kind := f.Kind()
+	return Function{DSO: l.dso(f), Kernel: f.Kernel, JIT: kind == session.KindJIT || kind == session.KindRuntime}
+}
+
 // newFrames returns the indexes in Table.Frames of a frame's functions, innermost first.
 func (l *Loader) newFrames(f *session.Frame, functions []session.Function) (ids []int32) {
-	at := Function{DSO: l.dso(f), Kernel: f.Kernel}
+	at := l.functionIn(f)
 	if l.Exact && f.Sym() == nil {
 		return []int32{l.address(at, f, f.IP)}
 	}
@@ -331,46 +353,51 @@ func (l *Loader) address(at Function, f *session.Frame, addr uint64) int32 {
 	return intern.Index(l.frames, &l.table.Frames, Frame{Function: l.function(at, f)})
 }
 
-// leaf returns the index in Table.Frames of a sampled address without a symbol: perf distinguishes them by their place
-// in the file, and frames of callchains, which include the sampled one, by their ips.
-func (l *Loader) leaf(f *session.Frame) int32 {
-	addr := f.MapOff()
-	return l.address(Function{DSO: l.dso(f), Kernel: f.Kernel}, f, addr)
-}
-
 // dso returns the index of a frame's DSO. With a baseline, those with the same last part of the path are one: a program
 // may have been built in another directory.
 func (l *Loader) dso(f *session.Frame) int32 {
-	name, short := f.DSO(), f.DSO()
+	d := DSO{f.DSO(), f.DSO()}
 	if f.Map != nil {
-		short = f.Map.DSO.ShortName()
+		d.Short = f.Map.DSO.ShortName()
 	}
-	key := name
-	if l.table.Recordings[0].Baseline {
-		key = short
+	switch shared := l.Shared[d.Name]; {
+	case shared != "":
+		d.Name = shared
+	case l.table.Recordings[0].Baseline:
+		return l.dsoOf(d.Short, d)
 	}
+	return l.dsoOf(d.Name, d)
+}
+
+// dsoOf returns the index in Table.DSOs of the first file with this key.
+func (l *Loader) dsoOf(key string, d DSO) int32 {
 	id, ok := l.dsos[key]
 	if !ok {
 		id = int32(len(l.table.DSOs))
 		l.dsos[key] = id
-		l.table.DSOs = append(l.table.DSOs, DSO{name, short})
+		l.table.DSOs = append(l.table.DSOs, d)
 	}
 	return id
 }
 
-// node returns the innermost node of a chain, and adds the missing ones.
-func (l *Loader) node(c *chain) int32 {
-	var frames []int32 // innermost first
+// tableFrames returns the frames of a chain as indexes in Table.Frames, innermost first.
+func (l *Loader) tableFrames(c *chain) (frames []int32) {
 	for f := range l.framesOf(c) {
 		if l.Exact && len(frames) == 0 && f.Sym() == nil {
-			frames = append(frames, l.leaf(f))
+			// perf distinguishes sampled addresses without a symbol by their place in the file, and frames of
+			// callchains, which include the sampled one, by their ips.
+			frames = append(frames, l.address(l.functionIn(f), f, f.MapOff()))
 			if c.leaf != nil {
 				continue
 			}
 		}
 		frames = append(frames, l.chainFrame[f]...)
 	}
-	at := int32(0)
+	return frames
+}
+
+// node returns the node to which frames, innermost first, lead from another node, and adds the missing ones.
+func (l *Loader) node(at int32, frames ...int32) int32 {
 	for i := len(frames) - 1; i >= 0; i-- {
 		at = intern.Index(l.nodes, &l.table.Nodes, Node{Parent: at, Frame: frames[i]})
 	}

@@ -1,9 +1,9 @@
 // Package table keeps the samples of recordings in columns: a Loader reads recordings once into a Table, and a Table
 // counts the samples that a Filter selects, by function, by call tree and by time, in milliseconds.
 //
-// A Table contains an entry per sample in each column, and one per distinct stack in a tree of nodes. A count passes
-// over the columns once, and over the tree once: the cost grows with neither the depth of stacks nor the length of
-// names.
+// A Table contains an entry per sample in each column, or per sum of samples (AddStacks), and one per distinct stack in
+// a tree of nodes. A count passes over the columns once, and over the tree once: the cost grows with neither the depth
+// of stacks nor the length of names.
 package table
 
 import (
@@ -36,8 +36,7 @@ type Table struct {
 	nodesOf, sampledOf      lists   // by function: the function's nodes, and the nodes of stacks sampled in it
 }
 
-// Columns contains a value per sample in each slice. The samples of a recording are consecutive, in the order of
-// time.
+// Columns contains a value per entry in each slice. The entries of a recording are consecutive, in the order of time.
 type Columns struct {
 	Time   []uint64 // ns, on the recording's clock
 	Event  []uint16 // index in Table.Events
@@ -47,6 +46,8 @@ type Columns struct {
 	Weight []uint64 // period, in the event's unit
 	Group  []int32  // index in Table.Groups, -1 for none
 	Flags  []Flags
+	// Samples is the number of samples of the entry, with AddStacks; nil: one each.
+	Samples []uint32
 }
 
 // Flags are properties of a sample.
@@ -64,8 +65,8 @@ type Recording struct {
 	Baseline bool
 	Cmdline  []string
 	About    []string // facts such as "hostname: server", one per line
-	Start    int      // index of the first sample
-	Samples  int
+	Start    int      // index of the first entry
+	Samples  int      // number of entries
 	// First and Last are the times of the first and last samples, in ns.
 	First, Last uint64
 }
@@ -115,6 +116,8 @@ type Function struct {
 	DSO     int32
 	Kernel  bool
 	Unnamed bool // addresses without a symbol
+	JIT     bool // code of a compiler or interpreter at run time
+	Label   bool // the name of a command or a field's value, see AddStacks
 	// With Loader.Exact only: the symbol's address in the DSO, or the address itself, and whether it is inlined into
 	// the function of this symbol.
 	Start   uint64
@@ -136,8 +139,16 @@ type Frame struct {
 // Node is a frame with callers.
 type Node struct{ Parent, Frame int32 }
 
-// Len returns the number of samples.
+// Len returns the number of entries.
 func (t *Table) Len() int { return len(t.Time) }
+
+// sum returns the sum of an entry.
+func (t *Table) sum(i int) Sum {
+	if t.Samples == nil {
+		return Sum{t.Weight[i], 1}
+	}
+	return Sum{t.Weight[i], uint64(t.Samples[i])}
+}
 
 // FunctionOf returns the function of a node, -1 for the root.
 func (t *Table) FunctionOf(node int32) int32 {

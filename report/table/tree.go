@@ -112,6 +112,14 @@ func (b *Branch) next() func(yield func(part) bool) {
 	}
 }
 
+// Inlined reports whether the function is inlined into its caller wherever it is in the entry.
+func (b *Branch) Inlined() bool {
+	t := b.tree.table
+	return !slices.ContainsFunc(b.parts, func(p part) bool {
+		return p.node == 0 || !t.Frames[t.Nodes[p.node].Frame].Inlined
+	})
+}
+
 // HasNext reports whether Next returns entries.
 func (b *Branch) HasNext() bool {
 	for range b.next() {

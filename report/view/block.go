@@ -65,7 +65,7 @@ type threads struct {
 type functions struct {
 	Name  []string `json:"name"`
 	DSO   []int32  `json:"dso"`
-	Flags []int    `json:"flags"` // 1: kernel, 2: unnamed
+	Flags []int    `json:"flags"` // 1: kernel, 2: unnamed, 4: label, 8: JIT
 }
 
 // column is the place of a column in the block, after the header.
@@ -135,11 +135,10 @@ func (h *header) addNames(t *table.Table) {
 	}
 	for _, f := range t.Functions {
 		flags := 0
-		if f.Kernel {
-			flags |= 1
-		}
-		if f.Unnamed {
-			flags |= 2
+		for i, set := range []bool{f.Kernel, f.Unnamed, f.Label, f.JIT} {
+			if set {
+				flags |= 1 << i
+			}
 		}
 		c := &h.Functions
 		c.Name, c.DSO, c.Flags = append(c.Name, f.Name), append(c.DSO, f.DSO), append(c.Flags, flags)
@@ -214,6 +213,13 @@ func (h *header) addSamples(t *table.Table) {
 		flags[i] = byte(f)
 	}
 	h.add("flags", "u8", n, flags)
+	if t.Samples != nil {
+		samples := make([]byte, 0, 2*n)
+		for _, s := range t.Samples {
+			samples = binary.AppendUvarint(samples, uint64(s))
+		}
+		h.add("samples", "varint", n, samples)
+	}
 }
 
 func (h *header) addInts(name string, list []int32) {

@@ -428,7 +428,7 @@ func checkAccessible(t *testing.T, b *tab, axe string) {
 	for _, theme := range []string{"light", "dark"} {
 		b.text(`(document.documentElement.dataset.theme = "` + theme + `", page.update())`)
 		for _, view := range []string{"flame", "timeline", "functions", "tree", "function", "fields"} {
-			b.text(`page.set({view: "` + view + `", idle: true, processes: ["100"]})`)
+			b.text(`page.set({view: "` + view + `", showIdle: true, processes: ["100"]})`)
 			found, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`axe.run().then(r => r.violations.filter(v =>
 				["serious", "critical"].includes(v.impact)).map(v => v.id + ": " + v.nodes.map(n => n.target + " " +
 				n.failureSummary).slice(0, 3).join("; ")).join("\n"))`, chromedp.EvalAwaitPromise))

@@ -51,15 +51,15 @@ func open(t testing.TB, file string) *session.Session {
 		Kallsyms: testdata + "kallsyms", KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})})
 }
 
-// view is a browser on a simulated screen.
-type view struct {
+// onScreen is a browser on a simulated screen.
+type onScreen struct {
 	*Browser
 	t      *testing.T
 	screen tcell.SimulationScreen
 }
 
 // show shows a recording on a screen of this size.
-func show(t *testing.T, file string, width, height int, o Options) *view {
+func show(t *testing.T, file string, width, height int, o Options) *onScreen {
 	t.Helper()
 	s := open(t, file)
 	o.Path = file
@@ -74,13 +74,13 @@ func show(t *testing.T, file string, width, height int, o Options) *view {
 	}
 	t.Cleanup(screen.Fini)
 	screen.SetSize(width, height)
-	v := &view{New(screen, o), t, screen}
+	v := &onScreen{New(screen, o), t, screen}
 	v.draw()
 	return v
 }
 
 // press sends keys: characters, or names in <>.
-func (v *view) press(keys string) *view {
+func (v *onScreen) press(keys string) *onScreen {
 	for _, k := range regexp.MustCompile(`<[^>]+>|.`).FindAllString(keys, -1) {
 		e := tcell.NewEventKey(tcell.KeyRune, []rune(k)[0], tcell.ModNone)
 		for code, name := range keyNames {
@@ -95,7 +95,7 @@ func (v *view) press(keys string) *view {
 }
 
 // drawText returns what the screen shows.
-func (v *view) text() string {
+func (v *onScreen) text() string {
 	cells, width, height := v.screen.GetContents()
 	var b strings.Builder
 	for y := range height {
@@ -109,7 +109,7 @@ func (v *view) text() string {
 }
 
 // wants checks that the screen shows all texts.
-func (v *view) wants(texts ...string) *view {
+func (v *onScreen) wants(texts ...string) *onScreen {
 	v.t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(v.text(), text) {
@@ -120,7 +120,7 @@ func (v *view) wants(texts ...string) *view {
 }
 
 // lacks checks that the screen shows none of the texts.
-func (v *view) lacks(texts ...string) *view {
+func (v *onScreen) lacks(texts ...string) *onScreen {
 	v.t.Helper()
 	for _, text := range texts {
 		if strings.Contains(v.text(), text) {

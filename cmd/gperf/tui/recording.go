@@ -13,6 +13,7 @@ import (
 	"gperf/report/annotate"
 	"gperf/report/export"
 	"gperf/report/table"
+	"gperf/report/view"
 )
 
 // Recording is an open recording to show.
@@ -60,7 +61,7 @@ func (r Recording) exports() Exports {
 			}
 			defer closing()
 			set := &export.StackSet{MaxStack: r.MaxStack, NoInline: r.NoInline, Processes: labels, Threads: labels,
-				CPUs: labels, Fields: labels}
+				CPUs: labels, Fields: labels, Idle: !labels}
 			set.Keep = func(sample *session.Sample) bool { return keep.matches(s.File, sample) }
 			if _, err := set.Add(s); err != nil {
 				return err
@@ -72,8 +73,10 @@ func (r Recording) exports() Exports {
 		Folded: exported(func(s *export.StackSet, w io.Writer) error {
 			return s.Folded(w, export.FoldedOptions{Event: true, Inline: true})
 		}, false),
-		Pprof:      exported(func(s *export.StackSet, w io.Writer) error { return s.Pprof(w) }, true),
-		FlameGraph: exported(func(s *export.StackSet, w io.Writer) error { return s.FlameGraph(w) }, false),
+		Pprof: exported(func(s *export.StackSet, w io.Writer) error { return s.Pprof(w) }, true),
+		FlameGraph: exported(func(s *export.StackSet, w io.Writer) error {
+			return view.Export(w, s.Table(), view.About{Title: s.Title()})
+		}, false),
 	}
 }
 

@@ -20,9 +20,14 @@ function makeMasks(table, state) {
 		events,
 		nodes: nodeMask(table, state),
 		groups: groupMask(table, state),
-		idle: (state.idle ? 1 : 0) | (state.filter ? unmatched : 0),
+		hidden: (hidesIdle(table, events, state) ? idle : 0) | (state.filter ? unmatched : 0),
 		samples: state.metric === "samples",
 	};
+}
+
+// hidesIdle reports whether samples of idle CPUs are hidden: not if the selected events have no others.
+function hidesIdle(table, events, state) {
+	return !state.showIdle && events.some((selected, i) => selected && table.idleEvents[i]);
 }
 
 // unmatched is the flag of samples that the filter's expression does not select.
@@ -54,7 +59,7 @@ async function match(table, filter) {
 function processKey(table, thread) {
 	const t = table.threads,
 		r = t.recording[thread];
-	return t.pid[thread] + (r ? "@" + r : "");
+	return (t.pid[thread] < 0 ? t.process[thread] : t.pid[thread]) + (r ? "@" + r : "");
 }
 function threadKey(table, thread) {
 	const t = table.threads,
@@ -128,8 +133,8 @@ function lowerBound(list, from, to, value) {
 }
 
 // Counter sums the selected samples up by the nodes of a tree: the columns self and total; count, in samples; off, of
-// waits; base, of a baseline. all has the sums of all. The columns stay the same arrays. If only the time changes, the
-// counter adds and subtracts the samples in between.
+// waits; base and baseCount, of a baseline. all has the sums of all. The columns stay the same arrays. If only the time
+// changes, the counter adds and subtracts the samples in between.
 class Counter {
 	constructor(table, tree) {
 		this.table = table;
@@ -144,14 +149,16 @@ class Counter {
 		this.offTotal = this.off && new Float64Array(tree.length);
 		this.base = table.hasBaseline ? new Float64Array(tree.length) : null;
 		this.baseTotal = this.base && new Float64Array(tree.length);
+		this.baseCount = this.base && new Float64Array(tree.length);
 	}
 
 	// run counts the samples that masks select in a time range, null for all.
 	run(masks, range) {
 		const now = [...ranges(this.table, range)];
 		if (this.masks !== masks) {
-			for (const list of [this.self, this.count, this.off, this.base]) list?.fill(0);
+			for (const list of [this.self, this.count, this.off, this.base, this.baseCount]) list?.fill(0);
 			this.masks = masks;
+			this.idle = 0; // what is hidden of idle CPUs
 			for (const [from, to] of now) this.add(from, to, 1);
 		} else {
 			now.forEach(([from, to], r) => this.move(this.ranges[r] || [from, from], from, to));
@@ -160,11 +167,12 @@ class Counter {
 		this.sum(this.self, this.total);
 		if (this.off) this.sum(this.off, this.offTotal);
 		if (this.base) this.sum(this.base, this.baseTotal);
-		this.countTotals = null;
+		this.countTotals = this.baseCountTotals = null;
 		this.nodeSums = null;
 		let count = 0;
 		for (let i = 0; i < this.count.length; i++) count += this.count[i];
-		this.all = {self: this.total[0], count, base: this.base ? this.baseTotal[0] : 0};
+		this.all = {self: this.total[0], count, base: 0, baseCount: 0};
+		if (this.base) Object.assign(this.all, {base: this.baseTotal[0], baseCount: this.baseCountTotal[0]});
 		this.scale = this.all.base ? this.all.self / this.all.base : 1;
 	}
 
@@ -183,20 +191,27 @@ class Counter {
 
 	// add adds the samples from one to another, sign times.
 	add(first, end, sign) {
-		const {thread, cpu, event, flags, weight, group, isBaseline, node: tableNode} = this.table;
-		const {threads, cpus, events, nodes, groups, idle, samples} = this.masks,
-			{self, count, off, base, waits, node} = this;
+		const {thread, cpu, event, flags, weight, group, isBaseline, node: tableNode, samples: sums} = this.table;
+		const {threads, cpus, events, nodes, groups, hidden, samples} = this.masks,
+			{self, count, off, base, baseCount, waits, node} = this;
 		for (let i = first; i < end; i++) {
-			if (!events[event[i]] || !threads[thread[i]] || !cpus[cpu[i] + 1] || flags[i] & idle) continue;
+			if (!events[event[i]] || !threads[thread[i]] || !cpus[cpu[i] + 1]) continue;
+			if (flags[i] & hidden & unmatched) continue;
 			if ((nodes && !nodes[tableNode[i]]) || (groups && !groups[group[i] + 1])) continue;
 			const at = node[i],
-				w = samples ? sign : sign * weight[i];
+				n = sums ? sign * sums[i] : sign,
+				w = samples ? n : sign * weight[i];
+			if (flags[i] & hidden) {
+				if (!base || !isBaseline[thread[i]]) this.idle += w;
+				continue;
+			}
 			if (base && isBaseline[thread[i]]) {
 				base[at] += w;
+				baseCount[at] += n;
 				continue;
 			}
 			self[at] += w;
-			count[at] += sign;
+			count[at] += n;
 			if (off && waits[event[i]]) off[at] += w;
 		}
 	}
@@ -214,6 +229,12 @@ class Counter {
 		return this.countTotals;
 	}
 
+	// baseCountTotal is countTotal of the baseline.
+	get baseCountTotal() {
+		if (!this.baseCountTotals) this.sum(this.baseCount, (this.baseCountTotals = new Float64Array(this.tree.length)));
+		return this.baseCountTotals;
+	}
+
 	// byTableNode returns self and total by table node, whose frames have lines.
 	byTableNode() {
 		if (this.nodeSums) return this.nodeSums;
@@ -224,7 +245,7 @@ class Counter {
 		for (const [from, to] of this.ranges) {
 			for (let i = from; i < to; i++) {
 				if (passed(i) && !(this.base && table.isBaseline[table.thread[i]]))
-					self[table.node[i]] += masks.samples ? 1 : table.weight[i];
+					self[table.node[i]] += amountOf(table, masks, i);
 			}
 		}
 		const total = self.slice();
@@ -233,18 +254,31 @@ class Counter {
 	}
 }
 
+// amountOf returns what an entry of the table counts.
+function amountOf(table, masks, i) {
+	return masks.samples ? samplesOf(table, i) : table.weight[i];
+}
+
+// samplesOf returns the number of samples of an entry of the table.
+function samplesOf(table, i) {
+	return table.samples ? table.samples[i] : 1;
+}
+
 // passes returns a function that reports whether the masks select a sample.
 function passes(table, masks) {
 	const {node, thread, cpu, event, flags, group} = table,
-		{threads, cpus, events, nodes, groups, idle} = masks;
+		{threads, cpus, events, nodes, groups, hidden} = masks;
 	return i =>
 		events[event[i]] &&
 		threads[thread[i]] &&
 		cpus[cpu[i] + 1] &&
-		!(flags[i] & idle) &&
+		!(flags[i] & hidden) &&
 		(!nodes || nodes[node[i]]) &&
 		(!groups || groups[group[i] + 1]);
 }
+
+// label is the flag of functions that are none: the command, and the values of fields by which stacks are divided.
+const label = 4;
 
 // byFunction returns the functions with samples: {fn, self, total, count, base, baseTotal, off}. In recursion, a sample
 // counts once.
@@ -267,8 +301,8 @@ function byFunction(tree, counted) {
 	return rows.filter(Boolean);
 }
 
-// Entries of call trees: {fn, total, self, base, parts}. parts lists the tree nodes, with the share of each in a tree
-// of callers.
+// Entries of call trees: {fn, total, self, base, count, baseCount, parts}. parts lists the tree nodes, with the share of
+// each in a tree of callers.
 
 // rootEntry returns the root of all callees, or with inverted of all callers.
 function rootEntry(tree, counted, inverted) {
@@ -287,28 +321,43 @@ function rootEntry(tree, counted, inverted) {
 	for (let i = 1; i < tree.length; i++) {
 		const own = counted.self[i],
 			base = counted.base ? counted.base[i] * counted.scale : 0;
-		if (own || base) entry.parts.push({node: i, total: own, base});
+		if (own || base) {
+			const {count, baseCount} = counted;
+			entry.parts.push({node: i, total: own, base, count: count[i], baseCount: baseCount?.[i] || 0});
+		}
 	}
 	return entry;
 }
 
 // functionEntry returns the root of the callers or callees of a function.
 function functionEntry(tree, counted, fn, inverted) {
-	const entry = {fn, total: 0, self: 0, base: 0, inverted, parts: []};
+	const entry = newEntry(fn, inverted);
 	for (let i = 1; i < tree.length; i++) {
 		if (tree.fn[i] === fn && tree.outer[i]) addPart(entry, tree, counted, partOf(counted, i));
 	}
 	return entry;
 }
 
+function newEntry(fn, inverted) {
+	return {fn, total: 0, self: 0, base: 0, count: 0, baseCount: 0, inverted, parts: []};
+}
+
 function partOf(counted, node) {
-	return {node, total: counted.total[node], base: counted.base ? counted.baseTotal[node] * counted.scale : 0};
+	return {
+		node,
+		total: counted.total[node],
+		base: counted.base ? counted.baseTotal[node] * counted.scale : 0,
+		count: counted.countTotal[node],
+		baseCount: counted.base ? counted.baseCountTotal[node] : 0,
+	};
 }
 
 function addPart(entry, tree, counted, part) {
 	if (!part.total && !part.base) return;
 	entry.total += part.total;
 	entry.base += part.base;
+	entry.count += part.count;
+	entry.baseCount += part.baseCount;
 	if (!entry.inverted) entry.self += counted.self[part.node];
 	else if (tree.parent[part.node] === 0) entry.self += part.total;
 	entry.parts.push(part);
@@ -320,7 +369,7 @@ function nextEntries(tree, counted, entry) {
 	const add = part => {
 		const fn = tree.fn[part.node];
 		let next = byFn.get(fn);
-		if (!next) byFn.set(fn, (next = {fn, total: 0, self: 0, base: 0, inverted: entry.inverted, parts: []}));
+		if (!next) byFn.set(fn, (next = newEntry(fn, entry.inverted)));
 		addPart(next, tree, counted, part);
 	};
 	for (const part of entry.parts) {

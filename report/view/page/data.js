@@ -38,9 +38,22 @@ function decodeBlock(buffer) {
 	table.hasBaseline = table.isBaseline.includes(1);
 	table.cpus = 0;
 	for (let i = 0; i < table.length; i++) if (table.cpu[i] >= table.cpus) table.cpus = table.cpu[i] + 1;
-	table.hasIdle = table.flags.some(f => f & 1);
+	table.idleEvents = idleEvents(table);
+	table.hasIdle = table.idleEvents.includes(1);
+	table.timed = !table.samples; // else the entries are sums of samples, and their times are not known
+	table.allSamples = table.timed ? table.length : table.samples.reduce((sum, n) => sum + n, 0);
 	return table;
 }
+
+// idleEvents has a 1 for each event of which some samples are of idle CPUs, and some are not.
+function idleEvents(table) {
+	const seen = new Uint8Array(table.events.length);
+	for (let i = 0; i < table.length; i++) seen[table.event[i]] |= table.flags[i] & idle ? 2 : 1;
+	return seen.map(s => (s === 3 ? 1 : 0));
+}
+
+// idle is the flag of samples of idle CPUs.
+const idle = 1;
 
 function decodeColumn(buffer, offset, c, table) {
 	switch (c.type) {

@@ -16,7 +16,7 @@ class FieldView {
 		for (const [from, to] of ranges(table, state.range)) {
 			for (let i = from; i < to; i++) {
 				if (!passed(i) || (table.hasBaseline && table.isBaseline[table.thread[i]])) continue;
-				const w = page.masks.samples ? 1 : table.weight[i];
+				const w = amountOf(table, page.masks, i);
 				if (table.group && table.group[i] >= 0) byGroup.add(table.group[i], w);
 				byThread.add(table.thread[i], w);
 				byCPU.add(table.cpu[i] + 1, w);
@@ -48,7 +48,7 @@ class FieldView {
 		);
 		cards.clear();
 		for (let i = 0; i < n; i++) add("process", processKey(table, i), byThread, i);
-		for (let i = 0; i < n; i++) add("thread", threadKey(table, i), byThread, i);
+		for (let i = 0; i < n; i++) if (table.timed) add("thread", threadKey(table, i), byThread, i);
 		for (let i = 1; i <= table.cpus; i++) add("CPU", i - 1, byCPU, i);
 		const toggled = (list, v) => (list.includes(v) ? list.filter(x => x !== v) : [...list, v]);
 		const common = [

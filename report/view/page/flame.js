@@ -112,11 +112,9 @@ class FlameChart {
 		const left = w - used - 6;
 		if (scope && left > 30) {
 			c.globalAlpha *= 0.72;
-			c.fillText(
-				scope.length * 6.2 > left ? scope.slice(0, Math.floor(left / 6.6)) + "…" : scope,
-				x + used + 6,
-				y,
-			);
+			const wide = c.measureText(scope).width,
+				part = scope.slice(0, Math.max(0, Math.floor((scope.length * left) / wide) - 1)) + "…";
+			c.fillText(wide > left ? part : scope, x + used + 6, y);
 			c.globalAlpha = this.matches && !this.matches[box.fn] ? 0.45 : 1;
 		}
 	}
@@ -194,7 +192,8 @@ class FlameChart {
 					"before " +
 						formatShare(box.base, this.all) +
 						", change " +
-						changeText(box.total - box.base, this.all),
+						changeText(box.total - box.base, this.all) +
+						noiseText(box),
 				),
 			);
 		}
@@ -251,6 +250,10 @@ class FlameChart {
 			case "Backspace":
 				this.act.leave();
 				break;
+			case "n":
+			case "N":
+				next = this.match(e.key === "n" ? 1 : -1);
+				break;
 			case "o":
 				this.act.open(box);
 				break;
@@ -268,12 +271,28 @@ class FlameChart {
 		if (next) this.select(next);
 	}
 
+	// match returns the box of the next match of the search (by 1) or of the previous one (by -1).
+	match(by) {
+		const found = this.boxes.filter(b => this.matches?.[b.fn]).sort((a, b) => a.x - b.x || a.depth - b.depth),
+			at = found.indexOf(this.selected);
+		if (at >= 0) return found[(at + by + found.length) % found.length];
+		return found.at(by > 0 ? 0 : -1);
+	}
+
 	// beside returns the caller (by -1) or the largest callee of a box.
 	beside(box, by) {
 		const row = this.rows[box.depth + by] || [];
 		if (by < 0) return row.find(b => b.x <= box.x + 1e-9 && b.x + b.w >= box.x + box.w - 1e-6);
 		return row.filter(b => b.x >= box.x - 1e-9 && b.x + b.w <= box.x + box.w + 1e-6).sort((a, b) => b.w - a.w)[0];
 	}
+}
+
+// noiseText says how large a change by chance may be.
+function noiseText(box) {
+	if (box.count === undefined) return "";
+	const {all, scale} = page.counted,
+		by = noise(box, {...all, base: all.base * scale});
+	return " ± " + formatShare(by, all.self) + (Math.abs(box.total - box.base) <= by ? ", noise" : "");
 }
 
 const fontFamily = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
@@ -299,6 +318,7 @@ function layTree(tree, counted, zoom, order, least) {
 			self: counted.self[node],
 			base: counted.base ? counted.baseTotal[node] * counted.scale : undefined,
 			off: counted.off ? counted.offTotal[node] : 0,
+			...countsOf(counted, node),
 			label: node ? "" : "all",
 		});
 	};
@@ -323,6 +343,23 @@ function layTree(tree, counted, zoom, order, least) {
 	return {boxes, width};
 }
 
+// countsOf returns the samples of a tree node, from which noise is computed: nothing without a baseline.
+function countsOf(counted, node) {
+	return counted.base && {count: counted.countTotal[node], baseCount: counted.baseCountTotal[node]};
+}
+
+// noise is half of the 95 % confidence interval of a box's change, from the numbers of samples: their variance is that
+// of Poisson's distribution. One more sample is assumed, because no samples do not mean that there is no variance.
+function noise(box, all) {
+	const variance = (sum, count, of, ofCount) => {
+		const one = count ? sum / count : of / (ofCount || 1);
+		return one * one * (count + 1) * (1 - sum / (of || 1));
+	};
+	const before = variance(box.base, box.baseCount, all.base, all.baseCount),
+		now = variance(box.total, box.count, all.self, all.count);
+	return 1e-9 * all.self + 1.96 * Math.sqrt(Math.max(0, before + now)); // the scaled baseline is not exact
+}
+
 // widths returns the column that makes the widths of boxes.
 function widths(counted) {
 	return counted.base && page.state.before ? counted.baseTotal : counted.total;
@@ -344,6 +381,8 @@ function layEntries(tree, counted, root, least) {
 			total: entry.total,
 			base: entry.base,
 			off: 0,
+			count: entry.count,
+			baseCount: entry.baseCount,
 			self: entry.inverted ? undefined : entry.self,
 		});
 		let at = x;
@@ -381,7 +420,7 @@ function layTimes(table, tree, masks, range, zoom, least, rough) {
 		last = 0;
 	const path = [];
 	for (const i of order) {
-		const w = masks.samples ? 1 : table.weight[i],
+		const w = amountOf(table, masks, i),
 			node = tree.of[table.node[i]];
 		if (x + w < from || x > to) {
 			if (table.thread[i] !== thread || last !== node) (close(0, x), (thread = -1), (last = 0));
@@ -430,7 +469,7 @@ function timeOrder(table, masks, range, rough) {
 		for (let i = from; i < to; i += step) {
 			const t = table.thread[i];
 			if (!passed(i) || (table.hasBaseline && table.isBaseline[t])) continue;
-			const w = masks.samples ? 1 : table.weight[i];
+			const w = amountOf(table, masks, i);
 			weights[t] += w;
 			all += w;
 			counts[t]++;
@@ -461,25 +500,26 @@ function frameColours(kind, counted) {
 			const flags = table.functions.flags[box.fn],
 				dso = table.functions.dso[box.fn],
 				jitter = (hueOf(table.functions.name[box.fn]) % 5) - 2;
-			if (flags & 2) c = `hsl(220 8% ${light - 2 + jitter}%)`;
+			if (flags & label) c = dark ? "hsl(220 12% 26%)" : "hsl(220 16% 88%)";
+			else if (flags & 2) c = `hsl(220 8% ${light - 2 + jitter}%)`;
 			else if (flags & 1) c = `hsl(${22 + 2 * jitter} ${dark ? 55 : 82}% ${light + jitter - 2}%)`;
 			else if (kind === "dso") c = `hsl(${hueOf(table.dsos[dso])} ${dark ? 38 : 58}% ${light + jitter}%)`;
 			else {
-				const generated = /\.map$|^\[?jit|anon/i.test(table.dsos[dso]);
-				c = `hsl(${(generated ? 120 : 205) + 4 * jitter} ${dark ? 42 : 62}% ${light + jitter}%)`;
+				c = `hsl(${(flags & 8 ? 120 : 205) + 4 * jitter} ${dark ? 42 : 62}% ${light + jitter}%)`;
 			}
 			cache.set(box.fn, c);
 		}
 		return c;
 	};
 	if (kind === "change" && table.hasBaseline) {
-		const all = counted.all.self || 1;
+		const all = {...counted.all, base: counted.all.base * counted.scale};
 		return box => {
 			if (box.base === undefined) return byFile(box);
 			const change = (box.total - box.base) / Math.max(box.total, box.base, 1),
-				size = Math.abs(box.total - box.base) / all;
-			const s = Math.sqrt(Math.min(1, Math.abs(change))) * Math.min(1, 0.25 + 12 * size);
-			const saturation = size < 0.0005 ? 6 : 85 * s;
+				size = Math.abs(box.total - box.base);
+			if (size <= noise(box, all)) return `hsl(6 6% ${dark ? 28 : 91}%)`;
+			const s = Math.sqrt(Math.min(1, Math.abs(change))) * Math.min(1, 0.25 + (12 * size) / (all.self || 1));
+			const saturation = 85 * s;
 			return `hsl(${change > 0 ? 6 : 212} ${saturation.toFixed(0)}% ${dark ? 28 + 12 * s : 91 - 26 * s}%)`;
 		};
 	}

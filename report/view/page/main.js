@@ -69,7 +69,7 @@ const page = {
 		if (filtered) {
 			this.filtered = key;
 			this.masks = makeMasks(table, state);
-			overview.count();
+			if (table.timed) overview.count();
 		}
 		const counting = key + state.range + state.merge;
 		if (counting !== this.countedKey) {
@@ -77,6 +77,7 @@ const page = {
 			this.counted.run(this.masks, state.range);
 		}
 		if (state.zoom >= this.tree.length || (state.zoom && !widths(this.counted)[state.zoom])) state.zoom = 0;
+		byID("overview").hidden = !table.timed;
 		overview.draw();
 		showControls();
 		showView();
@@ -163,7 +164,7 @@ class FlameView {
 	}
 
 	zoom(box) {
-		if (page.state.order === "time") {
+		if (page.table.timed && page.state.order === "time") {
 			this.span = box.start === undefined ? [0, 1] : [box.start, box.end];
 			page.update();
 		} else {
@@ -172,7 +173,7 @@ class FlameView {
 	}
 
 	leave() {
-		if (page.state.order === "time") {
+		if (page.table.timed && page.state.order === "time") {
 			this.span = [0, 1];
 			page.update();
 		} else if (page.state.zoom) {
@@ -185,11 +186,13 @@ class FlameView {
 		const {counted} = page,
 			colour = page.colour();
 		let items = [["Kernel", "kernel"], colour === "dso" ? null : ["User", "user"], ["No name", "unnamed"]];
+		if (colour === "kind" && page.table.functions.flags.some(f => f & 8)) items.push(["JIT, runtime", "jit"]);
 		if (counted.off && counted.offTotal[0]) items.push(["Waiting", "waits"]);
 		if (colour === "change")
 			items = [
 				["More than before", "grew"],
 				["Less", "shrank"],
+				["Within the noise", "same"],
 			];
 		return el(
 			"span",
@@ -202,7 +205,7 @@ class FlameView {
 
 	show() {
 		const {state, table, tree, counted} = page,
-			timed = state.order === "time";
+			timed = table.timed && state.order === "time";
 		const zoomed = timed ? this.span[0] > 0 || this.span[1] < 1 : state.zoom > 0;
 		fill(
 			this.tools,
@@ -212,8 +215,8 @@ class FlameView {
 				[
 					["heavy", "Left-heavy"],
 					["name", "By name"],
-					["time", "By time"],
-				],
+					table.timed && ["time", "By time"],
+				].filter(Boolean),
 				order => page.set({order, zoom: 0}),
 			),
 			choice(
@@ -289,7 +292,8 @@ const viewOf = {
 
 function showView() {
 	const panel = byID("panel"),
-		name = viewOf[page.state.view] ? page.state.view : "flame",
+		isShown = viewOf[page.state.view] && (page.table.timed || page.state.view !== "timeline"),
+		name = isShown ? page.state.view : "flame",
 		view = viewOf[name]();
 	if (panel.firstChild !== view.element) fill(panel, view.element);
 	panel.setAttribute("aria-labelledby", "tab-" + name);
@@ -303,6 +307,7 @@ function showControls() {
 	if (key === page.controlsKey) return;
 	page.controlsKey = key;
 	const tabs = views.map(([name, text]) => {
+		if (name === "timeline" && !table.timed) return null;
 		const label = name === "fields" && page.event().kind === "drop" ? "Drops" : text;
 		return el(
 			"button",
@@ -357,9 +362,10 @@ function showFilters() {
 		addList("add-process", "Process…", processList(table), p =>
 			page.set({processes: [...new Set([...state.processes, p])]}),
 		),
-		addList("add-thread", "Thread…", threadList(table, state), t =>
-			page.set({threads: [...new Set([...state.threads, t])]}),
-		),
+		table.timed &&
+			addList("add-thread", "Thread…", threadList(table, state), t =>
+				page.set({threads: [...new Set([...state.threads, t])]}),
+			),
 		(table.cpus > 1 &&
 			addList(
 				"add-cpu",
@@ -369,11 +375,15 @@ function showFilters() {
 			)) ||
 			"",
 		toggle("merge", "Merge recursion", state.merge, () => page.set({merge: !state.merge, zoom: 0})),
-		table.hasIdle ? toggle("idle", "Hide idle CPUs", state.idle, () => page.set({idle: !state.idle})) : "",
+		table.hasIdle ? toggle("idle", "Show idle CPUs", state.showIdle, switchIdle) : "",
 		...chips,
 		chips.length + (state.filter ? 1 : 0) > 1 ? el("button", {class: "link", onclick: clearFilters}, "Remove all") : "",
 	);
 	if (focused) byID(focused)?.focus();
+}
+
+function switchIdle() {
+	if (page.table.hasIdle) page.set({showIdle: !page.state.showIdle});
 }
 
 function clearFilters() {
@@ -413,8 +423,9 @@ function addList(id, text, options, add) {
 
 const processName = (table, key) => {
 	const i = table.threads.pid.findIndex((_, i) => processKey(table, i) === key);
-	return i < 0 ? key : table.threads.process[i] + " " + table.threads.pid[i];
+	return i < 0 ? key : processOf(table, i);
 };
+const processOf = ({threads}, i) => threads.process[i] + (threads.pid[i] < 0 ? "" : " " + threads.pid[i]);
 const threadName = (table, i) => table.threads.comm[i] + " " + table.threads.tid[i];
 
 // threadLabel returns the name of a thread by its key: of its names that with most weight.
@@ -451,7 +462,7 @@ function processList(table) {
 	const of = new Map();
 	threadWeights(table).forEach((w, i) => {
 		const key = processKey(table, i),
-			p = of.get(key) || {w: 0, name: table.threads.process[i] + " " + table.threads.pid[i]};
+			p = of.get(key) || {w: 0, name: processOf(table, i)};
 		p.w += w;
 		of.set(key, p);
 	});
@@ -474,8 +485,9 @@ function showStatus() {
 	const {counted, table, state} = page,
 		all = counted.all;
 	byID("sum").textContent =
-		`${(all.count || 0).toLocaleString("en")} of ${table.length.toLocaleString("en")} samples` +
+		`${(all.count || 0).toLocaleString("en")} of ${table.allSamples.toLocaleString("en")} samples` +
 		(state.metric === "weight" && all.self ? ", " + formatWeight(all.self, page.unit()) : "") +
+		(counted.idle ? `; idle CPUs are hidden: ${formatShare(counted.idle, counted.idle + all.self)} of all` : "") +
 		(table.hasBaseline ? `; the baseline is scaled by ${digits(counted.scale)}` : "");
 	let found = "";
 	const matched = page.matches();
@@ -537,12 +549,13 @@ const keys = [
 	["m", "periods or samples"],
 	["d", "dark or light"],
 	["r", "merge recursion"],
-	["i", "hide idle CPUs"],
+	["i", "show idle CPUs, or hide them"],
 	["t", "select time: arrow keys, + and −"],
 	["c", "remove all filters"],
 	["g", "back to the flame graph’s root"],
 	["v", "into the view"],
 	["arrow keys, Enter", "in views: move, zoom or open"],
+	["n, N", "in flame graphs: the next and the previous match of the search"],
 	["f, x, o", "in flame graphs and call trees: focus, hide, open"],
 	["Escape", "zoom out, close"],
 	["?", "this help"],
@@ -551,7 +564,7 @@ const keys = [
 function pressed(e) {
 	if (e.ctrlKey || e.altKey || e.metaKey || byID("about").open || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName))
 		return;
-	const {state, table} = page;
+	const {state} = page;
 	const act = {
 		"/": () => byID("search").focus(),
 		"s": () => byID("filter")?.focus(),
@@ -561,7 +574,7 @@ function pressed(e) {
 		"v": enterView,
 		"m": () => page.set({metric: state.metric === "weight" ? "samples" : "weight"}),
 		"r": () => page.set({merge: !state.merge, zoom: 0}),
-		"i": () => table.hasIdle && page.set({idle: !state.idle}),
+		"i": switchIdle,
 		"t": () => byID("overview-canvas").focus(),
 		"c": clearFilters,
 		"g": () => page.set({view: "flame", zoom: 0}),
@@ -620,9 +633,9 @@ function showAbout() {
 			el(
 				"ul",
 				{},
-				el("li", {}, (r.baseline ? "baseline: " : "") + r.path),
+				el("li", {}, [r.baseline && "baseline", r.path].filter(Boolean).join(": ") || "all recordings"),
 				r.cmdline && el("li", {}, r.cmdline),
-				el("li", {}, r.samples.toLocaleString("en") + " samples in " + formatTime(r.lasts)),
+				table.timed && el("li", {}, r.samples.toLocaleString("en") + " samples in " + formatTime(r.lasts)),
 				(r.about || []).map(line => el("li", {}, line)),
 			),
 		),

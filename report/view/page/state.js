@@ -11,7 +11,7 @@ const emptyState = {
 	focus: [],
 	hide: [],
 	fields: [],
-	idle: false,
+	showIdle: false,
 	merge: false,
 	search: "",
 	filter: "",
@@ -66,7 +66,7 @@ function fromHash(hash) {
 }
 
 // Parts of the state that select samples, apart from the time; and those that select how nodes are merged.
-const filterNames = ["filter", "event", "metric", "processes", "threads", "cpus", "focus", "hide", "fields", "idle"];
+const filterNames = ["filter", "event", "metric", "processes", "threads", "cpus", "focus", "hide", "fields", "showIdle"];
 function filterKey(state) {
 	return JSON.stringify(filterNames.map(name => state[name]));
 }

@@ -35,7 +35,7 @@ class FunctionTable {
 			names = table.functions.name,
 			match = state.search ? matcher(state.search) : () => true;
 		const dso = fn => table.dsos[table.functions.dso[fn]];
-		let rows = byFunction(tree, counted).filter(r => match(names[r.fn]));
+		let rows = byFunction(tree, counted).filter(r => match(names[r.fn]) && !(table.functions.flags[r.fn] & label));
 		const by =
 			{
 				name: r => names[r.fn],
