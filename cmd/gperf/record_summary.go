@@ -169,7 +169,10 @@ func causeText(c stacks.Incomplete) string {
 	case jit:
 		remedy = jitRemedy(c, remedy)
 	}
-	if c.Again {
+	switch {
+	case c.Unread != "":
+		why, remedy = "no unwind table, because "+c.Unread, ""
+	case c.Again:
 		remedy = recordAgain
 	}
 	s := fmt.Sprintf("%d of %s: %s", c.N, of, why)

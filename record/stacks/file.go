@@ -45,6 +45,8 @@ type mappedFile struct {
 	at        mapping
 	// postponed means that there was no CPU time to make the table: the state is fileFP until there is.
 	postponed bool
+	// refused is why there is no table; nil in other states than fileFP and fileGone.
+	refused error
 	// opened is the number of processes through which the file could not be opened.
 	opened int
 	// mapped is the last sweep in which a process mapped the file.

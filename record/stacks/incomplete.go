@@ -2,9 +2,13 @@ package stacks
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"slices"
 
 	"gperf/bpf"
+	"gperf/internal/dso"
+	"gperf/internal/untrusted"
 )
 
 // Incomplete counts stacks that ended before the outermost frame, for one cause at one place.
@@ -18,6 +22,8 @@ type Incomplete struct {
 	Copied  bool // a copy of the stack was walked
 	// Again means that a table came too late, but is in the cache now: the next recording loads it in time.
 	Again bool
+	// Unread is why the DSO could not be read, so that walks there followed frame pointers; "" if that is not the cause.
+	Unread string
 }
 
 // placeCounts counts incomplete stacks by cause and place.
@@ -25,8 +31,9 @@ type placeCounts map[endPlace]uint64
 
 // endPlace is where stacks end.
 type endPlace struct {
-	Incomplete             // without N and Again
+	Incomplete             // without N, Again and Unread
 	late       *mappedFile // whose table came to BPF too late; nil if all tables came in time
+	refused    *mappedFile // that contains the last frame, and has no table; nil for others
 }
 
 // maxPlaces limits the number of distinct places; further ones are counted without a DSO.
@@ -36,11 +43,13 @@ const maxPlaces = 1000
 // copied means that a copy of the stack was walked. late is the file whose table came to BPF too late, nil if all
 // tables came in time.
 func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64, copied bool, late *mappedFile) {
-	k := endPlace{Incomplete{Cause: end, Copied: copied}, late}
+	k := endPlace{Incomplete: Incomplete{Cause: end, Copied: copied}, late: late}
 	if space != nil {
 		k.Program = space.program()
 		if m := space.find(ip); m != nil {
-			k.DSO = m.file.name
+			if k.DSO = m.file.name; m.file.refused != nil {
+				k.refused = m.file
+			}
 		}
 	}
 	if _, known := c[k]; !known && len(c) >= maxPlaces {
@@ -52,7 +61,7 @@ func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64, copied bool, 
 // list returns the counts, the highest first.
 func (c placeCounts) list() (l []Incomplete) {
 	for k, n := range c {
-		k.N, k.Again = n, k.late != nil && k.late.cached
+		k.N, k.Again, k.Unread = n, k.late != nil && k.late.cached, k.refused.unread(k.Cause)
 		l = append(l, k.Incomplete)
 	}
 	slices.SortFunc(l, func(a, b Incomplete) int {
@@ -60,6 +69,21 @@ func (c placeCounts) list() (l []Incomplete) {
 			cmp.Compare(a.Program, b.Program))
 	})
 	return l
+}
+
+// unread returns Incomplete.Unread of a cause.
+func (f *mappedFile) unread(end bpf.End) string {
+	switch {
+	case f == nil || end == bpf.EndDepth || end == bpf.EndCompat:
+		return ""
+	case errors.Is(f.refused, untrusted.ErrBlocked):
+		return untrusted.ErrBlocked.Error()
+	case errors.Is(f.refused, fs.ErrPermission):
+		return "it may not be read"
+	case errors.Is(f.refused, dso.ErrNoFile):
+		return "it cannot be opened"
+	}
+	return ""
 }
 
 // earlyEnd is a stack that BPF did not walk to the end. It is counted when the mappings at the time of the stack

@@ -1,13 +1,20 @@
 package stacks
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"reflect"
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/internal/dso"
+	"gperf/internal/untrusted"
+	"gperf/unwind"
 )
 
 // testResolver returns a resolver without BPF programs: no process is registered with them.
@@ -41,6 +48,32 @@ func TestCountEarly(t *testing.T) {
 		{Cause: bpf.EndNoRule, DSO: "/bin/b", Program: "/bin/b", N: 1}}
 	if got := d.incomplete.list(); !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// TestUnreadFiles checks that stacks which end in a file without a table say why it has none.
+func TestUnreadFiles(t *testing.T) {
+	for _, c := range []struct {
+		why  error
+		end  bpf.End
+		want string
+	}{
+		{fmt.Errorf("open /mnt/a: %w", untrusted.ErrBlocked), bpf.EndFP, "its file system does not answer"},
+		{&fs.PathError{Op: "open", Path: "/mnt/a", Err: unix.EACCES}, bpf.EndUnreadable, "it may not be read"},
+		{fmt.Errorf("open /mnt/a: %w", dso.ErrNoFile), bpf.EndNoRule, "it cannot be opened"},
+		{fmt.Errorf("open /mnt/a: %w", dso.ErrNoFile), bpf.EndDepth, ""},
+		{unwind.ErrNoCFI, bpf.EndFP, ""},
+	} {
+		d := testResolver()
+		d.procs.tracker.replace(1, &addrSpace{})
+		d.procs.tracker.record(mmapRecord(1, 0x1000, 0x2000, 0, "/mnt/a"))
+		space := d.procs.tracker.byPID[1].space
+		d.tables.refuse(space.find(0x1000).file, c.why)
+		d.incomplete.add(c.end, space, 0x1010, false, nil)
+		want := []Incomplete{{Cause: c.end, DSO: "/mnt/a", Program: "/mnt/a", N: 1, Unread: c.want}}
+		if got := d.incomplete.list(); !slices.Equal(got, want) {
+			t.Errorf("%v: got  %+v\nwant %+v", c.why, got, want)
+		}
 	}
 }
 

@@ -111,7 +111,7 @@ func (t *tables) take(b built) {
 		t.refuse(f, b.err)
 		return
 	}
-	f.state = fileReady
+	f.state, f.refused = fileReady, nil
 	t.made++
 	t.procs.verbose(f.describe())
 	t.load(f)
@@ -156,6 +156,7 @@ func (t *tables) load(f *mappedFile) {
 
 // refuse makes walks through a file follow frame pointers.
 func (t *tables) refuse(f *mappedFile, why error) {
+	f.refused = why
 	if f.state = fileFP; f.jit == nil {
 		if unavailable(why) {
 			f.state = fileGone
