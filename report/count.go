@@ -114,7 +114,7 @@ func newCounter(f *format.File, events []int, l *layouts, opts *Options, t *trac
 		byKey:    map[stackKey]*stack{},
 		unnamed:  map[*session.Thread]int32{},
 		derived:  derivedValues{},
-		lineSize: lineSize(f),
+		lineSize: key.LineSize(f),
 	}
 	if topology, ok := f.CPUTopology(); ok {
 		c.sockets = topology.CPUs
@@ -336,7 +336,7 @@ func (c *counter) newExtra(s *session.Sample) extra {
 		x.socket = int64(c.sockets[cpu].Package)
 	}
 	if c.layout.uses&usesData != 0 {
-		x.data, x.code = c.session.ResolveData(s), c.session.Resolve(s, s.IP)
+		x.data, x.code = s.ResolveData(), c.session.Resolve(s, s.IP)
 		x.line = newCacheLine(s, x.data, c.lineSize)
 	}
 	if c.layout.derived != nil {

@@ -3,10 +3,8 @@ package report
 import (
 	"cmp"
 	"hash/maphash"
-	"math/bits"
 	"strings"
 
-	"gperf/format"
 	"gperf/format/fields"
 	"gperf/internal/session"
 	"gperf/internal/text"
@@ -82,14 +80,6 @@ type cacheLine struct {
 	dso   string
 	pid   int32
 	addr  uint64
-}
-
-// lineSize returns the size of the recorded machine's cache lines in bytes, or else the size of most machines.
-func lineSize(f *format.File) uint64 {
-	if size := f.Uint32s(format.FeatureCacheLine, 1); len(size) == 1 && bits.OnesCount32(size[0]) == 1 {
-		return uint64(size[0])
-	}
-	return 64
 }
 
 // newCacheLine returns the line of an access.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -273,10 +275,10 @@ func TestFilterView(outer *testing.T) {
 	}
 }
 
-// notOfSamples are the keys of gperf report --sort that a sample does not have one value of: of branches, of the data
-// that an instruction accessed, of matching callers, and figures of many samples.
+// notOfSamples are the keys of gperf report --sort that a sample does not have one value of: of branches, of matching
+// callers, and figures of many samples.
 var notOfSamples = regexp.MustCompile(`^(callchain_branch_.*|.*_(from|to)|mispredict|abort|in_tx|cycles|ipc_.*|` +
-	`parent|symbol_[di]addr|dso_daddr|dcacheline|overhead.*|latency.*|sample)$`)
+	`parent|overhead.*|latency.*|sample)$`)
 
 // Each key of gperf help sort that a sample has is a key of --by, --filter and of columns in CSV.
 func TestFilterKeys(t *testing.T) {
@@ -306,5 +308,42 @@ func TestFilterKeys(t *testing.T) {
 				t.Errorf("CSV: %q\n%s", csv.String(), errs.String())
 			}
 		})
+	}
+}
+
+// TestFilterKeysOfData: --by divides the samples by the data that instructions accessed as --sort does, and --filter
+// selects them.
+func TestFilterKeysOfData(t *testing.T) {
+	for _, name := range []string{"rcppthread.perf-mem.data", "quipper.perf.data.weight_struct"} {
+		path := filepath.Join(corpusDir, "perf-data", name)
+		if _, err := os.Stat(path); err != nil {
+			t.Skipf("the corpus is not there: %v", err)
+		}
+		from := []string{"-f", "--symfs", recordedFiles.dir, "-i", path}
+		for _, key := range []string{"dso_daddr", "dcacheline"} {
+			t.Run(name+" "+key, func(t *testing.T) {
+				rows, _ := gperf(t, append([]string{"report", "--mem-mode", "--format", "csv", "--sort", key},
+					from...)...)
+				sorted := map[string]bool{}
+				for _, line := range strings.Split(strings.TrimSpace(rows), "\n")[1:] {
+					sorted[line[strings.LastIndexByte(line, ',')+1:]] = true
+				}
+				page, _ := gperf(t, append([]string{"report", "--format", "flamegraph", "--by", key}, from...)...)
+				var roots []string
+				for _, name := range readPage(t, page).Functions.Name {
+					if text, ok := strings.CutPrefix(name, key+"="); ok {
+						roots = append(roots, text)
+					}
+				}
+				if len(roots) != len(sorted) {
+					t.Fatalf("--by has %d values, --sort %d", len(roots), len(sorted))
+				}
+				text, _ := gperf(t, append([]string{"script", "-F", "ip", "-G", "--filter",
+					key + ` == "` + roots[0] + `"`}, from...)...)
+				if text == "" {
+					t.Errorf("--filter selects no sample of %s", roots[0])
+				}
+			})
+		}
 	}
 }

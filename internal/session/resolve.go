@@ -15,7 +15,7 @@ type resolver struct {
 // resolve sets the frames of the sample: of the IP and callchain and, if the walk wants them, of the branches and
 // data address.
 func (r *resolver) resolve(s *Sample) {
-	s.maps = s.Thread.space.maps
+	s.maps, s.frames = s.Thread.space.maps, r.frames
 	if s.Guest() {
 		s.maps = &r.frames.guestMaps
 	}

@@ -37,9 +37,14 @@ type Sample struct {
 	// Waker is the thread or interrupt that ended the sample's wait. It is nil for other samples, and if unknown.
 	Waker *Waker
 
-	maps  *maps // of the process at the sample's time
-	parts parts // of the callchain, see predecoded
+	maps   *maps   // of the process at the sample's time
+	frames *frames // of the walk
+	parts  parts   // of the callchain, see predecoded
 }
+
+// ResolveData returns the frame of the data that the sample accessed, in the address space of its instruction. It must
+// be called during Walk's use, or by Session.Select.
+func (s *Sample) ResolveData() *Frame { return s.frames.mode(s, s.Addr, false) }
 
 // abi32 is PERF_SAMPLE_REGS_ABI_32.
 const abi32 = 1

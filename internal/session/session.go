@@ -103,12 +103,6 @@ func (s *Session) Resolve(sample *Sample, ip uint64) *Frame {
 	return s.frames.foreign(ip, false)
 }
 
-// ResolveData returns the frame of the data that the sample accessed, in the
-// address space of its instruction. It must be called during Walk's use.
-func (s *Session) ResolveData(sample *Sample) *Frame {
-	return s.frames.mode(sample, sample.Addr, false)
-}
-
 // UserEnd describes why the sample's user stack ended. It judges a recorded callchain by the last address: whether
 // that address lies in an outermost function, or why the caller cannot be found. Any goroutine may call it.
 func (s *Session) UserEnd(sample *Sample) string {

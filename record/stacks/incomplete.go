@@ -22,7 +22,8 @@ type Incomplete struct {
 	Copied  bool // a copy of the stack was walked
 	// Again means that a table came too late, but is in the cache now: the next recording loads it in time.
 	Again bool
-	// Unread is why the DSO could not be read, so that walks there followed frame pointers; "" if that is not the cause.
+	// Unread is why the DSO could not be read, so that walks there followed frame pointers; "" if that is not the
+	// cause.
 	Unread string
 }
 

@@ -1,6 +1,8 @@
 package key
 
 import (
+	"fmt"
+	"math/bits"
 	"path"
 	"strconv"
 	"strings"
@@ -50,6 +52,47 @@ var sampleKeys = []sampleKey{
 	{name: "mem", text: memory(fields.DataSource.LevelText)},
 	{name: "snoop", text: memory(fields.DataSource.SnoopText)},
 	{name: "blocked", text: memory(fields.DataSource.BlockText)},
+	{name: "symbol_daddr", leaf: true, text: data(func(_ *parser, _ *session.Sample, d *session.Frame) string {
+		return symbolOffset(d)
+	})},
+	{name: "dso_daddr", leaf: true, text: data(func(_ *parser, _ *session.Sample, d *session.Frame) string {
+		return d.DSO()
+	})},
+	{name: "symbol_iaddr", leaf: true, text: data(func(_ *parser, s *session.Sample, _ *session.Frame) string {
+		return symbolOffset(s.Leaf)
+	})},
+	{name: "dcacheline", leaf: true, text: data(cacheLine)},
+}
+
+// data returns a text of the data that an instruction accessed, Missing if the address was not recorded.
+func data(text func(*parser, *session.Sample, *session.Frame) string) func(*parser, *session.Sample) string {
+	return func(p *parser, s *session.Sample) string {
+		if p.file.Attrs[s.Event].SampleType&format.SampleAddr == 0 {
+			return Missing
+		}
+		return text(p, s, s.ResolveData())
+	}
+}
+
+// cacheLine returns the place of the first byte that the CPUs cache together with the accessed one, with the process if
+// no other has the data.
+func cacheLine(p *parser, s *session.Sample, d *session.Frame) string {
+	at := hex(d.MapOff() &^ (LineSize(p.file) - 1))
+	switch {
+	case d.Map == nil:
+		return at
+	case d.Map.Sharing == session.PrivateAnon:
+		return fmt.Sprintf("%s+%s of %d", d.DSO(), at, s.PID)
+	}
+	return d.DSO() + "+" + at
+}
+
+// LineSize returns the size of the recorded machine's cache lines in bytes, or else the size of most machines.
+func LineSize(f *format.File) uint64 {
+	if size := f.Uint32s(format.FeatureCacheLine, 1); len(size) == 1 && bits.OnesCount32(size[0]) == 1 {
+		return uint64(size[0])
+	}
+	return 64
 }
 
 // ofSample returns the reader of one of sampleKeys, nil for other words.

@@ -15,8 +15,8 @@ import (
 	"gperf/symbolize"
 )
 
-// sumsPage writes a page of sums, and returns its address. Of clock, 90 samples are of an idle CPU, 4 of an interrupt on
-// it, and 6 of a process; sleepy has nothing but idle CPUs. With a baseline, each sample of the process was two.
+// sumsPage writes a page of sums, and returns its address. Of clock, 90 samples are of an idle CPU, 4 of an interrupt
+// on it, and 6 of a process; sleepy has nothing but idle CPUs. With a baseline, the page compares samples of a process.
 func sumsPage(t *testing.T, baseline bool) string {
 	t.Helper()
 	frames := map[string]*session.Frame{}
