@@ -48,7 +48,7 @@ func (c placeCounts) add(end bpf.End, space *addrSpace, ip uint64, copied bool, 
 	if space != nil {
 		k.Program = space.program()
 		if m := space.find(ip); m != nil {
-			if k.DSO = m.file.name; m.file.refused != nil {
+			if k.DSO = m.file.name; m.file.refused != nil && dso.KindOf(k.DSO) == dso.KindFile {
 				k.refused = m.file
 			}
 		}

@@ -54,23 +54,26 @@ func TestCountEarly(t *testing.T) {
 // TestUnreadFiles checks that stacks which end in a file without a table say why it has none.
 func TestUnreadFiles(t *testing.T) {
 	for _, c := range []struct {
+		name string
 		why  error
 		end  bpf.End
 		want string
 	}{
-		{fmt.Errorf("open /mnt/a: %w", untrusted.ErrBlocked), bpf.EndFP, "its file system does not answer"},
-		{&fs.PathError{Op: "open", Path: "/mnt/a", Err: unix.EACCES}, bpf.EndUnreadable, "it may not be read"},
-		{fmt.Errorf("open /mnt/a: %w", dso.ErrNoFile), bpf.EndNoRule, "it cannot be opened"},
-		{fmt.Errorf("open /mnt/a: %w", dso.ErrNoFile), bpf.EndDepth, ""},
-		{unwind.ErrNoCFI, bpf.EndFP, ""},
+		{"/mnt/a", fmt.Errorf("open /mnt/a: %w", untrusted.ErrBlocked), bpf.EndFP, "its file system does not answer"},
+		{"/mnt/a", &fs.PathError{Op: "open", Path: "/mnt/a", Err: unix.EACCES}, bpf.EndUnreadable, "it may not be read"},
+		{"/mnt/a", fmt.Errorf("open /mnt/a: %w", dso.ErrNoFile), bpf.EndNoRule, "it cannot be opened"},
+		{"/mnt/a", fmt.Errorf("open /mnt/a: %w", dso.ErrNoFile), bpf.EndDepth, ""},
+		{"/mnt/a", unwind.ErrNoCFI, bpf.EndFP, ""},
+		{"//anon", fs.ErrPermission, bpf.EndFP, ""}, // code that a process made is in no file
 	} {
 		d := testResolver()
 		d.procs.tracker.replace(1, &addrSpace{})
-		d.procs.tracker.record(mmapRecord(1, 0x1000, 0x2000, 0, "/mnt/a"))
+		d.procs.tracker.record(mmapRecord(1, 0x1000, 0x2000, 0, c.name))
 		space := d.procs.tracker.byPID[1].space
 		d.tables.refuse(space.find(0x1000).file, c.why)
 		d.incomplete.add(c.end, space, 0x1010, false, nil)
-		want := []Incomplete{{Cause: c.end, DSO: "/mnt/a", Program: "/mnt/a", N: 1, Unread: c.want}}
+		want := []Incomplete{{Cause: c.end, DSO: c.name, N: 1, Unread: c.want}}
+		want[0].Program = space.program()
 		if got := d.incomplete.list(); !slices.Equal(got, want) {
 			t.Errorf("%v: got  %+v\nwant %+v", c.why, got, want)
 		}
