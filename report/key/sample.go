@@ -52,31 +52,32 @@ var sampleKeys = []sampleKey{
 	{name: "mem", text: memory(fields.DataSource.LevelText)},
 	{name: "snoop", text: memory(fields.DataSource.SnoopText)},
 	{name: "blocked", text: memory(fields.DataSource.BlockText)},
-	{name: "symbol_daddr", leaf: true, text: data(func(_ *parser, _ *session.Sample, d *session.Frame) string {
-		return symbolOffset(d)
+	{name: "symbol_daddr", leaf: true, text: access(func(_ *parser, s *session.Sample) string {
+		return symbolOffset(s.ResolveData())
 	})},
-	{name: "dso_daddr", leaf: true, text: data(func(_ *parser, _ *session.Sample, d *session.Frame) string {
-		return d.DSO()
+	{name: "dso_daddr", leaf: true, text: access(func(_ *parser, s *session.Sample) string {
+		return s.ResolveData().DSO()
 	})},
-	{name: "symbol_iaddr", leaf: true, text: data(func(_ *parser, s *session.Sample, _ *session.Frame) string {
+	{name: "symbol_iaddr", leaf: true, text: access(func(_ *parser, s *session.Sample) string {
 		return symbolOffset(s.Leaf)
 	})},
-	{name: "dcacheline", leaf: true, text: data(cacheLine)},
+	{name: "dcacheline", leaf: true, text: access(cacheLine)},
 }
 
-// data returns a text of the data that an instruction accessed, Missing if the address was not recorded.
-func data(text func(*parser, *session.Sample, *session.Frame) string) func(*parser, *session.Sample) string {
+// access returns a text of an access to memory, Missing if the address of the data was not recorded.
+func access(text func(*parser, *session.Sample) string) func(*parser, *session.Sample) string {
 	return func(p *parser, s *session.Sample) string {
 		if p.file.Attrs[s.Event].SampleType&format.SampleAddr == 0 {
 			return Missing
 		}
-		return text(p, s, s.ResolveData())
+		return text(p, s)
 	}
 }
 
 // cacheLine returns the place of the first byte that the CPUs cache together with the accessed one, with the process if
 // no other has the data.
-func cacheLine(p *parser, s *session.Sample, d *session.Frame) string {
+func cacheLine(p *parser, s *session.Sample) string {
+	d := s.ResolveData()
 	at := hex(d.MapOff() &^ (LineSize(p.file) - 1))
 	switch {
 	case d.Map == nil:

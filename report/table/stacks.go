@@ -2,7 +2,6 @@ package table
 
 import (
 	"iter"
-	"math"
 
 	"gperf/internal/intern"
 	"gperf/internal/session"
@@ -53,7 +52,7 @@ func (l *Loader) addStack(s *Stack) {
 	c.Thread, c.CPU = append(c.Thread, intern.Index(l.threads, &t.Threads, thread)), append(c.CPU, -1)
 	c.Stack, c.Weight = append(c.Stack, int32(len(t.Stacks))), append(c.Weight, s.Sum.Weight)
 	c.Group, c.Flags = append(c.Group, l.group(s.Group)), append(c.Flags, flags)
-	c.Samples = append(c.Samples, uint32(min(s.Sum.Samples, math.MaxUint32)))
+	c.Samples = append(c.Samples, s.Sum.Samples)
 
 	at := int32(0)
 	for _, v := range s.Group.Values {

@@ -47,7 +47,7 @@ type Columns struct {
 	Group  []int32  // index in Table.Groups, -1 for none
 	Flags  []Flags
 	// Samples is the number of samples of the entry, with AddStacks; nil: one each.
-	Samples []uint32
+	Samples []uint64
 }
 
 // Flags are properties of a sample.
@@ -147,7 +147,7 @@ func (t *Table) sum(i int) Sum {
 	if t.Samples == nil {
 		return Sum{t.Weight[i], 1}
 	}
-	return Sum{t.Weight[i], uint64(t.Samples[i])}
+	return Sum{t.Weight[i], t.Samples[i]}
 }
 
 // FunctionOf returns the function of a node, -1 for the root.

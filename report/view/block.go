@@ -216,7 +216,7 @@ func (h *header) addSamples(t *table.Table) {
 	if t.Samples != nil {
 		samples := make([]byte, 0, 2*n)
 		for _, s := range t.Samples {
-			samples = binary.AppendUvarint(samples, uint64(s))
+			samples = binary.AppendUvarint(samples, s)
 		}
 		h.add("samples", "varint", n, samples)
 	}

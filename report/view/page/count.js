@@ -342,14 +342,15 @@ function newEntry(fn, inverted) {
 	return {fn, total: 0, self: 0, base: 0, count: 0, baseCount: 0, inverted, parts: []};
 }
 
+// partOf returns the sums of a tree node: with a baseline also the numbers of samples, from which noise is computed.
 function partOf(counted, node) {
-	return {
-		node,
-		total: counted.total[node],
-		base: counted.base ? counted.baseTotal[node] * counted.scale : 0,
-		count: counted.countTotal[node],
-		baseCount: counted.base ? counted.baseCountTotal[node] : 0,
-	};
+	const part = {node, total: counted.total[node], base: 0, count: 0, baseCount: 0};
+	if (counted.base) {
+		part.base = counted.baseTotal[node] * counted.scale;
+		part.count = counted.countTotal[node];
+		part.baseCount = counted.baseCountTotal[node];
+	}
+	return part;
 }
 
 function addPart(entry, tree, counted, part) {

@@ -313,12 +313,9 @@ function layTree(tree, counted, zoom, order, least) {
 			w,
 			depth: tree.depth[node],
 			fn: tree.fn[node],
-			node,
-			total: counted.total[node],
+			...partOf(counted, node),
 			self: counted.self[node],
-			base: counted.base ? counted.baseTotal[node] * counted.scale : undefined,
 			off: counted.off ? counted.offTotal[node] : 0,
-			...countsOf(counted, node),
 			label: node ? "" : "all",
 		});
 	};
@@ -341,11 +338,6 @@ function layTree(tree, counted, zoom, order, least) {
 		}
 	}
 	return {boxes, width};
-}
-
-// countsOf returns the samples of a tree node, from which noise is computed: nothing without a baseline.
-function countsOf(counted, node) {
-	return counted.base && {count: counted.countTotal[node], baseCount: counted.baseCountTotal[node]};
 }
 
 // noise is half of the 95 % confidence interval of a box's change, from the numbers of samples: their variance is that

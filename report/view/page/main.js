@@ -104,6 +104,15 @@ const page = {
 		return this.unit() === "nanoseconds" ? "Time" : this.unit() === "samples" ? "Samples" : "Count";
 	},
 
+	// byTime reports whether flame graphs are in the order of time.
+	byTime() {
+		return this.table.timed && this.state.order === "time";
+	},
+	// has reports whether there is a view of this name.
+	has(view) {
+		return Object.hasOwn(viewOf, view) && (this.table.timed || view !== "timeline");
+	},
+
 	colour() {
 		return this.state.colour || (this.table.hasBaseline ? "change" : "kind");
 	},
@@ -164,7 +173,7 @@ class FlameView {
 	}
 
 	zoom(box) {
-		if (page.table.timed && page.state.order === "time") {
+		if (page.byTime()) {
 			this.span = box.start === undefined ? [0, 1] : [box.start, box.end];
 			page.update();
 		} else {
@@ -173,7 +182,7 @@ class FlameView {
 	}
 
 	leave() {
-		if (page.table.timed && page.state.order === "time") {
+		if (page.byTime()) {
 			this.span = [0, 1];
 			page.update();
 		} else if (page.state.zoom) {
@@ -205,7 +214,7 @@ class FlameView {
 
 	show() {
 		const {state, table, tree, counted} = page,
-			timed = table.timed && state.order === "time";
+			timed = page.byTime();
 		const zoomed = timed ? this.span[0] > 0 || this.span[1] < 1 : state.zoom > 0;
 		fill(
 			this.tools,
@@ -292,8 +301,7 @@ const viewOf = {
 
 function showView() {
 	const panel = byID("panel"),
-		isShown = viewOf[page.state.view] && (page.table.timed || page.state.view !== "timeline"),
-		name = isShown ? page.state.view : "flame",
+		name = page.has(page.state.view) ? page.state.view : "flame",
 		view = viewOf[name]();
 	if (panel.firstChild !== view.element) fill(panel, view.element);
 	panel.setAttribute("aria-labelledby", "tab-" + name);
@@ -306,8 +314,8 @@ function showControls() {
 	const key = JSON.stringify(state) + table.version;
 	if (key === page.controlsKey) return;
 	page.controlsKey = key;
-	const tabs = views.map(([name, text]) => {
-		if (name === "timeline" && !table.timed) return null;
+	const shown = views.filter(([name]) => page.has(name));
+	const tabs = shown.map(([name, text]) => {
 		const label = name === "fields" && page.event().kind === "drop" ? "Drops" : text;
 		return el(
 			"button",
