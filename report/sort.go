@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,6 +118,12 @@ func Keys() []string {
 		}
 	}
 	return append(names, session.OriginKeys...)
+}
+
+// HasFigures reports whether a list of sort keys has figures of entries, such as period.
+func HasFigures(list string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }),
+		func(word string) bool { k := lookupKey(word); return k != nil && k.figure })
 }
 
 // lookupKey returns the first key whose name begins with the given text, ignoring case.

@@ -280,7 +280,8 @@ func TestFilterView(outer *testing.T) {
 var notOfSamples = regexp.MustCompile(`^(callchain_branch_.*|.*_(from|to)|mispredict|abort|in_tx|cycles|ipc_.*|` +
 	`parent|overhead.*|latency.*|sample)$`)
 
-// Each key of gperf help sort that a sample has is a key of --by, --filter and of columns in CSV.
+// Each key of gperf help sort that a sample has is a key of --by, --filter, the page and of columns in CSV. The terminal's
+// is TestSortKeys of package tui.
 func TestFilterKeys(t *testing.T) {
 	from := []string{"-i", testRecording("threads.data")}
 	for _, key := range report.Keys() {
@@ -306,6 +307,15 @@ func TestFilterKeys(t *testing.T) {
 			memoryOnly := strings.Contains(errs.String(), "--mem-mode") // as perf's rule is for these keys
 			if strings.Count(csv.String(), "\n") < 2 && !memoryOnly {
 				t.Errorf("CSV: %q\n%s", csv.String(), errs.String())
+			}
+			page := filepath.Join(t.TempDir(), "page.html")
+			gperf(t, append([]string{"view", "--export", page, "--by", key}, from...)...)
+			b, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if keys := readPage(t, string(b)).Keys; !slices.Contains(keys, key) {
+				t.Errorf("the page has the keys %q", keys)
 			}
 		})
 	}

@@ -43,6 +43,7 @@ type pageHeader struct {
 		Start, Samples int
 	}
 	Events    []struct{ Name, Unit string }
+	Keys      []string // of Groups
 	Functions struct{ Name []string }
 	Files     []string
 	Columns   []struct {

@@ -70,12 +70,13 @@ type viewInterrupts func() (ctx context.Context, stop func())
 // --max-stack.
 func addViewFlags(c *cobra.Command, opener viewOpener, maxStack int, interrupts viewInterrupts) {
 	v := &viewFlags{opener: opener, interrupts: interrupts}
-	c.RunE = v.run
+	c.RunE = func(c *cobra.Command, args []string) error { return unknownKey("--by", v.run(c, args)) }
 	cli.AddFlags(c, "Page", func(s *pflag.FlagSet) {
 		s.StringVar(&v.http, "http", "127.0.0.1:0", "serve at this `address`, HOST:PORT")
 		s.BoolVar(&v.noBrowser, "no-browser", false, "print the address, open no browser")
 		s.StringVar(&v.export, "export", "", "write the page to this `file`, which needs no server")
 		s.StringArrayVar(&v.baseline, "baseline", nil, "compare with this recording, a `file`")
+		s.StringSliceVar(&v.loader.Words, "by", nil, "divide the samples by these `keys`, too (gperf help sort)")
 		s.IntVar(&v.loader.MaxStack, "max-stack", maxStack, "show at most `n` frames per callchain")
 		s.BoolVar(&v.loader.NoInline, "no-inline", false, "do not show inline frames")
 		s.StringVar(&v.server.Sources.Prefix, "prefix", "", "add this `prefix` to absolute paths of source files")

@@ -123,7 +123,7 @@ func (v *viewFlags) showLive() error {
 		skipped, err := l.Add(table.Source{Path: title, Session: in.Session})
 		about.Live = false
 		if err = cmp.Or(err, show()); err != nil && ctx.Err() == nil {
-			fmt.Fprintf(v.stderr, "gperf view: %v\n", err)
+			fmt.Fprintf(v.stderr, "gperf view: %v\n", unknownKey("--by", err))
 		}
 		in.Warn(v.stderr, skipped)
 	})

@@ -85,6 +85,7 @@ func (p *parser) commonReader(key string) reader {
 // textReader returns the reader of a text.
 func textReader(key string, get func(s *session.Sample) string) reader {
 	return reader{
+		Column:   Column{Key: key},
 		appendID: func(b []byte, s *session.Sample) []byte { return append(b, get(s)...) },
 		value:    func(s *session.Sample) Value { return Value{Key: key, Text: get(s)} },
 	}
@@ -93,6 +94,7 @@ func textReader(key string, get func(s *session.Sample) string) reader {
 // countReader returns the reader of a number.
 func countReader(key string, get func(s *session.Sample) int64) reader {
 	return reader{
+		Column: Column{Key: key, Numeric: true},
 		appendID: func(b []byte, s *session.Sample) []byte {
 			return binary.LittleEndian.AppendUint64(b, uint64(get(s)))
 		},
@@ -112,7 +114,7 @@ func (p *parser) timeReader() reader {
 	r := countReader("time", func(s *session.Sample) int64 { return int64(s.Time - s.Time%p.quantum) })
 	r.value = func(s *session.Sample) Value { return p.time(s.Time) }
 	r.number = func(s *session.Sample) int64 { return int64(s.Time) }
-	r.seconds = true
+	r.seconds, r.Numeric = true, false
 	return r
 }
 

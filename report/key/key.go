@@ -43,7 +43,7 @@ type Keys struct {
 
 // reader reads the value of one key.
 type reader struct {
-	Column // "" and false for keys that are no fields
+	Column
 	// appendID appends bytes that are equal for equal values. The caller appends the length.
 	appendID func(b []byte, s *session.Sample) []byte
 	value    func(s *session.Sample) Value
@@ -96,12 +96,34 @@ func New(f *format.File, sym *symbolize.Symbolizer, opts Options) (*Keys, error)
 			k.byEvent[i] = append(k.byEvent[i], r)
 		}
 	}
-	for i := range k.byEvent {
-		if opts.Few || opts.All {
-			k.byEvent[i] = append(k.byEvent[i], p.fields(i, opts.All)...)
+	for i, named := range k.byEvent {
+		if !opts.Few && !opts.All {
+			break
+		}
+		for _, r := range p.fields(i, opts.All) {
+			if !slices.ContainsFunc(named, func(n reader) bool { return n.Key == r.Key }) {
+				k.byEvent[i] = append(k.byEvent[i], r)
+			}
 		}
 	}
 	return k, nil
+}
+
+// Names returns the whole names of a list of keys of a recording, with commas or blanks between the words, which may be
+// abbreviations. The error is a *KeyError.
+func Names(f *format.File, list string) (names []string, err error) {
+	p := newParser(f, nil, UsualQuantum)
+	for word := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ' ' }) {
+		readers, err := p.parse(word)
+		if err != nil {
+			return nil, err
+		}
+		if len(readers) > 0 {
+			word = readers[0].Key
+		}
+		names = append(names, word)
+	}
+	return names, nil
 }
 
 // Of returns the group of a sample.
@@ -269,6 +291,7 @@ func missing(key string) reader {
 // constant returns the reader of a value of all samples of the recording.
 func constant(key, text string) reader {
 	return reader{
+		Column:   Column{Key: key},
 		appendID: func(b []byte, _ *session.Sample) []byte { return b },
 		value:    func(*session.Sample) Value { return Value{Key: key, Text: text} },
 	}

@@ -26,10 +26,7 @@ var sampleKeys = []sampleKey{
 	{name: "tgid", number: func(_ *parser, s *session.Sample) int64 { return int64(s.PID) }},
 	{name: "trace", text: (*parser).trace},
 	{name: "srcline", leaf: true, text: func(_ *parser, s *session.Sample) string { return line(s.Leaf) }},
-	{name: "srcfile", leaf: true, text: func(_ *parser, s *session.Sample) string {
-		file, _, _ := strings.Cut(line(s.Leaf), ":")
-		return file
-	}},
+	{name: "srcfile", leaf: true, text: func(_ *parser, s *session.Sample) string { return file(s.Leaf) }},
 	{name: "symoff", leaf: true, text: func(_ *parser, s *session.Sample) string { return symbolOffset(s.Leaf) }},
 	{name: "symbol_size", leaf: true, number: func(_ *parser, s *session.Sample) int64 { return symbolSize(s.Leaf) }},
 	{name: "dso_size", leaf: true, number: func(_ *parser, s *session.Sample) int64 { return mapSize(s.Leaf) }},
@@ -148,10 +145,24 @@ func memory(text func(fields.DataSource) string) func(*parser, *session.Sample) 
 	return func(_ *parser, s *session.Sample) string { return text(fields.DataSource(s.DataSrc)) }
 }
 
-// line returns the file and line of the innermost function at an address, Missing if they are not known.
+// line returns the file and line of the innermost function at an address, or else its place in the function or the DSO,
+// as perf does.
 func line(f *session.Frame) string {
+	switch name, sym := file(f), f.Sym(); {
+	case name != Missing:
+		return name + ":" + strconv.Itoa(f.Calls()[0].Line)
+	case sym != nil:
+		return sym.Name + "+" + strconv.FormatUint(f.Off(), 10)
+	case f.Map == nil:
+		return "??:0"
+	}
+	return f.DSO() + "[" + strconv.FormatUint(f.MapOff(), 16) + "]"
+}
+
+// file returns the source file of the innermost function at an address, Missing if it is not known.
+func file(f *session.Frame) string {
 	if calls := f.Calls(); len(calls) > 0 && calls[0].File != "" {
-		return path.Base(calls[0].File) + ":" + strconv.Itoa(calls[0].Line)
+		return path.Base(calls[0].File)
 	}
 	return Missing
 }

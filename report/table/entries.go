@@ -83,9 +83,7 @@ func (n *indexer) newSampleKeys() {
 		}
 	}
 	byCPU := slices.Contains(n.index.keys, KeyCPU)
-	fields := slices.DeleteFunc(slices.Clone(n.index.keys), func(key string) bool {
-		return isThreadKey(key) || key == KeyCPU || key == KeyDSO || key == KeySymbol
-	})
+	fields := slices.DeleteFunc(slices.Clone(n.index.keys), func(key string) bool { return !IsField(key) })
 	if !byCPU && len(fields) == 0 {
 		n.keyOf = func(i int) int32 { return byThread[n.table.Thread[i]] }
 		return
@@ -109,6 +107,11 @@ func (n *indexer) newSampleKeys() {
 		}
 		return id
 	}
+}
+
+// IsField reports whether a key of entries is a field of groups.
+func IsField(key string) bool {
+	return !isThreadKey(key) && key != KeyCPU && key != KeyDSO && key != KeySymbol
 }
 
 func isThreadKey(key string) bool { return key == KeyComm || key == KeyPID || key == KeyTID }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"time"
 
 	"gperf/format"
@@ -23,6 +24,8 @@ type Loader struct {
 	// Exact keeps functions of the same name apart, and addresses without a symbol, as gperf report does, and sets the
 	// fields of functions and frames that say where they are.
 	Exact bool
+	// Words are keys that divide the samples, besides the fields of each event with few values.
+	Words []string
 	// Origins adds the host, file and boot of each recording to the fields of the samples.
 	Origins bool
 	// Shared is names of files by their own: files of several recordings with one name are one.
@@ -44,7 +47,7 @@ type Loader struct {
 	chainFrame map[*session.Frame][]int32
 }
 
-// maxGroups limits the combinations of fields' values in a Table. Samples with others belong to no group.
+// maxGroups limits the combinations of fields' values in a Table without Words. Samples with others belong to no group.
 const maxGroups = 100_000
 
 // chain is a stack whose frames are not named yet.
@@ -84,9 +87,9 @@ func (l *Loader) Add(src Source) (format.Skipped, error) {
 	t.Recordings = append(t.Recordings, Recording{Path: src.Path, Baseline: src.Baseline, Cmdline: s.File.Cmdline(),
 		About: inspect.Facts(s.File), Start: t.Len(), First: math.MaxUint64})
 	var err error
-	opts := key.Options{Few: true, Origin: s.Origin}
+	opts := key.Options{Words: slices.Clone(l.Words), Few: true, Origin: s.Origin}
 	if l.Origins {
-		opts.Words = session.OriginKeys
+		opts.Words = append(opts.Words, session.OriginKeys...)
 	}
 	if in.fields, err = key.New(s.File, s.Symbols, opts); err != nil {
 		return format.Skipped{}, err
@@ -218,7 +221,7 @@ func (in *input) group(s *session.Sample) int32 {
 func (l *Loader) group(g *key.Group) int32 {
 	id, ok := l.groups[g.ID]
 	switch {
-	case len(g.Values) == 0, !ok && len(l.table.Groups) >= maxGroups:
+	case len(g.Values) == 0, !ok && l.Words == nil && len(l.table.Groups) >= maxGroups:
 		return -1
 	case !ok:
 		id = int32(len(l.table.Groups))

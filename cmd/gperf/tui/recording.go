@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -29,6 +28,11 @@ type Recording struct {
 // Load reads the samples into the options. The session keeps exited threads (session.Options.KeepExited).
 func (o *Options) Load(r Recording) (format.Skipped, error) {
 	l := table.Loader{MaxStack: r.MaxStack, NoInline: r.NoInline, Exact: true}
+	for _, name := range o.Keys {
+		if table.IsField(name) {
+			l.Words = append(l.Words, name)
+		}
+	}
 	skipped, err := l.Add(table.Source{Path: o.Path, Session: r.Session})
 	if err != nil {
 		return skipped, err
@@ -112,24 +116,6 @@ func Threads(t *table.Table, comms []string, pids, tids []int32) []bool {
 		return (comms == nil || slices.Contains(comms, t.Comm)) && (pids == nil || slices.Contains(pids, t.PID)) &&
 			(tids == nil || slices.Contains(tids, t.TID))
 	})
-}
-
-// sortKeys lists the keys of gperf report --sort that a Browser has.
-var sortKeys = []string{table.KeyComm, table.KeyPID, table.KeyTID, table.KeyCPU, table.KeyDSO,
-	table.KeySymbol, "location", "reason", "syscall"}
-
-// SortKeys returns the keys of a list of gperf report --sort, and whether a Browser has all of them.
-func SortKeys(list string) (keys []string, ok bool) {
-	for key := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' || r == ' ' }) {
-		if key == "sym" {
-			key = table.KeySymbol
-		}
-		if !slices.Contains(sortKeys, key) {
-			return nil, false
-		}
-		keys = append(keys, key)
-	}
-	return keys, true
 }
 
 // NewScreen returns the screen of the user's terminal, which Show takes over.
