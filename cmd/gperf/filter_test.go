@@ -280,8 +280,8 @@ func TestFilterView(outer *testing.T) {
 var notOfSamples = regexp.MustCompile(`^(callchain_branch_.*|.*_(from|to)|mispredict|abort|in_tx|cycles|ipc_.*|` +
 	`parent|overhead.*|latency.*|sample)$`)
 
-// Each key of gperf help sort that a sample has is a key of --by, --filter, the page and of columns in CSV. The terminal's
-// is TestSortKeys of package tui.
+// Each key of gperf help sort that a sample has is a key of --by, --filter, the page and of columns in CSV. Package tui
+// has the test of the terminal, TestSortKeys.
 func TestFilterKeys(t *testing.T) {
 	from := []string{"-i", testRecording("threads.data")}
 	for _, key := range report.Keys() {
