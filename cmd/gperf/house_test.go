@@ -261,9 +261,9 @@ func drawing() string {
 
 // TestHousePicture compares the house with docs/architecture.md; -update writes it there.
 func TestHousePicture(t *testing.T) {
-	docs := map[string]string{}
+	docs, files := map[string]string{}, map[string]string{}
 	for _, p := range list(t) {
-		docs[p.name()] = p.Doc
+		docs[p.name()], files[p.name()] = p.Doc, strings.Join(filesOf(t, p.Dir), ", ")
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "```\n%s```\n\n", drawing())
@@ -272,7 +272,7 @@ func TestHousePicture(t *testing.T) {
 		for _, room := range floor.rooms {
 			for _, pkg := range strings.Fields(room)[1:] {
 				what := strings.TrimPrefix(docs[pkg], "Package "+filepath.Base(pkg)+" ")
-				fmt.Fprintf(&b, "- `%s` %s\n", pkg, what)
+				fmt.Fprintf(&b, "- `%s` %s\\\n  Files: %s\n", pkg, what, files[pkg])
 			}
 		}
 		b.WriteString("\n")
@@ -296,6 +296,24 @@ func TestHousePicture(t *testing.T) {
 	default:
 		t.Errorf("%s shows another house: run go test ./cmd/gperf -run HousePicture -update", file)
 	}
+}
+
+// filesOf returns the names of the source files in a package's directory, and of its page, without .go.
+func filesOf(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.go", "*.c", "*.h", "page/*.js"} {
+		paths, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			name, _ := filepath.Rel(dir, path)
+			if !strings.HasSuffix(name, "_test.go") && !strings.Contains(name, "_bpfe") {
+				names = append(names, strings.TrimSuffix(name, ".go"))
+			}
+		}
+	}
+	return names
 }
 
 // checkGuest checks that importer may import path according to one of the lists.

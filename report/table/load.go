@@ -78,11 +78,20 @@ type Source struct {
 
 // Add reads the samples of a recording. The result counts the skipped parts of the file.
 func (l *Loader) Add(src Source) (format.Skipped, error) {
+	in, err := NewInput(l, src)
+	if err != nil {
+		return format.Skipped{}, err
+	}
+	return src.Session.Walk(session.WalkOptions{Names: true, KeepChains: true, Ticks: l.Ticks, Tick: l.Tick}, in.batch)
+}
+
+// NewInput adds a recording whose samples the caller passes to Count, in a walk with Names and KeepChains.
+func NewInput(l *Loader, src Source) (*Input, error) {
 	if l.events == nil {
 		l.init()
 	}
 	s, t := src.Session, &l.table
-	in := input{loader: l, session: s, chains: map[session.StackKey]int32{}, threads: map[threadKey]int32{},
+	in := &Input{loader: l, session: s, chains: map[session.StackKey]int32{}, threads: map[threadKey]int32{},
 		groups: map[*key.Group]int32{}, recording: int32(len(t.Recordings))}
 	t.Recordings = append(t.Recordings, Recording{Path: src.Path, Baseline: src.Baseline, Cmdline: s.File.Cmdline(),
 		About: inspect.Facts(s.File), Start: t.Len(), First: math.MaxUint64})
@@ -92,12 +101,12 @@ func (l *Loader) Add(src Source) (format.Skipped, error) {
 		opts.Words = append(opts.Words, session.OriginKeys...)
 	}
 	if in.fields, err = key.New(s.File, s.Symbols, opts); err != nil {
-		return format.Skipped{}, err
+		return nil, err
 	}
 	for i := range s.File.Attrs {
 		in.events = append(in.events, l.event(newEvent(s.File, i, l.Weight)))
 	}
-	return s.Walk(session.WalkOptions{Names: true, KeepChains: true, Ticks: l.Ticks, Tick: l.Tick}, in.add)
+	return in, nil
 }
 
 // newEvent returns event i of a file. weight is Loader.Weight.
@@ -142,8 +151,8 @@ func KindOf(f *format.File, i int) Kind {
 	return Mark
 }
 
-// input is one recording while it is read.
-type input struct {
+// Input is one recording while it is read.
+type Input struct {
 	loader    *Loader
 	session   *session.Session
 	recording int32
@@ -154,33 +163,42 @@ type input struct {
 	groups    map[*key.Group]int32
 }
 
-func (in *input) add(b *session.Batch) error {
-	c, r := &in.loader.table.Columns, &in.loader.table.Recordings[in.recording]
+func (in *Input) batch(b *session.Batch) error {
 	for i := range b.Samples {
-		s := &b.Samples[i]
-		a := &in.session.File.Attrs[s.Event]
-		cpu, flags := int16(-1), Flags(0)
-		if a.SampleType&format.SampleCPU != 0 {
-			cpu = int16(s.CPU)
-		}
-		if in.session.Idle(s) {
-			flags = Idle
-		}
-		if s.Guest() {
-			flags |= Guest
-		}
-		c.Time, c.Event = append(c.Time, s.Time), append(c.Event, in.events[s.Event])
-		c.Thread, c.CPU = append(c.Thread, in.thread(s)), append(c.CPU, cpu)
-		c.Stack, c.Weight = append(c.Stack, in.stack(s)), append(c.Weight, s.Period)
-		c.Group, c.Flags = append(c.Group, in.group(s)), append(c.Flags, flags)
-		r.First, r.Last = min(r.First, s.Time), max(r.Last, s.Time)
+		in.Count(&b.Samples[i])
 	}
-	r.Samples += len(b.Samples)
 	b.Release()
 	return nil
 }
 
-func (in *input) thread(s *session.Sample) int32 {
+// Count adds a sample.
+func (in *Input) Count(s *session.Sample) {
+	c, r := &in.loader.table.Columns, &in.loader.table.Recordings[in.recording]
+	cpu, flags := int16(-1), Flags(0)
+	if in.session.File.Attrs[s.Event].SampleType&format.SampleCPU != 0 {
+		cpu = int16(s.CPU)
+	}
+	if in.session.Idle(s) {
+		flags = Idle
+	}
+	if s.Guest() {
+		flags |= Guest
+	}
+	c.Time, c.Event = append(c.Time, s.Time), append(c.Event, in.events[s.Event])
+	c.Thread, c.CPU = append(c.Thread, in.thread(s)), append(c.CPU, cpu)
+	c.Stack, c.Weight = append(c.Stack, in.stack(s)), append(c.Weight, s.Period)
+	c.Group, c.Flags = append(c.Group, in.group(s)), append(c.Flags, flags)
+	r.First, r.Last = min(r.First, s.Time), max(r.Last, s.Time)
+	r.Samples++
+}
+
+// Stacks returns the number of distinct stacks, which determines the memory.
+func (in *Input) Stacks() int { return len(in.chains) }
+
+// Event returns the index in Table.Events of event i of the recording's file.
+func (in *Input) Event(i int) int { return int(in.events[i]) }
+
+func (in *Input) thread(s *session.Sample) int32 {
 	k := threadKey{s.Thread, s.Comm}
 	id, ok := in.threads[k]
 	if !ok {
@@ -192,7 +210,7 @@ func (in *input) thread(s *session.Sample) int32 {
 	return id
 }
 
-func (in *input) stack(s *session.Sample) int32 {
+func (in *Input) stack(s *session.Sample) int32 {
 	k := s.StackKey()
 	id, ok := in.chains[k]
 	if !ok {
@@ -207,7 +225,7 @@ func (in *input) stack(s *session.Sample) int32 {
 	return id
 }
 
-func (in *input) group(s *session.Sample) int32 {
+func (in *Input) group(s *session.Sample) int32 {
 	g := in.fields.Of(s)
 	id, ok := in.groups[g]
 	if !ok {
