@@ -36,6 +36,24 @@ func (p *keyParser) answers(event int) string {
 	return words
 }
 
+// EventKeys returns the names of the keys that sort the entries of each event without --sort, by the name of the event.
+// live means gperf top.
+func EventKeys(f *format.File, live bool) map[string][]string {
+	p := keyParser{file: f, live: live}
+	keys := map[string][]string{}
+	for i := range f.Attrs {
+		var names []string
+		for word := range strings.SplitSeq(cmp.Or(p.answers(i), p.defaultSort()), ",") {
+			if _, field, ok := strings.Cut(word, "."); ok && word[0] == '%' { // see fieldWords
+				word = field
+			}
+			names = append(names, word)
+		}
+		keys[f.EventName(i)] = names
+	}
+	return keys
+}
+
 // fieldWords returns words with the keys of an event's fields that match.
 func (p *keyParser) fieldWords(event int, words []string, match func(*tracepoint.Field) bool) string {
 	f := p.file.Tracepoint(event)

@@ -302,11 +302,12 @@ func level(m format.Misc) byte {
 }
 
 // filtered reports whether the sample counts only in the totals.
-func (c *counter) filtered(s *session.Sample) bool {
-	f := &c.opts.Filter
-	return !f.Match(s) ||
-		f.Parallelism != nil && !slices.Contains(f.Parallelism, s.Parallelism) ||
-		!f.Where.Matches(s.Leaf)
+func (c *counter) filtered(s *session.Sample) bool { return !c.opts.Filter.Selects(s) }
+
+// Selects reports whether the filter selects a sample, whose frames are resolved.
+func (f *Filter) Selects(s *session.Sample) bool {
+	return f.Match(s) && (f.Parallelism == nil || slices.Contains(f.Parallelism, s.Parallelism)) &&
+		f.Where.Matches(s.Leaf)
 }
 
 func frameID(_ *SortKey, f *session.Frame) uint64 { return uint64(f.ID) }

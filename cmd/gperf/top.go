@@ -19,10 +19,10 @@ import (
 	"gperf/cmd/gperf/tui"
 	"gperf/format"
 	"gperf/internal/session"
-	"gperf/internal/text"
 	"gperf/record"
 	"gperf/record/tracefs"
 	"gperf/report"
+	"gperf/report/key"
 	"gperf/report/top"
 )
 
@@ -244,27 +244,72 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdou
 		return err
 	}
 	f.keep(in.session)
-	print := func(b *top.Block) error {
-		_, err := stdout.Write(b.Append(nil, f.entries, f.table.Look))
-		return err
-	}
-	if t, ok := stdout.(*cli.Terminal); ok && !f.stdio && cli.IsTerminal(os.Stdin) {
-		view, err := tui.Open(os.Stdin, t.File, quit)
-		if err != nil {
-			return err
-		}
+	o := top.Options{Delay: f.interval, Past: src == nil}
+	var skipped format.Skipped
+	if keys, ok := f.screenKeys(stdout, in.recording.File); ok {
 		held.Hold()
-		defer context.AfterFunc(ctx, view.Close)()
-		defer view.Close()
-		print = view.Show
-		f.table.Look = text.Style{} // the screen has its own
-	} else if !f.stacks.g && f.stacks.callGraph == "" {
-		f.table.Graph.Mode = report.GraphNone
+		skipped, err = f.browse(ctx, quit, reading, in, keys, o)
+	} else {
+		skipped, err = f.print(reading, in.session, stdout, o)
 	}
-	skipped, err := top.Run(reading, in.session, top.Options{Options: f.table, Delay: f.interval,
-		Past: src == nil}, print)
 	input.WarnSkipped(held, in.recording.Path, skipped)
 	return err
+}
+
+// print writes a block of text for each interval.
+func (f *topFlags) print(ctx context.Context, s *session.Session, stdout io.Writer,
+	o top.Options) (format.Skipped, error) {
+	if !f.stacks.g && f.stacks.callGraph == "" {
+		f.table.Graph.Mode = report.GraphNone
+	}
+	blocks, err := top.NewBlocks(s, f.table, f.entries, func(block []byte) error {
+		_, err := stdout.Write(block)
+		return err
+	})
+	if err != nil {
+		return format.Skipped{}, err
+	}
+	return top.Run(ctx, s, o, blocks)
+}
+
+// screenKeys returns the keys of the entries on the screen, if the intervals are shown there: on a terminal, unless
+// flags ask for text.
+func (f *topFlags) screenKeys(stdout io.Writer, of *format.File) (keys []string, ok bool) {
+	_, terminal := stdout.(*cli.Terminal)
+	if !terminal || f.stdio || !cli.IsTerminal(os.Stdin) || cli.IsDumb() || f.table.Fields != "" || f.table.RawTrace ||
+		report.HasFigures(f.table.Sort) {
+		return nil, false
+	}
+	keys, err := key.Names(of, f.table.Sort)
+	return keys, err == nil
+}
+
+// browse shows the intervals on the screen until the user quits, or ctx is done, and calls quit then.
+func (f *topFlags) browse(ctx context.Context, quit func(), reading context.Context, in *openInput, keys []string,
+	o top.Options) (skipped format.Skipped, err error) {
+	screen, err := tui.NewScreen()
+	if err == nil {
+		err = screen.Init()
+	}
+	if err != nil {
+		return skipped, fmt.Errorf("opening the terminal: %w", err)
+	}
+	defer screen.Fini()
+	view, err := tui.NewTop(screen,
+		tui.Options{Keys: keys, Limit: f.table.PercentLimit, Color: f.table.Look.Color},
+		tui.Recording{Session: in.session, MaxStack: f.table.MaxStack}, f.table.Filter, f.table.Weight)
+	if err != nil {
+		return skipped, err
+	}
+	go func() { view.Run(); quit() }()
+	defer context.AfterFunc(ctx, view.Quit)()
+	o.Tick = view.Work
+	if skipped, err = top.Run(reading, in.session, o, view); err != nil {
+		view.Quit()
+	}
+	view.End()
+	view.Wait()
+	return skipped, err
 }
 
 // keep makes the session leave out samples of hidden modes, and gperf's own.

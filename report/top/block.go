@@ -4,37 +4,78 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
+	"gperf/internal/session"
 	"gperf/internal/text"
 	"gperf/report"
 )
 
-// Block is the samples of an interval.
-type Block struct {
-	Time   string // when the interval was shown, or its end in a past recording
-	Length time.Duration
-	Hists  []*report.Hist // of events with samples
-	Lost   uint64         // records lost in the interval
-
-	unit func(*report.Hist) string // of a histogram's periods, as session.EventUnit returns it
+// Blocks makes a block of text of each interval: the tables of all events.
+type Blocks struct {
+	live    *report.Live
+	entries int // of a table, 0: all
+	look    text.Style
+	unit    func(*report.Hist) string // of a histogram's periods, as session.EventUnit returns it
+	print   func(block []byte) error
 }
 
-// Table is the table of an event, in lines without newlines.
-type Table struct {
-	Title, Head string
-	Rows        []Row
-	More        int // entries beyond Rows
+// NewBlocks returns a Counter of a session that passes the blocks to print. Tables have at most entries rows; 0: all.
+// Errors are those of report.NewLive.
+func NewBlocks(s *session.Session, o report.Options, entries int, print func(block []byte) error) (*Blocks, error) {
+	live, err := report.NewLive(s, o)
+	unit := func(h *report.Hist) string {
+		if o.Weight != "" {
+			return session.Unit(o.Weight)
+		}
+		return session.EventUnit(s.File, h.Index())
+	}
+	return &Blocks{live: live, entries: entries, look: o.Look, unit: unit, print: print}, err
 }
 
-// Row is a line of a table.
-type Row struct {
-	Text  string
-	Share float64 // in percent, see shareAt
-	Name  string  // the event and the values of the keys, without figures
-	hist  *report.Hist
+// Count implements Counter.
+func (b *Blocks) Count(s *session.Sample) { b.live.Count(s) }
+
+// Stacks implements Counter.
+func (b *Blocks) Stacks() int { return b.live.Stacks() }
+
+// Show implements Counter.
+func (b *Blocks) Show(i Interval) error {
+	hists := b.live.Histograms()
+	shown := fmt.Appendf(nil, "# %s", i.Summary())
+	if len(hists) == 0 {
+		shown = append(shown, ", no events"...)
+	}
+	shown = append(shown, '\n')
+	for _, h := range hists {
+		t := newTable(h, i.Length, b.unit(h), b.entries)
+		shown = t.append(shown, b.look)
+	}
+	return b.print(append(shown, '\n'))
+}
+
+// Summary returns the time and length of an interval, and what was lost.
+func (i *Interval) Summary() string {
+	text := fmt.Sprintf("%s, %v", i.Time, i.Length.Round(time.Millisecond))
+	if i.Lost > 0 {
+		text += fmt.Sprintf(", lost %d records", i.Lost)
+	}
+	return text
+}
+
+// table is the table of an event, in lines without newlines.
+type table struct {
+	title, head string
+	rows        []row
+	more        int // entries beyond rows
+	hist        *report.Hist
+}
+
+// row is a line of a table.
+type row struct {
+	text  string
+	share float64 // in percent, see shareAt
 	entry *report.Entry
 }
 
@@ -44,45 +85,29 @@ const (
 	shareEnd = shareAt + 7
 )
 
-// append appends a row's text as it looks.
-func (r *Row) append(b []byte, l text.Style) []byte {
-	start := len(b)
-	b = l.Crop(append(b, r.Text...), start+shareEnd)
-	rest := string(b[start+shareEnd:])
-	return append(l.Percent(b[:start+shareEnd], start+shareAt, r.Share), rest...)
-}
-
-// Graph returns the callchains of a row, in lines; none without callchains.
-func (r *Row) Graph() []string {
-	b := r.hist.AppendGraph(nil, r.entry)
-	var lines []string
-	for line := range bytes.Lines(b) {
-		if line = bytes.TrimRight(line, " \n"); len(line) > 0 {
-			lines = append(lines, string(line))
+// append appends the table with the callchains of each row, if recorded.
+func (t *table) append(b []byte, l text.Style) []byte {
+	b = fmt.Appendf(b, "# %s\n# %s\n", t.title, t.head[2:])
+	for i := range t.rows {
+		b = append(t.rows[i].append(b, l), '\n')
+		for line := range bytes.Lines(t.hist.AppendGraph(nil, t.rows[i].entry)) {
+			if line = bytes.TrimRight(line, " \n"); len(line) > 0 {
+				b = append(append(b, line...), '\n')
+			}
 		}
 	}
-	return lines
+	if t.more > 0 {
+		b = fmt.Appendf(b, "# and %d more\n", t.more)
+	}
+	return b
 }
 
-// Tables returns the tables, with at most entries rows each; 0: all. pick selects the rows by
-// their text; nil: all.
-func (b *Block) Tables(entries int, pick func(string) bool) (tables []Table) {
-	for _, h := range b.Hists {
-		tables = append(tables, b.table(h, entries, pick))
-	}
-	return tables
-}
-
-// Summary returns the line above the tables.
-func (b *Block) Summary() string {
-	text := fmt.Sprintf("%s, %v", b.Time, b.Length.Round(time.Millisecond))
-	if len(b.Hists) == 0 {
-		text += ", no events"
-	}
-	if b.Lost > 0 {
-		text += fmt.Sprintf(", lost %d records", b.Lost)
-	}
-	return text
+// append appends a row's text as it looks.
+func (r *row) append(b []byte, l text.Style) []byte {
+	start := len(b)
+	b = l.Crop(append(b, r.text...), start+shareEnd)
+	rest := string(b[start+shareEnd:])
+	return append(l.Percent(b[:start+shareEnd], start+shareAt, r.share), rest...)
 }
 
 // units are the words for rates, in the title of a table and in the heading of its column.
@@ -92,45 +117,41 @@ var units = map[string]struct{ title, head string }{
 	"nanoseconds": {"per second", "time/s"},
 }
 
-// table makes the table of an event. Its texts are made for the shown rows only.
-func (b *Block) table(h *report.Hist, entries int, pick func(string) bool) Table {
-	unit := b.unit(h)
-	t := Table{Title: fmt.Sprintf("%s: %s %s", h.Event, rate(h.Total.Period, b.Length, unit), units[unit].title)}
+// RateHead returns the heading of a column with rates of this unit.
+func RateHead(unit string) string { return units[unit].head }
+
+// RateTitle returns a period per second with its unit.
+func RateTitle(n uint64, in time.Duration, unit string) string {
+	return Rate(n, in, unit) + " " + units[unit].title
+}
+
+// newTable makes the table of an event. Its texts are made for the shown rows only.
+func newTable(h *report.Hist, length time.Duration, unit string, entries int) table {
+	t := table{title: h.Event + ": " + RateTitle(h.Total.Period, length, unit), hist: h}
 	columns := h.Columns()
-	widths := make([]int, len(columns))
+	head, widths := make([]string, len(columns)), make([]int, len(columns))
 	for i, c := range columns {
-		widths[i] = len(c.Head)
+		head[i], widths[i] = c.Head, len(c.Head)
 	}
-	var kept []*report.Entry
+	kept := h.Visible()
+	if entries > 0 && len(kept) > entries {
+		kept, t.more = kept[:entries], len(kept)-entries
+	}
 	var texts [][]string
-	for _, e := range h.Visible() {
-		if entries > 0 && len(kept) == entries {
-			t.More++
-			continue
-		}
+	for _, e := range kept {
 		cells := make([]string, len(columns))
 		for i, c := range columns {
 			cells[i] = c.Text(e)
+			widths[i] = max(widths[i], utf8.RuneCountInString(cells[i]))
 		}
-		if pick != nil && !pick(strings.Join(cells, " ")) {
-			continue
-		}
-		for i, cell := range cells {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-		kept, texts = append(kept, e), append(texts, cells)
+		texts = append(texts, cells)
 	}
-	head := make([]string, len(columns))
-	for i, c := range columns {
-		head[i] = c.Head
-	}
-	t.Head = appendCells(fmt.Sprintf("%10s    share", units[unit].head), head, widths)
+	t.head = appendCells(fmt.Sprintf("%10s    share", RateHead(unit)), head, widths)
 	for i, e := range kept {
 		period := e.Shown(h)
 		share := 100 * float64(period) / float64(max(h.Total.Period, 1))
-		figures := fmt.Sprintf("%10s  %6.2f%%", rate(period, b.Length, unit), share)
-		t.Rows = append(t.Rows, Row{appendCells(figures, texts[i], widths), share,
-			h.Event + "\x00" + strings.Join(texts[i], "\x00"), h, e})
+		figures := fmt.Sprintf("%10s  %6.2f%%", Rate(period, length, unit), share)
+		t.rows = append(t.rows, row{appendCells(figures, texts[i], widths), share, e})
 	}
 	return t
 }
@@ -147,8 +168,8 @@ func appendCells(figures string, cells []string, widths []int) string {
 	return string(line)
 }
 
-// rate returns a period per second: small ones with a digit after the point, times with their unit.
-func rate(n uint64, in time.Duration, unit string) string {
+// Rate returns a period per second: small ones with a digit after the point, times with their unit.
+func Rate(n uint64, in time.Duration, unit string) string {
 	perSecond := float64(n) / max(in.Seconds(), 1e-9)
 	if unit == "nanoseconds" {
 		switch {
@@ -163,23 +184,4 @@ func rate(n uint64, in time.Duration, unit string) string {
 		return strconv.FormatFloat(perSecond, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(perSecond, 'f', 0, 64)
-}
-
-// Append appends the block as text: the tables with at most entries rows each, and the
-// callchains of each row, if recorded.
-func (b *Block) Append(shown []byte, entries int, l text.Style) []byte {
-	shown = fmt.Appendf(shown, "# %s\n", b.Summary())
-	for _, t := range b.Tables(entries, nil) {
-		shown = fmt.Appendf(shown, "# %s\n# %s\n", t.Title, t.Head[2:])
-		for i := range t.Rows {
-			shown = append(t.Rows[i].append(shown, l), '\n')
-			for _, line := range t.Rows[i].Graph() {
-				shown = append(append(shown, line...), '\n')
-			}
-		}
-		if t.More > 0 {
-			shown = fmt.Appendf(shown, "# and %d more\n", t.More)
-		}
-	}
-	return append(shown, '\n')
 }

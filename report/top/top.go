@@ -1,5 +1,5 @@
-// Package top divides a recording, which may still be made, into intervals of equal length, and makes a table of
-// each: how many events per second each entry has.
+// Package top divides a recording, which may still be made, into intervals of equal length: a Counter counts the
+// samples of each.
 //
 // An interval is one of the samples' own time: figures do not depend on how fast records
 // arrive, and a recording from another machine has its clock. The reader's clock only decides
@@ -14,16 +14,32 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
-	"gperf/report"
 )
 
-// Options define the tables.
+// Options define the intervals.
 type Options struct {
-	report.Options
 	Delay time.Duration // length of an interval
 	// Past means that the recording is complete: intervals are named by the samples' time, as --time
 	// takes it, and not by the time of day.
 	Past bool
+	// Tick is called ten times per second, between two samples. It may be nil.
+	Tick func()
+}
+
+// Interval is a part of a recording.
+type Interval struct {
+	Time   string // when the interval was shown, or its end in a past recording
+	Length time.Duration
+	Lost   uint64 // records lost in the interval
+}
+
+// Counter counts the samples of one interval after another.
+type Counter interface {
+	Count(s *session.Sample)
+	// Stacks returns the number of distinct stacks in the interval, which determines the memory.
+	Stacks() int
+	// Show shows the interval, and begins the next one.
+	Show(i Interval) error
 }
 
 const (
@@ -40,22 +56,11 @@ const (
 // errStopped ends a walk early, without an error for the caller.
 var errStopped = errors.New("stopped")
 
-// Run passes the table of each interval to show, with the last, shorter one, until the
-// recording ends or ctx is done.
-func Run(ctx context.Context, s *session.Session, o Options, show func(*Block) error) (format.Skipped, error) {
-	live, err := report.NewLive(s, o.Options)
-	if err != nil {
-		return format.Skipped{}, err
-	}
-	r := &runner{live: live, session: s, show: show,
+// Run shows each interval, with the last, shorter one, until the recording ends or ctx is done. The result counts the
+// skipped parts of the file.
+func Run(ctx context.Context, s *session.Session, o Options, c Counter) (format.Skipped, error) {
+	r := &runner{Options: o, counter: c, session: s,
 		clock: clock{delay: uint64(o.Delay), end: uint64(o.Delay), seen: time.Now()}}
-	r.past = o.Past
-	r.unit = func(h *report.Hist) string {
-		if o.Weight != "" {
-			return session.Unit(o.Weight)
-		}
-		return session.EventUnit(s.File, h.Index())
-	}
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	skipped, err := s.Walk(session.WalkOptions{Names: true, KeepChains: true, Ticks: ticker.C,
@@ -66,15 +71,13 @@ func Run(ctx context.Context, s *session.Session, o Options, show func(*Block) e
 	return skipped, err
 }
 
-// runner counts samples, and shows each interval at its end.
+// runner passes samples to the counter, and shows each interval at its end.
 type runner struct {
-	live    *report.Live
+	Options
+	counter Counter
 	session *session.Session
-	show    func(*Block) error
 	clock   clock
 	lost    uint64 // up to the start of the interval
-	unit    func(*report.Hist) string
-	past    bool
 }
 
 // clock keeps the time of the samples, in ns.
@@ -110,17 +113,17 @@ func (r *runner) batch(b *session.Batch) error {
 	for i := range b.Samples {
 		s := &b.Samples[i]
 		if r.clock.sample(s.Time) {
-			if err := r.emit(r.clock.end); err != nil {
+			if err := r.show(r.clock.end); err != nil {
 				return err
 			}
 			r.clock.next(s.Time)
-		} else if r.live.Stacks() >= maxStacks {
-			if err := r.emit(s.Time); err != nil {
+		} else if r.counter.Stacks() >= maxStacks {
+			if err := r.show(s.Time); err != nil {
 				return err
 			}
 			r.clock.start = s.Time
 		}
-		r.live.Count(s)
+		r.counter.Count(s)
 	}
 	if len(b.Samples) > 0 {
 		r.clock.seen = time.Now()
@@ -134,8 +137,11 @@ func (r *runner) tick(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return errStopped
 	}
+	if r.Tick != nil {
+		r.Tick()
+	}
 	for now := r.clock.now(); now >= r.clock.end+uint64(patience); {
-		if err := r.emit(r.clock.end); err != nil {
+		if err := r.show(r.clock.end); err != nil {
 			return err
 		}
 		r.clock.next(now - uint64(patience))
@@ -146,25 +152,24 @@ func (r *runner) tick(ctx context.Context) error {
 // last shows the interval that the end of the recording cuts short. Its length is not known
 // better than by the newest sample.
 func (r *runner) last() error {
-	if r.live.Stacks() == 0 {
+	if r.counter.Stacks() == 0 {
 		return nil
 	}
-	return r.emit(min(max(r.clock.newest, r.clock.start+uint64(time.Millisecond)), r.clock.end))
+	return r.show(min(max(r.clock.newest, r.clock.start+uint64(time.Millisecond)), r.clock.end))
 }
 
 // timeOf names an interval by its end.
 func (r *runner) timeOf(end uint64) string {
-	if r.past {
+	if r.Past {
 		return fmt.Sprintf("until %d.%06d", end/1e9, end%1e9/1e3)
 	}
 	return time.Now().Format(time.TimeOnly)
 }
 
-// emit shows the interval as if it ended at end.
-func (r *runner) emit(end uint64) error {
-	b := &Block{Time: r.timeOf(end), Length: time.Duration(end - min(r.clock.start, end)), Hists: r.live.Histograms(),
-		unit: r.unit}
+// show shows the interval as if it ended at end.
+func (r *runner) show(end uint64) error {
+	i := Interval{Time: r.timeOf(end), Length: time.Duration(end - min(r.clock.start, end))}
 	lost := max(r.session.Lost.Samples, r.session.Lost.Records)
-	b.Lost, r.lost = lost-r.lost, lost
-	return r.show(b)
+	i.Lost, r.lost = lost-r.lost, lost
+	return r.counter.Show(i)
 }

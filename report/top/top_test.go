@@ -35,8 +35,8 @@ func TestRate(t *testing.T) {
 	}{{5, 2 * time.Second, "count", "2.5"}, {100_000, time.Second, "count", "100000"}, {7, 0, "count", "7000000000"},
 		{64, time.Second, "bytes", "64.0"}, {3e9, 2 * time.Second, "nanoseconds", "1.500 s"},
 		{2.5e6, time.Second, "nanoseconds", "2.500 ms"}, {800, time.Second, "nanoseconds", "0.800 us"}} {
-		if got := rate(c.n, c.in, c.unit); got != c.want {
-			t.Errorf("rate(%d, %s, %s) = %s, want %s", c.n, c.in, c.unit, got, c.want)
+		if got := Rate(c.n, c.in, c.unit); got != c.want {
+			t.Errorf("Rate(%d, %s, %s) = %s, want %s", c.n, c.in, c.unit, got, c.want)
 		}
 	}
 }

@@ -17,9 +17,10 @@ import (
 type Options struct {
 	Path     string // of the recording
 	Table    *table.Table
-	Keys     []string // of the entries; nil: by the event
-	Children bool     // callers include the samples of callees, if there are callchains
-	Limit    float64  // entries and branches below this percentage are omitted
+	Keys     []string            // of the entries; nil: by the event
+	Usual    map[string][]string // keys by the name of the event, if Keys is nil: see report.EventKeys
+	Children bool                // callers include the samples of callees, if there are callchains
+	Limit    float64             // entries and branches below this percentage are omitted
 	Filter   table.Filter
 	Search   string // entries whose functions have this text
 	Color    bool
@@ -57,6 +58,7 @@ type Browser struct {
 	pages  []page
 	status string // the result of the last key
 	quit   bool
+	live   *live    // of gperf top, nil for others
 	click  struct { // the last one
 		at   time.Time
 		x, y int
@@ -91,7 +93,9 @@ func New(screen tcell.Screen, opts Options) *Browser {
 // Run shows the view until the user quits.
 func (b *Browser) Run() {
 	b.draw()
-	go prepare(&b.entries().counter)
+	if b.live == nil {
+		go prepare(b.entries().counter)
+	}
 	for !b.quit {
 		event := b.screen.PollEvent()
 		if event == nil {
@@ -101,6 +105,7 @@ func (b *Browser) Run() {
 		if b.screen.HasPendingEvent() { // of a key that repeats faster than it is drawn
 			continue
 		}
+		b.advance()
 		b.draw()
 	}
 }

@@ -28,9 +28,10 @@ type list struct {
 type counts struct {
 	given   *Options
 	table   *table.Table
-	counter table.Counter
+	counter *table.Counter
 
 	event    int
+	chosen   bool     // the user chose the event
 	keys     []string // nil: the event's
 	children bool
 	callers  bool // callchains begin with the callers, also with children
@@ -40,31 +41,54 @@ type counts struct {
 	counted *table.Entries
 	base    table.Sum         // 100 %
 	bases   map[int]table.Sum // by event, of all samples
+	hidden  []table.Sum       // by event, of samples that the table does not have
 	chains  bool              // stacks have callers
 	trees   map[int32]*table.Tree
 	spare   []*table.Tree
 }
 
-// zoom is a part of the recording that is shown alone.
+// zoom is a part of the recording that is shown alone. It has names, since another table may replace the list's.
 type zoom struct {
 	label    string
-	narrow   func(table.Filter) table.Filter // nil: the samples stay
-	dso      int32                           // entries of this DSO, -1 for all
-	from, to uint64                          // in ns; 0: the whole time
-	threads  []bool                          // nil: all
-	function string                          // on the stack
-	before   *table.Entries                  // what was counted without it
+	dso      string        // entries of this DSO; the samples stay
+	thread   *table.Thread // samples of the thread with its numbers
+	function string        // samples with this function on the stack
+	from, to uint64        // samples of this time in ns, both included; to 0: of the whole time
+
+	threads, functions []bool         // with these names in the table; nil: all
+	before             *table.Entries // what was counted without it
 }
 
 func newEntries(b *Browser) *list {
 	l := &list{browser: b, text: b.opts.Search}
-	l.given, l.table, l.counter.Table = &b.opts, b.opts.Table, b.opts.Table
-	l.children, l.keys = b.opts.Children, b.opts.Keys
-	l.event, l.trees = l.firstEvent(), map[int32]*table.Tree{}
-	l.bases = map[int]table.Sum{}
-	l.chains = slices.ContainsFunc(l.table.Nodes, func(n table.Node) bool { return n.Parent > 0 })
+	l.children, l.keys, l.given = b.opts.Children, b.opts.Keys, &b.opts
+	l.use(b.opts.Table, nil)
 	l.count()
 	return l
+}
+
+// use makes a table the one that is counted. hidden is as in counts.
+func (l *counts) use(t *table.Table, hidden []table.Sum) {
+	l.table, l.counter, l.counted, l.hidden = t, &table.Counter{Table: t}, nil, hidden
+	l.trees, l.spare, l.bases = map[int32]*table.Tree{}, nil, map[int]table.Sum{}
+	if !l.chosen {
+		l.event = l.firstEvent()
+	}
+	l.chains = slices.ContainsFunc(t.Nodes, func(n table.Node) bool { return n.Parent > 0 })
+	for i := range l.zooms {
+		l.zooms[i].find(t)
+	}
+}
+
+// find finds the thread and function of a zoom in a table.
+func (z *zoom) find(t *table.Table) {
+	z.threads, z.functions, z.before = nil, nil, nil
+	if of := z.thread; of != nil {
+		z.threads = t.ThreadsWhere(func(o *table.Thread) bool { return o.PID == of.PID && o.TID == of.TID })
+	}
+	if z.function != "" {
+		z.functions = t.FunctionsWhere(func(f *table.Function) bool { return f.Name == z.function })
+	}
 }
 
 // firstEvent returns the first event that has samples.
@@ -76,19 +100,9 @@ func (l *counts) firstEvent() int {
 	return max(slices.Index(seen, true), 0)
 }
 
-// usual returns the keys that gperf report sorts an event by.
+// usual returns the keys of the event's entries if the user chose none.
 func (l *counts) usual() []string {
-	fields := l.table.Fields(l.event)
-	if slices.Contains(fields, "syscall") {
-		return []string{"syscall"}
-	}
-	var keys []string
-	for _, key := range fields {
-		if key == "location" || key == "reason" {
-			keys = append(keys, key)
-		}
-	}
-	if keys != nil {
+	if keys := l.given.Usual[l.table.Events[l.event].Name]; keys != nil {
 		return keys
 	}
 	return []string{table.KeyComm, table.KeyDSO, table.KeySymbol}
@@ -99,8 +113,17 @@ func (l *counts) filter() table.Filter {
 	f := l.given.Filter
 	f.Event = l.event
 	for _, z := range l.zooms {
-		if z.narrow != nil {
-			f = z.narrow(f)
+		if z.threads != nil {
+			f.Threads = both(f.Threads, z.threads)
+		}
+		if z.functions != nil {
+			f.Focus = both(f.Focus, z.functions)
+		}
+		if z.to > 0 {
+			f.From = max(f.From, z.from)
+			if f.To == 0 || z.to < f.To {
+				f.To = z.to
+			}
 		}
 	}
 	return f
@@ -142,6 +165,9 @@ func (l *counts) setBase() {
 		whole := l.given.Filter
 		whole.Event, whole.Threads, whole.NoGuests = l.event, nil, false
 		base = l.table.Sum(whole)
+		if l.hidden != nil {
+			base.Add(l.hidden[l.event])
+		}
 		l.bases[l.event] = base
 	}
 	l.base = base
@@ -157,11 +183,14 @@ func (l *list) show() {
 // pick makes the rows of the entries that the zooms and the text select.
 func (l *list) pick() {
 	l.entries, l.at, l.first = l.entries[:0], 0, 0
+	isOutside := func(e *table.Entry, z *zoom) bool {
+		return z.dso != "" && (e.DSO < 0 || l.table.DSOs[e.DSO].Name != z.dso)
+	}
 	rows := make([]row, len(l.counted.List)) // in one piece, as there may be hundreds of thousands
 	for i := range l.counted.List {
 		e := &l.counted.List[i]
 		if e.Total.Percent(l.base) < l.browser.opts.Limit || !contains(l.name(e), l.text) ||
-			slices.ContainsFunc(l.zooms, func(z zoom) bool { return z.dso >= 0 && z.dso != e.DSO }) {
+			slices.ContainsFunc(l.zooms, func(z zoom) bool { return isOutside(e, &z) }) {
 			continue
 		}
 		rows[i].entry = i
@@ -304,9 +333,10 @@ func (l *list) dso() int32 {
 
 // zoomTo shows a part of the recording alone.
 func (l *list) zoomTo(z zoom) {
+	z.find(l.table)
 	z.before = l.counted
 	l.zooms = append(l.zooms, z)
-	if z.narrow == nil { // the samples stay
+	if z.dso != "" { // the samples stay
 		l.show()
 		return
 	}
@@ -322,7 +352,7 @@ func (l *list) back() bool {
 	case len(l.zooms) > 0:
 		last := l.zooms[len(l.zooms)-1]
 		l.zooms = l.zooms[:len(l.zooms)-1]
-		if last.narrow != nil {
+		if last.dso == "" {
 			l.dropTrees()
 		}
 		if before := last.before; before != nil {
@@ -346,7 +376,7 @@ func zoomDSO(l *list) {
 		l.browser.say("no DSO is selected: sort by dso or symbol (s)")
 		return
 	}
-	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: d})
+	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: l.table.DSOs[d].Name})
 }
 
 // zoomKernel shows the entries of the kernel.
@@ -356,7 +386,7 @@ func zoomKernel(l *list) {
 		l.browser.say("no sample is in the kernel")
 		return
 	}
-	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: int32(d)})
+	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: l.table.DSOs[d].Name})
 }
 
 // zoomThread shows the samples of one thread: if the selected entry has several, that with most.
@@ -378,12 +408,7 @@ func zoomThread(l *list) {
 		}
 	}
 	t := l.table.Threads[most]
-	only := l.table.ThreadsWhere(func(o *table.Thread) bool { return o.PID == t.PID && o.TID == t.TID })
-	l.zoomTo(zoom{label: fmt.Sprintf("thread %s:%d", t.Comm, t.TID), dso: -1, threads: only,
-		narrow: func(f table.Filter) table.Filter {
-			f.Threads = both(f.Threads, only)
-			return f
-		}})
+	l.zoomTo(zoom{label: fmt.Sprintf("thread %s:%d", t.Comm, t.TID), thread: &t})
 }
 
 // both returns the intersection of two lists of a filter.
@@ -406,23 +431,7 @@ func zoomFunction(l *list) {
 		return
 	}
 	name := l.table.Functions[fn].Name
-	only := l.table.FunctionsWhere(func(f *table.Function) bool { return f.Name == name })
-	l.zoomTo(zoom{label: "function " + text.Function(name, 40), dso: -1, function: name,
-		narrow: func(f table.Filter) table.Filter {
-			f.Focus = both(f.Focus, only)
-			return f
-		}})
-}
-
-// zoomTime shows the samples of a time range.
-func zoomTime(l *list, from, to uint64, label string) {
-	l.zoomTo(zoom{label: label, dso: -1, from: from, to: to, narrow: func(f table.Filter) table.Filter {
-		f.From = max(f.From, from)
-		if f.To == 0 || to < f.To {
-			f.To = to
-		}
-		return f
-	}})
+	l.zoomTo(zoom{label: "function " + text.Function(name, 40), function: name})
 }
 
 // nextEvent turns to the next event that has samples, or with -1 to the one before.
@@ -438,7 +447,7 @@ func nextEvent(l *list, step int) {
 }
 
 func (l *list) setEvent(event int) {
-	l.event, l.at = event, 0
+	l.event, l.chosen, l.at = event, true, 0
 	l.recount()
 }
 
@@ -482,27 +491,15 @@ func head(key string) string {
 
 // selection returns the samples that are shown, for exports.
 func (l *counts) selection() Selection {
-	s := Selection{Event: l.table.Events[l.event].Name, From: l.given.Filter.From, To: l.given.Filter.To}
-	threads := l.given.Filter.Threads
+	f := l.filter()
+	s := Selection{Event: l.table.Events[l.event].Name, From: f.From, To: f.To}
 	for _, z := range l.zooms {
-		if z.to > 0 {
-			s.From = max(s.From, z.from)
-			if s.To == 0 || z.to < s.To {
-				s.To = z.to
-			}
-		}
-		if z.threads != nil {
-			threads = both(threads, z.threads)
-		}
-		if z.dso >= 0 {
-			s.DSO = l.table.DSOs[z.dso].Name
-		}
-		s.Function = cmp.Or(z.function, s.Function)
+		s.DSO, s.Function = cmp.Or(z.dso, s.DSO), cmp.Or(z.function, s.Function)
 	}
-	if threads != nil {
+	if f.Threads != nil {
 		s.Threads = map[Thread]bool{}
 		for i, t := range l.table.Threads {
-			if threads[i] {
+			if f.Threads[i] {
 				s.Threads[Thread{t.PID, t.TID, t.Comm}] = true
 			}
 		}

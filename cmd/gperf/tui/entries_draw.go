@@ -38,10 +38,14 @@ func newDrawing(l *list, c *canvas) *drawing {
 
 // figures returns how many columns the mark, the bar and the percentages take.
 func (d *drawing) figures() int {
+	n := 2 + d.bar + 9
 	if d.list.children {
-		return 2 + d.bar + 18
+		n += 9
 	}
-	return 2 + d.bar + 9
+	if d.list.browser.live != nil {
+		n += rateWidth
+	}
+	return n
 }
 
 func (l *list) draw(c *canvas) { newDrawing(l, c).draw() }
@@ -68,7 +72,7 @@ func (d *drawing) draw() {
 		}
 	}
 	if len(l.rows) == 0 {
-		c.put(2, 3, normal, "no entries: Esc goes back")
+		c.put(2, 3, normal, d.nothing())
 	}
 	d.drawFooter()
 }
@@ -76,16 +80,33 @@ func (d *drawing) draw() {
 // title returns the first line.
 func (d *drawing) title() string {
 	l := d.list
+	if live := l.browser.live; live != nil {
+		return live.title(l)
+	}
 	e := &l.table.Events[l.event]
 	return fmt.Sprintf(" Samples: %d of event '%s', Event count (approx.): %d", l.counted.All.Samples, e.Name,
 		l.counted.All.Weight)
 }
 
+// nothing says why there are no entries.
+func (d *drawing) nothing() string {
+	l := d.list
+	if l.browser.live != nil && l.counted.All.Samples == 0 && len(l.zooms) == 0 {
+		return "no events"
+	}
+	return "no entries: Esc goes back"
+}
+
 func (d *drawing) drawHead() {
 	l := d.list
-	shown := strings.Repeat(" ", 2+d.bar) + "Overhead"
+	shown := strings.Repeat(" ", 2+d.bar)
+	if live := l.browser.live; live != nil {
+		shown += live.head(l)
+	}
 	if l.children {
-		shown = strings.Repeat(" ", 2+d.bar) + "Children     Self"
+		shown += "Children     Self"
+	} else {
+		shown += "Overhead"
 	}
 	for i, key := range l.counted.Keys {
 		shown += fmt.Sprintf("  %-*s", d.keys[i], text.Middle(head(key), d.keys[i]))
@@ -155,6 +176,9 @@ func (d *drawing) drawRow(y int, r *row, selected bool) {
 	x := c.put(0, y, style, mark)
 	total, self := e.Total.Percent(l.base), e.Self.Percent(l.base)
 	x = c.put(x, y, c.percent(total, selected), bar(total, d.bar))
+	if live := l.browser.live; live != nil {
+		x = c.put(x, y, style, live.rate(l, e))
+	}
 	x = c.put(x, y, c.percent(total, selected), fmt.Sprintf("%9s", table.FormatPercent(total)))
 	if l.children {
 		x = c.put(x, y, c.percent(self, selected), fmt.Sprintf("%9s", table.FormatPercent(self)))
@@ -205,7 +229,11 @@ func (d *drawing) drawFooter() {
 	if l.browser.status != "" {
 		text = " " + l.browser.status
 	} else {
-		text += "?: help  Enter: menu  +: open  a: code  /: filter  s: sort  T: time  q: quit"
+		last := "T: time"
+		if l.browser.live != nil {
+			last = "Space: freeze"
+		}
+		text += "?: help  Enter: menu  +: open  a: code  /: filter  s: sort  " + last + "  q: quit"
 	}
 	c.line(c.height-1, bars, text)
 }

@@ -35,7 +35,7 @@ func commands() []command {
 		{[]key{"t"}, "zoom into the thread", zoomThread},
 		{[]key{"z"}, "zoom into the function: the samples with it on the stack", zoomFunction},
 		{[]key{"k"}, "zoom into the kernel", zoomKernel},
-		{[]key{"T"}, "zoom into a range of time", func(l *list) { l.browser.push(newTimeline(l)) }},
+		{[]key{"T"}, "zoom into a range of time", chooseTime},
 		{[]key{"left", "esc"}, "back from the last zoom or filter", func(l *list) { l.back() }},
 		{[]key{"/"}, "show only functions with a text", promptFilter},
 		{[]key{"f"}, "find a text in the visible lines", promptSearch},
@@ -46,13 +46,15 @@ func commands() []command {
 		{[]key{"backtab"}, "previous event", func(l *list) { nextEvent(l, -1) }},
 		{[]key{"F"}, "percentages of all samples, or of those that the zooms select", toggleRelative},
 		{[]key{"P"}, "export this view: text, folded stacks, pprof, flame graph", chooseExport},
+		{[]key{" "}, "gperf top: freeze the entries, or go on", freeze},
 		{[]key{"?", "h"}, "this help", func(l *list) { l.browser.push(newHelp(l.browser)) }},
 		{[]key{"q"}, "quit", func(l *list) { l.browser.quit = true }},
 	}
 }
 
 func (l *list) key(k key) {
-	if l.scroll.key(k, len(l.rows)) {
+	freezes := k == " " && l.browser.live != nil
+	if !freezes && l.scroll.key(k, len(l.rows)) {
 		return
 	}
 	for _, c := range commands() {
@@ -172,13 +174,24 @@ func openMenu(l *list) {
 		m.add("Zoom into DSO "+l.table.DSOs[d].Short, func() { zoomDSO(l) })
 	}
 	m.add("Zoom into the thread with most of its samples", func() { zoomThread(l) })
-	m.add("Zoom into a range of time", func() { l.browser.push(newTimeline(l)) })
+	if l.browser.live == nil {
+		m.add("Zoom into a range of time", func() { chooseTime(l) })
+	}
 	m.add("Choose the sort keys", func() { chooseKeys(l) })
 	if len(l.table.Events) > 1 {
 		m.add("Choose the event", func() { chooseEvent(l) })
 	}
 	m.add("Export this view", func() { chooseExport(l) })
 	l.browser.push(m)
+}
+
+// chooseTime shows the samples over time.
+func chooseTime(l *list) {
+	if l.browser.live != nil {
+		l.browser.say("an interval has no parts: -d sets its length")
+		return
+	}
+	l.browser.push(newTimeline(l))
 }
 
 // chooseEvent shows the events.
@@ -235,7 +248,12 @@ func chooseExport(l *list) {
 
 // exportTo writes the view to a file while keys are handled.
 func exportTo(l *list, write func(io.Writer, Selection) error, suffix string) {
-	if write == nil {
+	switch {
+	case write != nil:
+	case l.browser.live != nil:
+		l.browser.say("only text can be exported here: gperf record makes a recording for the other formats")
+		return
+	default:
 		l.browser.say("a pipe can be read only once: write it to a file first")
 		return
 	}

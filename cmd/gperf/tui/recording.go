@@ -3,12 +3,14 @@ package tui
 import (
 	"context"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/gdamore/tcell/v2"
 
 	"gperf/format"
 	"gperf/internal/session"
+	"gperf/report"
 	"gperf/report/annotate"
 	"gperf/report/export"
 	"gperf/report/table"
@@ -27,12 +29,8 @@ type Recording struct {
 
 // Load reads the samples into the options. The session keeps exited threads (session.Options.KeepExited).
 func (o *Options) Load(r Recording) (format.Skipped, error) {
-	l := table.Loader{MaxStack: r.MaxStack, NoInline: r.NoInline, Exact: true}
-	for _, name := range o.Keys {
-		if table.IsField(name) {
-			l.Words = append(l.Words, name)
-		}
-	}
+	o.Usual = report.EventKeys(r.Session.File, false)
+	l := r.loader(o)
 	skipped, err := l.Add(table.Source{Path: o.Path, Session: r.Session})
 	if err != nil {
 		return skipped, err
@@ -43,16 +41,36 @@ func (o *Options) Load(r Recording) (format.Skipped, error) {
 			return a.SampleType&format.SampleCallchain != 0
 		})
 	o.Code = func(function int32, at map[table.Spot]table.Sum) ([]annotate.Line, error) {
-		counts := map[annotate.Spot]annotate.Stat{}
-		for spot, s := range at {
-			counts[annotate.Spot(spot)] = annotate.Stat{Samples: s.Samples, Period: s.Weight}
-		}
-		return annotate.Code(r.Session.Symbols, o.Table.Origins[function], counts, r.Annotate)
+		return r.code(o.Table.Origins[function], at)
 	}
 	if r.Reopen != nil {
 		o.Export = r.exports()
 	}
 	return skipped, nil
+}
+
+// loader returns a loader of samples with the keys of the options.
+func (r Recording) loader(o *Options) table.Loader {
+	lists := [][]string{o.Keys}
+	if o.Keys == nil {
+		lists = slices.Collect(maps.Values(o.Usual))
+	}
+	l := table.Loader{MaxStack: r.MaxStack, NoInline: r.NoInline, Exact: true}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(lists...)))) {
+		if table.IsField(name) {
+			l.Words = append(l.Words, name)
+		}
+	}
+	return l
+}
+
+// code returns the lines of the function of a frame, with its samples by address.
+func (r Recording) code(origin *session.Frame, at map[table.Spot]table.Sum) ([]annotate.Line, error) {
+	counts := map[annotate.Spot]annotate.Stat{}
+	for spot, s := range at {
+		counts[annotate.Spot(spot)] = annotate.Stat{Samples: s.Samples, Period: s.Weight}
+	}
+	return annotate.Code(r.Session.Symbols, origin, counts, r.Annotate)
 }
 
 // exports returns functions that read the recording again.

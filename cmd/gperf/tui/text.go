@@ -67,6 +67,8 @@ func keyLabel(k key) string {
 	switch k {
 	case "enter", "tab", "esc", "left", "right":
 		return strings.ToUpper(string(k[:1])) + string(k[1:])
+	case " ":
+		return "Space"
 	case "backtab":
 		return "Shift-Tab"
 	}

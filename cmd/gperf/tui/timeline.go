@@ -84,7 +84,7 @@ func (t *timeline) choose() {
 	first, last := t.marked()
 	from, to := t.span(first, last)
 	t.list.browser.pop()
-	zoomTime(t.list, from, to, fmt.Sprintf("%s-%s", t.clock(from), t.clock(to)))
+	t.list.zoomTo(zoom{label: fmt.Sprintf("%s-%s", t.clock(from), t.clock(to)), from: from, to: to})
 }
 
 // marked returns the first and the last interval of the range.

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Held keeps messages while a Screen is open: they would destroy its picture.
+// Held keeps messages while a view is open: they would destroy its picture.
 type Held struct {
 	mu   sync.Mutex
 	To   io.Writer
