@@ -233,15 +233,15 @@ func (e *event) schema() firefoxSchema {
 		Display: []string{"marker-chart", "marker-table", "timeline-overview"}}
 	var labels []string
 	for _, fd := range e.fields {
-		one := firefoxField{Key: firefoxKey(fd.format.Name), Label: fd.format.Name, Format: "integer"}
+		one := firefoxField{Key: firefoxKey(fd.Key), Label: fd.Key, Format: "integer"}
 		switch {
 		case fd.text:
 			one.Format = "string"
-		case fd.format == e.duration:
+		case fd.Key == "duration":
 			one.Format = "nanoseconds"
 		}
 		s.Fields = append(s.Fields, one)
-		labels = append(labels, fmt.Sprintf("%s={marker.data.%s}", fd.format.Name, one.Key))
+		labels = append(labels, fmt.Sprintf("%s={marker.data.%s}", fd.Key, one.Key))
 	}
 	if e.wait {
 		s.Fields = append(s.Fields, firefoxField{"waker_comm", "waker", "string"},

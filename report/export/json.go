@@ -35,7 +35,11 @@ type jsonWriter struct {
 
 // Add implements Writer.
 func (j *jsonWriter) Add(s *session.Session) (format.Skipped, error) {
-	j.fields, j.events = newFieldReader(s), nil
+	var err error
+	if j.fields, err = newFieldReader(s, j.TimelineOptions); err != nil {
+		return format.Skipped{}, err
+	}
+	j.events = nil
 	j.frames, j.comms = map[*session.Frame][]byte{}, map[string][]byte{}
 	j.origin = nil
 	for _, key := range session.OriginKeys {
@@ -44,8 +48,7 @@ func (j *jsonWriter) Add(s *session.Session) (format.Skipped, error) {
 			j.origin = append(j.origin, quoted(s.Origin.Part(key))...)
 		}
 	}
-	for i := range s.File.Attrs {
-		e := newEvent(s.File, i, j.TimelineOptions)
+	for _, e := range j.fields.events {
 		j.events = append(j.events, jsonEvent{event: e, quoted: quoted(e.name)})
 	}
 	return s.Walk(session.WalkOptions{Names: true}, j.batch)
@@ -89,7 +92,7 @@ func (j *jsonWriter) sample(s *session.Sample) {
 	if len(e.fields) > 0 && len(s.Raw) > 0 {
 		b = append(b, `,"fields":{`...)
 		from := len(b)
-		j.fields.read(e.event, s, func(name string, v value) {
+		j.fields.read(s, func(name string, v value) {
 			if len(b) > from {
 				b = append(b, ',')
 			}

@@ -100,7 +100,8 @@ func TestSamples(t *testing.T) {
 		t.Fatalf("%d rows, host %q, estimated %v, %d stacks", len(rows), r.Host, r.Estimated, len(r.Stacks.Stacks))
 	}
 	if e := r.Events[0]; e.Name != "skb:kfree_skb" || e.Unit != "count" || !slices.Contains(e.Columns,
-		key.Column{Key: "protocol"}) || !slices.Contains(e.Columns, key.Column{Key: "reason"}) {
+		key.Column{Key: "protocol", Unsigned: true}) ||
+		!slices.Contains(e.Columns, key.Column{Key: "reason", Unsigned: true}) {
 		t.Errorf("event %+v", e)
 	}
 	last := rows[4]

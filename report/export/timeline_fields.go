@@ -1,9 +1,7 @@
 package export
 
 import (
-	"errors"
 	"strconv"
-	"strings"
 
 	"gperf/format"
 	"gperf/format/fields"
@@ -27,14 +25,14 @@ type event struct {
 	syscall         *tracepoint.Field // the number of the system call that samples are of, nil for none
 }
 
-// field is a field of a tracepoint.
+// field is a field of a tracepoint, or the name of its system call.
 type field struct {
-	format *tracepoint.Field
-	text   bool // a value of it was no number
+	key.Column
+	text bool // a value of it was no number
 }
 
 // newEvent returns event i of a recording.
-func newEvent(f *format.File, i int, o TimelineOptions) *event {
+func newEvent(f *format.File, i int, o TimelineOptions, columns []key.Column) *event {
 	a := &f.Attrs[i]
 	e := &event{name: f.EventName(i), unit: session.EventUnit(f, i), cpu: a.SampleType&format.SampleCPU != 0,
 		clock: a.IsClock(), wait: session.IsWait(a), format: f.Tracepoint(i)}
@@ -51,10 +49,8 @@ func newEvent(f *format.File, i int, o TimelineOptions) *event {
 	if key.HasSyscalls(e.format) {
 		e.syscall = e.format.Field("id")
 	}
-	for n := range e.format.Fields {
-		if fd := &e.format.Fields[n]; !strings.HasPrefix(fd.Name, "common_") {
-			e.fields = append(e.fields, field{format: fd})
-		}
+	for _, c := range columns {
+		e.fields = append(e.fields, field{Column: c})
 	}
 	return e
 }
@@ -68,37 +64,43 @@ type value struct {
 
 // fieldReader reads the fields of samples. It is for one goroutine.
 type fieldReader struct {
+	events   []*event
 	env      tracepoint.Env
 	syscalls fields.SyscallTable
-	text     []byte // reused
+	keys     *key.Keys
+	values   []key.Value // reused
 }
 
-func newFieldReader(s *session.Session) *fieldReader {
-	return &fieldReader{env: session.TracepointEnv(s.File, s.Symbols),
-		syscalls: fields.SyscallsOf(s.File.String(format.FeatureArch))}
-}
-
-// read calls use for each field of a tracepoint's sample, and for the waker of a wait.
-func (r *fieldReader) read(e *event, s *session.Sample, use func(name string, v value)) {
-	if len(e.fields) > 0 && len(s.Raw) > 0 {
-		r.text = e.format.AppendPrint(r.text[:0], s.Raw, &r.env)
-		printed := string(r.text)
-		for i := range e.fields {
-			fd := &e.fields[i]
-			v := r.value(e, fd.format, s.Raw, printed)
-			fd.text = fd.text || !v.number
-			use(fd.format.Name, v)
-		}
-		r.derived(e, s, use)
+// newFieldReader returns a reader of a recording's fields.
+func newFieldReader(s *session.Session, o TimelineOptions) (*fieldReader, error) {
+	keys, err := key.New(s.File, s.Symbols, key.Options{All: true})
+	if err != nil {
+		return nil, err
 	}
+	r := &fieldReader{env: session.TracepointEnv(s.File, s.Symbols), keys: keys,
+		syscalls: fields.SyscallsOf(s.File.String(format.FeatureArch))}
+	for i := range s.File.Attrs {
+		r.events = append(r.events, newEvent(s.File, i, o, keys.Columns(i)))
+	}
+	return r, nil
 }
 
-// derived calls use for the names of a system call and of its error.
-func (r *fieldReader) derived(e *event, s *session.Sample, use func(name string, v value)) {
+// read calls use for each field of a tracepoint's sample, and for the name of the error that a system call returned.
+func (r *fieldReader) read(s *session.Sample, use func(name string, v value)) {
+	e := r.events[s.Event]
+	if len(e.fields) == 0 || len(s.Raw) == 0 {
+		return
+	}
+	r.values = r.keys.Values(r.values[:0], s)
+	for i := range r.values {
+		fd := &e.fields[i]
+		v := fd.value(&r.values[i])
+		fd.text = fd.text || !v.number
+		use(fd.Key, v)
+	}
 	if e.syscall == nil {
 		return
 	}
-	use(key.Syscall, value{text: r.title(e, s)})
 	if ret := e.format.Field("ret"); ret != nil {
 		n, _ := ret.Uint(s.Raw, r.env.Order)
 		if name := fields.ErrorName(int64(n)); name != "" {
@@ -107,35 +109,18 @@ func (r *fieldReader) derived(e *event, s *session.Sample, use func(name string,
 	}
 }
 
-// value returns the value of a field: a number as such, unless it is an address, or perf script prints a name for it.
-func (r *fieldReader) value(e *event, fd *tracepoint.Field, raw []byte, printed string) value {
-	const exact = 1 << 53 // larger numbers are not exact in all readers
-	n, number := fd.Uint(raw, r.env.Order)
-	if name := fields.NumberName(fd.Name, n); number && name != "" {
-		return value{text: name}
+// value returns a value as a number, unless it has no number or not all readers keep it.
+func (fd *field) value(v *key.Value) value {
+	const exact = 1 << 53
+	switch n := v.Number; {
+	case !v.Numeric:
+		return value{text: v.Text}
+	case n < exact && (n > -exact && !fd.Unsigned || n >= 0):
+		return value{number: true, n: n}
+	case fd.Unsigned:
+		return value{text: strconv.FormatUint(uint64(n), 10)}
 	}
-	if key.HasBlanks(fd) {
-		r.text = e.format.AppendField(r.text[:0], fd, raw, &r.env)
-		return value{text: string(r.text)}
-	}
-	name := strings.TrimSuffix(tracepoint.Printed(printed, fd.Name), ",")
-	switch {
-	case !number:
-	case fd.Pointer || name != "" && !isNumber(name):
-		if name != "" {
-			return value{text: name}
-		}
-	case fd.Signed && int64(n) > -exact && int64(n) < exact, !fd.Signed && n < exact:
-		return value{number: true, n: int64(n)}
-	}
-	r.text = e.format.AppendField(r.text[:0], fd, raw, &r.env)
-	return value{text: string(r.text)}
-}
-
-// isNumber reports whether a text is a number in Go's notation, as perf prints most.
-func isNumber(text string) bool {
-	_, err := strconv.ParseInt(text, 0, 64)
-	return err == nil || errors.Is(err, strconv.ErrRange)
+	return value{text: strconv.FormatInt(v.Number, 10)}
 }
 
 // wakerFields calls use for the known fields of the thread that ended a wait.
@@ -148,7 +133,8 @@ func wakerFields(s *session.Sample, use func(name string, v value)) {
 }
 
 // interval returns when the sample's span or wait began and ended, in ns. Both are the sample's time for other samples.
-func (r *fieldReader) interval(e *event, s *session.Sample) (start, end uint64) {
+func (r *fieldReader) interval(s *session.Sample) (start, end uint64) {
+	e := r.events[s.Event]
 	duration := uint64(0)
 	switch {
 	case e.wait:
@@ -165,7 +151,8 @@ func (r *fieldReader) interval(e *event, s *session.Sample) (start, end uint64) 
 }
 
 // title returns the name of a sample: the name of the system call, or else of the event.
-func (r *fieldReader) title(e *event, s *session.Sample) string {
+func (r *fieldReader) title(s *session.Sample) string {
+	e := r.events[s.Event]
 	if e.syscall != nil {
 		if id, ok := e.syscall.Uint(s.Raw, r.env.Order); ok {
 			return r.syscalls.Name(key.SyscallNumber(e.format, int64(id), s.Is32Bit()))

@@ -135,11 +135,12 @@ func (p *set) Add(s *session.Session) (format.Skipped, error) {
 	if !s.Written.IsZero() {
 		r.written = s.Written.UnixNano()
 	}
-	for i := range s.File.Attrs {
-		r.events = append(r.events, newEvent(s.File, i, p.TimelineOptions))
+	fields, err := newFieldReader(s, p.TimelineOptions)
+	if err != nil {
+		return format.Skipped{}, err
 	}
+	r.events = fields.events
 	p.recordings = append(p.recordings, r)
-	fields := newFieldReader(s)
 	return s.Walk(session.WalkOptions{Names: true, KeepChains: true}, func(b *session.Batch) error {
 		lookUp(p.TimelineOptions, b.Samples, p.known)
 		for i := range b.Samples {
@@ -161,12 +162,12 @@ func (p *set) sample(r *timelineInput, fields *fieldReader, s *session.Sample) {
 	t.comm = s.Comm
 	r.comms[s.TID] = s.Comm
 	one := sample{thread: t, time: s.Time, period: s.Period, stack: p.stack(s), cpu: s.CPU, title: t.name}
-	one.start, one.end = fields.interval(t.event, s)
+	one.start, one.end = fields.interval(s)
 	if p.format.field != nil {
-		one.title = fields.title(t.event, s)
+		one.title = fields.title(s)
 		p.text = p.text[:0]
 		add := func(name string, v value) { p.text = p.format.field(p.text, name, v) }
-		fields.read(t.event, s, add)
+		fields.read(s, add)
 		wakerFields(s, add)
 		one.fields = p.keep(p.text)
 	}

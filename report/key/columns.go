@@ -4,8 +4,9 @@ import "gperf/internal/session"
 
 // Column is a key as a column of a table.
 type Column struct {
-	Key     string
-	Numeric bool // all values are numbers, or Missing
+	Key      string
+	Numeric  bool // all values are numbers, or Missing
+	Unsigned bool // Value.Number is a uint64
 }
 
 // Columns returns the keys of an event, in the order of Group.Values and of Values. event is an index in File.Attrs.

@@ -307,7 +307,7 @@ func (r *reader) numberOf(w tracepoint.FilterWord) (n uint64, ok bool, err error
 func (r *reader) compareNumber(op string, with uint64) test {
 	get := r.number
 	less := func(a, b uint64) bool { return int64(a) < int64(b) }
-	if r.unsigned {
+	if r.Unsigned {
 		less = func(a, b uint64) bool { return a < b }
 	}
 	switch op {

@@ -51,15 +51,14 @@ type reader struct {
 	known    map[string]Value              // see Keys.Values
 
 	// For filters:
-	has      func(s *session.Sample) bool   // whether a sample has the key; nil: all have
-	printed  func(s *session.Sample) string // the text that the tracepoint prints for a number; nil: the number
-	absent   bool                           // the event lacks the key
-	leaf     bool                           // the key is known once the sample's frames are
-	unsigned bool                           // number is a uint64
-	seconds  bool                           // number is a time, which users write in seconds
-	code     bool                           // number is the address of a function, which has more values than names
-	names    fields.Names                   // of numbers
-	texts    func() []string                // all that the key can have; nil: not known
+	has     func(s *session.Sample) bool   // whether a sample has the key; nil: all have
+	printed func(s *session.Sample) string // the text that the tracepoint prints for a number; nil: the number
+	absent  bool                           // the event lacks the key
+	leaf    bool                           // the key is known once the sample's frames are
+	seconds bool                           // number is a time, which users write in seconds
+	code    bool                           // number is the address of a function, which has more values than names
+	names   fields.Names                   // of numbers
+	texts   func() []string                // all that the key can have; nil: not known
 }
 
 // Missing is the text of keys that an event lacks.
@@ -338,7 +337,7 @@ func isNumber(fd *tracepoint.Field) bool {
 // field returns the reader of a tracepoint's field.
 func (p *parser) field(t *tracepoint.Format, fd *tracepoint.Field) reader {
 	symbols := t.Symbols(fd)
-	r := reader{Column: Column{Key: fd.Name}, unsigned: !fd.Signed, code: isCode(t, fd), names: namesOf(fd, symbols),
+	r := reader{Column: Column{Key: fd.Name, Unsigned: !fd.Signed}, code: isCode(t, fd), names: namesOf(fd, symbols),
 		appendID: func(b []byte, s *session.Sample) []byte { return append(b, p.bytes(fd, s)...) }}
 	if isNumber(fd) {
 		r.number = func(s *session.Sample) int64 { return p.int(fd, s) }
@@ -351,14 +350,23 @@ func (p *parser) field(t *tracepoint.Format, fd *tracepoint.Field) reader {
 		r.value = func(s *session.Sample) Value { return Value{Key: fd.Name, Text: string(p.bytes(fd, s))} }
 	case r.names != nil && symbols == nil && fd.Name != "ret":
 		r.value = func(s *session.Sample) Value {
-			n := p.int(fd, s)
-			return Value{Key: fd.Name, Text: cmp.Or(fields.NumberName(fd.Name, uint64(n)), strconv.FormatInt(n, 10))}
+			v := number(fd.Name, p.int(fd, s))
+			if name := fields.NumberName(fd.Name, uint64(v.Number)); name != "" {
+				return Value{Key: fd.Name, Text: name}
+			}
+			return v
 		}
-	case r.number != nil && !fd.Pointer && symbols == nil && !r.code:
+	case r.number != nil && r.printed == nil && !fd.Pointer && symbols == nil && !r.code:
 		r.Numeric = true
 		r.value = func(s *session.Sample) Value { return number(fd.Name, p.int(fd, s)) }
 	default:
-		r.value = func(s *session.Sample) Value { return Value{Key: fd.Name, Text: p.text(t, fd, symbols, s)} }
+		r.value = func(s *session.Sample) Value {
+			v := Value{Key: fd.Name, Text: p.text(t, fd, symbols, s)}
+			if plain := number(fd.Name, p.int(fd, s)); r.number != nil && !fd.Pointer && v.Text == plain.Text {
+				return plain // without a name
+			}
+			return v
+		}
 	}
 	return r
 }
