@@ -16,7 +16,7 @@ import (
 
 // browsableFlags are the flags of report and annotate that do not ask for printed text.
 var browsableFlags = []string{"input", "force", "strict", "verbose", "no-demangle", "kallsyms", "symfs", "sysroot",
-	"vmlinux", "debuginfod", "cpu", "pid", "tid", "comms", "guest", "no-idle", "time", "weight", "sort", "children",
+	"vmlinux", "debuginfod", "cpu", "pid", "tid", "comms", "guest", "no-idle", "time", "filter", "weight", "sort", "children",
 	"no-children", "inverted", "max-stack", "no-inline", "symbol-filter", "percent-limit", "tui", "no-pager", "symbol",
 	"disassembler-style", "full-paths", "prefix", "prefix-strip", "stdio-color"}
 
@@ -47,7 +47,7 @@ func (in *openInput) browse(flags *inputFlags, o tui.Options, r tui.Recording, f
 	if err != nil {
 		return err
 	}
-	o.Path, r.Session = in.recording.Path, in.session
+	o.Path, o.Where, r.Session = in.recording.Path, flags.filters.expression, in.session
 	if len(in.recording.Parts) > 0 {
 		r.Reopen = func() (*session.Session, func(), error) {
 			again, err := flags.openPath(in.recording.Path, io.Discard)

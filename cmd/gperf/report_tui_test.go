@@ -14,8 +14,8 @@ import (
 
 // tmuxPane is a terminal in which gperf runs.
 type tmuxPane struct {
-	t      *testing.T
-	socket string
+	t           *testing.T
+	dir, socket string // the directory is the program's
 }
 
 // needProgram skips a test if a program is not installed.
@@ -30,10 +30,10 @@ func needProgram(t *testing.T, name string) {
 func inTmux(t *testing.T, width, height int, args string, env ...string) *tmuxPane {
 	t.Helper()
 	needProgram(t, "tmux")
-	p := &tmuxPane{t, filepath.Join(t.TempDir(), "tmux")}
+	p := &tmuxPane{t, t.TempDir(), filepath.Join(t.TempDir(), "tmux")}
 	command := fmt.Sprintf("env %s='%s' %s '%s'; echo exit code $?; cat", commandEnv, args, strings.Join(env, " "),
 		os.Args[0])
-	p.tmux("-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), "-c", t.TempDir(),
+	p.tmux("-f", "/dev/null", "new-session", "-d", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height), "-c", p.dir,
 		command)
 	t.Cleanup(func() { exec.Command("tmux", "-S", p.socket, "kill-server").Run() })
 	return p
@@ -142,6 +142,20 @@ func TestTerminalView(t *testing.T) {
 				p.wait(`exit code 0`)
 			})
 		}
+	}
+}
+
+// TestTerminalFilter: the view shows the samples that --filter selects, and exports them.
+func TestTerminalFilter(t *testing.T) {
+	p := inTmux(t, 100, 30, "report --filter tid==101 -i "+browsedFile(t))
+	p.wait(`Samples: 10 of event .*, where tid==101(?s:.*)worker101(?s:.*)\?: help`)
+	p.keys("P", "Down", "Enter")
+	p.wait(`wrote gperf\.folded`)
+	p.keys("q")
+	p.wait(`exit code 0`)
+	b, err := os.ReadFile(filepath.Join(p.dir, "gperf.folded"))
+	if err != nil || string(b) != "cpu-clock;worker101;main;mix 10\n" {
+		t.Errorf("%v: %s", err, b)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // Options are the first view of a Browser, and the parts of the recording that it needs.
 type Options struct {
 	Path     string // of the recording
+	Where    string // the expression that selects the samples, "" if all are shown
 	Table    *table.Table
 	Keys     []string            // of the entries; nil: by the event
 	Usual    map[string][]string // keys by the name of the event, if Keys is nil: see report.EventKeys

@@ -84,8 +84,12 @@ func (d *drawing) title() string {
 		return live.title(l)
 	}
 	e := &l.table.Events[l.event]
-	return fmt.Sprintf(" Samples: %d of event '%s', Event count (approx.): %d", l.counted.All.Samples, e.Name,
+	title := fmt.Sprintf(" Samples: %d of event '%s', Event count (approx.): %d", l.counted.All.Samples, e.Name,
 		l.counted.All.Weight)
+	if where := l.browser.opts.Where; where != "" {
+		title += ", where " + where
+	}
+	return title
 }
 
 // nothing says why there are no entries.
