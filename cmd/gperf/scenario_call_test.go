@@ -91,7 +91,8 @@ func TestRecordCalls(t *testing.T) {
 	})
 }
 
-// The durations are those that the program measures, without what the probes take.
+// The durations are at least how long the function sleeps, and at most what the program measures around the call: the
+// probes, and other programs that run there, take a part of that.
 func TestRecordCallDurations(t *testing.T) {
 	dir, program := t.TempDir(), callsC.Path(t)
 	path, stdout := filepath.Join(dir, "perf.data"), filepath.Join(dir, "stdout")
@@ -109,9 +110,12 @@ func TestRecordCallDurations(t *testing.T) {
 	}
 	for i, m := range spans {
 		got, _ := strconv.Atoi(m[1])
-		want, _ := strconv.Atoi(own[i+1])
-		if m[2] != fmt.Sprint((i+2)*10000) || got > want || got < want-patience(1_000_000) {
-			t.Errorf("%s: the program measures %d", m[0], want)
+		us, measured := (i+2)*10_000, 0
+		if measured, err = strconv.Atoi(own[i+1]); err != nil {
+			t.Fatal(err)
+		}
+		if m[2] != fmt.Sprint(us) || got < us*1000 || got > measured {
+			t.Errorf("%s: the program measures %d", m[0], measured)
 		}
 	}
 }
