@@ -95,6 +95,10 @@ func (r *fieldReader) read(s *session.Sample, use func(name string, v value)) {
 	for i := range r.values {
 		fd := &e.fields[i]
 		v := fd.value(&r.values[i])
+		if id := e.syscall; id != nil && fd.Key == id.Name { // key.Syscall has its name
+			n, _ := id.Uint(s.Raw, r.env.Order)
+			v = value{number: true, n: int64(n)}
+		}
 		fd.text = fd.text || !v.number
 		use(fd.Key, v)
 	}
