@@ -195,8 +195,8 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		incomplete := in.warn(stderr, skipped)
 		return cmp.Or(unknownKey("--sort", err), incomplete)
 	}
-	keys, err := key.Names(in.recording.File, o.Sort)
-	if screen && err == nil && !report.HasFigures(o.Sort) && !in.recording.File.Has(format.FeatureBranchStack) {
+	keys, ok := browsedKeys(in.recording.File, o.Sort)
+	if screen && ok && !in.recording.File.Has(format.FeatureBranchStack) {
 		return in.browse(&o.input, tui.Options{Keys: keys, Limit: o.PercentLimit, Search: o.SymbolFilter,
 			Children: !o.NoChildren},
 			tui.Recording{MaxStack: o.MaxStack, NoInline: !o.Inline}, o.Filter, stdout, stderr)

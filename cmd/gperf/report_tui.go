@@ -10,8 +10,10 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/tui"
+	"gperf/format"
 	"gperf/internal/session"
 	"gperf/report"
+	"gperf/report/key"
 )
 
 // browsableFlags are the flags of report and annotate that do not ask for printed text.
@@ -38,6 +40,12 @@ func mayBrowse(s *pflag.FlagSet, stdout io.Writer) (bool, error) {
 		return false, cli.WrongUse("--tui: --%s prints text", text)
 	}
 	return isTerminal && text == "", nil
+}
+
+// browsedKeys returns the whole names of a list of sort keys, and whether the interactive view has all of them.
+func browsedKeys(f *format.File, list string) (keys []string, ok bool) {
+	keys, err := key.Names(f, list)
+	return keys, err == nil && !report.HasFigures(list)
 }
 
 // browse shows a recording until the user quits.

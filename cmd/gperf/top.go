@@ -22,7 +22,6 @@ import (
 	"gperf/record"
 	"gperf/record/tracefs"
 	"gperf/report"
-	"gperf/report/key"
 	"gperf/report/top"
 )
 
@@ -276,12 +275,10 @@ func (f *topFlags) print(ctx context.Context, s *session.Session, stdout io.Writ
 // flags ask for text.
 func (f *topFlags) screenKeys(stdout io.Writer, of *format.File) (keys []string, ok bool) {
 	_, terminal := stdout.(*cli.Terminal)
-	if !terminal || f.stdio || !cli.IsTerminal(os.Stdin) || cli.IsDumb() || f.table.Fields != "" || f.table.RawTrace ||
-		report.HasFigures(f.table.Sort) {
+	if !terminal || f.stdio || !cli.IsTerminal(os.Stdin) || cli.IsDumb() || f.table.Fields != "" || f.table.RawTrace {
 		return nil, false
 	}
-	keys, err := key.Names(of, f.table.Sort)
-	return keys, err == nil
+	return browsedKeys(of, f.table.Sort)
 }
 
 // browse shows the intervals on the screen until the user quits, or ctx is done, and calls quit then.

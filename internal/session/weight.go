@@ -76,9 +76,12 @@ func (w *Weight) Apply(s *Sample) bool {
 	return false
 }
 
-// EventUnit returns the unit of the periods of event i: "nanoseconds" for clocks, waits and spans, otherwise
-// "count".
-func EventUnit(f *format.File, i int) string {
+// EventUnit returns the unit of the periods of event i: that of weight, the field that NewWeight made them from, or
+// without one "nanoseconds" for clocks, waits and spans, otherwise "count".
+func EventUnit(f *format.File, i int, weight string) string {
+	if weight != "" {
+		return Unit(weight)
+	}
 	a := &f.Attrs[i]
 	if t := f.Tracepoint(i); a.IsClock() || IsWait(a) || IsWaker(a) || t != nil && t.System == "span" {
 		return "nanoseconds"

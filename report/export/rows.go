@@ -100,11 +100,8 @@ func NewRows(s *session.Session, o RowOptions) (*Rows, error) {
 	}
 	r := &Rows{Host: s.File.String(format.FeatureHostname), session: s, options: o, keys: keys}
 	for i := range s.File.Attrs {
-		e := RowEvent{Name: s.File.EventName(i), Unit: session.EventUnit(s.File, i), Columns: keys.Columns(i)}
-		if o.Weight != "" {
-			e.Unit = session.Unit(o.Weight)
-		}
-		r.Events = append(r.Events, e)
+		r.Events = append(r.Events, RowEvent{Name: s.File.EventName(i), Unit: session.EventUnit(s.File, i, o.Weight),
+			Columns: keys.Columns(i)})
 	}
 	return r, nil
 }

@@ -216,10 +216,7 @@ func (in *stacksInput) event(i int) *stackEvent {
 	name, a := f.EventName(i), &f.Attrs[i]
 	e := stackEvent{name: name, field: weight, typ: a.Type, config: a.Config,
 		tracepoint: a.Type == format.TypeTracepoint, waker: session.IsWaker(a),
-		clock: a.IsClock() && weight == "", unit: session.EventUnit(f, i), kind: table.KindOf(f, i)}
-	if weight != "" {
-		e.unit = session.Unit(weight)
-	}
+		clock: a.IsClock() && weight == "", unit: session.EventUnit(f, i, weight), kind: table.KindOf(f, i)}
 	if a.Flags&format.FlagFreq == 0 {
 		e.period = a.SamplePeriod
 	}

@@ -34,11 +34,8 @@ type field struct {
 // newEvent returns event i of a recording.
 func newEvent(f *format.File, i int, o TimelineOptions, columns []key.Column) *event {
 	a := &f.Attrs[i]
-	e := &event{name: f.EventName(i), unit: session.EventUnit(f, i), cpu: a.SampleType&format.SampleCPU != 0,
+	e := &event{name: f.EventName(i), unit: session.EventUnit(f, i, o.Weight), cpu: a.SampleType&format.SampleCPU != 0,
 		clock: a.IsClock(), wait: session.IsWait(a), format: f.Tracepoint(i)}
-	if o.Weight != "" {
-		e.unit = session.Unit(o.Weight)
-	}
 	if e.format == nil {
 		return e
 	}

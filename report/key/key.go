@@ -361,11 +361,13 @@ func (p *parser) field(t *tracepoint.Format, fd *tracepoint.Field) reader {
 		r.value = func(s *session.Sample) Value { return number(fd.Name, p.int(fd, s)) }
 	default:
 		r.value = func(s *session.Sample) Value {
-			v := Value{Key: fd.Name, Text: p.text(t, fd, symbols, s)}
-			if plain := number(fd.Name, p.int(fd, s)); r.number != nil && !fd.Pointer && v.Text == plain.Text {
-				return plain // without a name
+			text := p.text(t, fd, symbols, s)
+			if r.number != nil && !fd.Pointer {
+				if plain := number(fd.Name, r.number(s)); plain.Text == text { // without a name
+					return plain
+				}
 			}
-			return v
+			return Value{Key: fd.Name, Text: text}
 		}
 	}
 	return r

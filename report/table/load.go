@@ -111,11 +111,8 @@ func NewInput(l *Loader, src Source) (*Input, error) {
 
 // newEvent returns event i of a file. weight is Loader.Weight.
 func newEvent(f *format.File, i int, weight string) Event {
-	e := Event{Name: f.EventName(i), Unit: session.EventUnit(f, i), Kind: KindOf(f, i)}
-	if e.Clock = f.Attrs[i].IsClock() && weight == ""; weight != "" {
-		e.Unit = session.Unit(weight)
-	}
-	return e
+	return Event{Name: f.EventName(i), Unit: session.EventUnit(f, i, weight), Kind: KindOf(f, i),
+		Clock: f.Attrs[i].IsClock() && weight == ""}
 }
 
 // event returns the index in Table.Events of the first event with this name.

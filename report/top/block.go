@@ -25,12 +25,7 @@ type Blocks struct {
 // Errors are those of report.NewLive.
 func NewBlocks(s *session.Session, o report.Options, entries int, print func(block []byte) error) (*Blocks, error) {
 	live, err := report.NewLive(s, o)
-	unit := func(h *report.Hist) string {
-		if o.Weight != "" {
-			return session.Unit(o.Weight)
-		}
-		return session.EventUnit(s.File, h.Index())
-	}
+	unit := func(h *report.Hist) string { return session.EventUnit(s.File, h.Index(), o.Weight) }
 	return &Blocks{live: live, entries: entries, look: o.Look, unit: unit, print: print}, err
 }
 

@@ -77,6 +77,7 @@ type runner struct {
 	counter Counter
 	session *session.Session
 	clock   clock
+	samples int    // of the interval
 	lost    uint64 // up to the start of the interval
 }
 
@@ -124,6 +125,7 @@ func (r *runner) batch(b *session.Batch) error {
 			r.clock.start = s.Time
 		}
 		r.counter.Count(s)
+		r.samples++
 	}
 	if len(b.Samples) > 0 {
 		r.clock.seen = time.Now()
@@ -152,7 +154,7 @@ func (r *runner) tick(ctx context.Context) error {
 // last shows the interval that the end of the recording cuts short. Its length is not known
 // better than by the newest sample.
 func (r *runner) last() error {
-	if r.counter.Stacks() == 0 {
+	if r.samples == 0 {
 		return nil
 	}
 	return r.show(min(max(r.clock.newest, r.clock.start+uint64(time.Millisecond)), r.clock.end))
@@ -170,6 +172,6 @@ func (r *runner) timeOf(end uint64) string {
 func (r *runner) show(end uint64) error {
 	i := Interval{Time: r.timeOf(end), Length: time.Duration(end - min(r.clock.start, end))}
 	lost := max(r.session.Lost.Samples, r.session.Lost.Records)
-	i.Lost, r.lost = lost-r.lost, lost
+	i.Lost, r.lost, r.samples = lost-r.lost, lost, 0
 	return r.counter.Show(i)
 }

@@ -200,7 +200,12 @@ func floats(p page) bool {
 
 // later runs f in a goroutine, and then what it returns where keys are handled.
 func (b *Browser) later(f func() func()) {
-	go func() { b.screen.PostEvent(tcell.NewEventInterrupt(f())) }()
+	go func() {
+		e := tcell.NewEventInterrupt(f())
+		for b.screen.PostEvent(e) != nil { // until there is room among keys that are not handled yet
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
 }
 
 // key is a key: a character, or a name.

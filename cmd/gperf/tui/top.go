@@ -124,8 +124,11 @@ func (t *Top) Work() {
 	}
 }
 
-// End says that no interval follows.
+// End says that no interval follows. Without any interval there is nothing to look at, and Run ends.
 func (t *Top) End() {
+	if t.browser.live.newest.Load() == nil {
+		t.Quit()
+	}
 	t.browser.live.ended.Store(true)
 	t.browser.screen.PostEvent(tcell.NewEventInterrupt(nil))
 }

@@ -213,6 +213,30 @@ func TestTopZooms(t *testing.T) {
 	if len(l.entries) != 1 || l.base.Samples <= l.counted.All.Samples {
 		t.Errorf("%d entries, %d of %d samples", len(l.entries), l.counted.All.Samples, l.base.Samples)
 	}
+	filter.Comms = []string{"nobody"}
+	v = showTop(t, "threads.data", time.Second, Options{}, filter)
+	if !v.next() {
+		t.Error("an interval of hidden samples is not shown")
+	}
+	v.lacks("%")
+}
+
+// TestTopEndsWithoutSamples: a recording without samples does not stay on the screen.
+func TestTopEndsWithoutSamples(t *testing.T) {
+	screen := tcell.NewSimulationScreen("UTF-8")
+	if err := screen.Init(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(screen.Fini)
+	view, err := NewTop(screen, Options{}, Recording{Session: open(t, "two.data")}, report.Filter{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for screen.PostEvent(tcell.NewEventInterrupt(nil)) == nil { // no room for the one of the end
+	}
+	view.End()
+	go view.Run()
+	view.Wait()
 }
 
 // TestTopCode: the code of a function is read where the recording is read, and Quit ends the view.
