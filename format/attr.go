@@ -1,7 +1,6 @@
 package format
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -159,29 +158,24 @@ const minAttrSize = 64
 
 // Append appends the attr's AttrSize bytes in little-endian order to b.
 func (a *Attr) Append(b []byte) []byte {
-	le := binary.LittleEndian
-	b = le.AppendUint32(b, uint32(a.Type))
-	b = le.AppendUint32(b, AttrSize)
-	b = le.AppendUint64(b, a.Config)
-	b = le.AppendUint64(b, a.SamplePeriod)
-	b = le.AppendUint64(b, uint64(a.SampleType))
-	b = le.AppendUint64(b, uint64(a.ReadFormat))
-	b = le.AppendUint64(b, uint64(a.Flags))
-	b = le.AppendUint32(b, a.Wakeup)
-	b = le.AppendUint32(b, a.BPType)
-	b = le.AppendUint64(b, a.Config1)
-	b = le.AppendUint64(b, a.Config2)
-	b = le.AppendUint64(b, a.BranchSampleType)
-	b = le.AppendUint64(b, a.SampleRegsUser)
-	b = le.AppendUint32(b, a.SampleStackUser)
-	b = le.AppendUint32(b, uint32(a.ClockID))
-	b = le.AppendUint64(b, a.SampleRegsIntr)
-	b = le.AppendUint32(b, a.AuxWatermark)
-	b = le.AppendUint16(b, a.SampleMaxStack)
-	b = le.AppendUint16(b, 0)
-	b = le.AppendUint32(b, a.AuxSampleSize)
-	b = le.AppendUint32(b, 0)
-	return le.AppendUint64(b, a.SigData)
+	c := &codec{writes: true, out: b}
+	a.layout(c)
+	return c.out
+}
+
+// layout is struct perf_event_attr. An attr of an older kernel ends earlier: the other fields are then zero, which are
+// that kernel's defaults. What is written ends before Config3.
+func (a *Attr) layout(c *codec) {
+	size, flags := uint32(AttrSize), uint64(a.Flags)
+	c.fields((*uint32)(&a.Type), &size, &a.Config, &a.SamplePeriod, (*uint64)(&a.SampleType), (*uint64)(&a.ReadFormat),
+		&flags, &a.Wakeup, &a.BPType, &a.Config1, &a.Config2, &a.BranchSampleType, &a.SampleRegsUser,
+		&a.SampleStackUser, &a.ClockID, &a.SampleRegsIntr, &a.AuxWatermark, &a.SampleMaxStack)
+	c.pad(2)
+	c.fields(&a.AuxSampleSize, &a.AuxAction, &a.SigData)
+	if !c.writes {
+		c.fields(&a.Config3)
+		a.Size, a.Flags = size, AttrFlags(bitFields(flags, c.order, attrBits))
+	}
 }
 
 // bitFields returns a word of C bit-fields with the first one in the lowest
@@ -209,33 +203,7 @@ func parseAttr(b []byte, order Order) (Attr, error) {
 	if len(b) < minAttrSize {
 		return Attr{}, fmt.Errorf("attr of %d bytes is shorter than %d", len(b), minAttrSize)
 	}
-	c := cursor{b: b, order: order}
-	a := Attr{
-		Type:         EventType(c.u32()),
-		Size:         c.u32(),
-		Config:       c.u64(),
-		SamplePeriod: c.u64(),
-		SampleType:   SampleType(c.u64()),
-		ReadFormat:   ReadFormat(c.u64()),
-		Flags:        AttrFlags(bitFields(c.u64(), order, attrBits)),
-		Wakeup:       c.u32(),
-		BPType:       c.u32(),
-		Config1:      c.u64(),
-	}
-	// An older, shorter attr ends at one of these fields: the cursor then
-	// returns zeros, the defaults of its kernel.
-	a.Config2 = c.u64()
-	a.BranchSampleType = c.u64()
-	a.SampleRegsUser = c.u64()
-	a.SampleStackUser = c.u32()
-	a.ClockID = int32(c.u32())
-	a.SampleRegsIntr = c.u64()
-	a.AuxWatermark = c.u32()
-	a.SampleMaxStack = c.u16()
-	c.u16()
-	a.AuxSampleSize = c.u32()
-	a.AuxAction = c.u32()
-	a.SigData = c.u64()
-	a.Config3 = c.u64()
+	var a Attr
+	a.layout(&codec{cursor: cursor{b: b, order: order}})
 	return a, nil
 }

@@ -33,6 +33,19 @@ func (c *cursor) take(n int) []byte {
 	return p
 }
 
+// number reads a number of 1, 2, 4 or 8 bytes.
+func (c *cursor) number(size int) uint64 {
+	switch size {
+	case 1:
+		return uint64(c.u8())
+	case 2:
+		return uint64(c.u16())
+	case 4:
+		return uint64(c.u32())
+	}
+	return c.u64()
+}
+
 func (c *cursor) u64() uint64 {
 	if p := c.take(8); p != nil {
 		return c.order.Uint64(p)

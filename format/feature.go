@@ -195,6 +195,24 @@ type BuildIDEntry struct {
 	Filename string
 }
 
+// layout is all but the file name. The size of the build ID follows it; perf before 5.12 did not write the size.
+func (e *BuildIDEntry) layout(c *codec) {
+	sized, id, size := true, []byte(e.BuildID), uint8(min(len(e.BuildID), maxBuildID))
+	c.header(&e.Misc)
+	c.flag(&sized, miscBuildIDSize)
+	c.fields(&e.PID)
+	c.bytes(&id, maxBuildID)
+	c.fields(&size)
+	c.pad(3)
+	if !c.writes {
+		e.Misc &^= miscBuildIDSize
+		if !sized {
+			size = maxBuildID
+		}
+		e.BuildID = id[:min(int(size), len(id))]
+	}
+}
+
 // misc bit of entries with the size of the build ID.
 const miscBuildIDSize Misc = 1 << 15
 
@@ -202,14 +220,8 @@ const miscBuildIDSize Misc = 1 << 15
 // them to MMAP2 records.
 func BuildIDSection(entries []BuildIDEntry) Section {
 	var b []byte
-	for _, e := range entries {
-		// The type of these headers is 0, as in perf since 2.6.36.
-		b = appendRecord(b, 0, e.Misc|miscBuildIDSize, 0, func(b []byte) []byte {
-			b = binary.LittleEndian.AppendUint32(b, uint32(e.PID))
-			var id [24]byte
-			id[20] = byte(copy(id[:20], e.BuildID))
-			return appendName(append(b, id[:]...), e.Filename)
-		})
+	for i := range entries { // the type of their headers is 0, as in perf since 2.6.36
+		b = appendRecord(b, 0, &HeaderBuildID{entries[i]}, 0, 0)
 	}
 	return Section{FeatureBuildID, b}
 }
@@ -297,37 +309,37 @@ func parsePMUs(c *cursor) []PMU {
 
 // BuildIDs returns the BUILD_ID section. With an error, it returns the entries before the error.
 func (f *File) BuildIDs() ([]BuildIDEntry, error) {
-	l, err := f.parseBuildIDs(func(c *cursor) int32 { return int32(c.u32()) })
+	l, err := f.parseBuildIDs(0)
 	for _, e := range l {
 		// perf before 2.6.35 wrote no pid: the build IDs are in its place, so that the start of the kernel's name seems
 		// to be missing.
 		if strings.HasPrefix(e.Filename, "nel.kallsyms]") {
-			return f.parseBuildIDs(func(*cursor) int32 { return -1 })
+			return f.parseBuildIDs(4)
 		}
 	}
 	return l, err
 }
 
-func (f *File) parseBuildIDs(pid func(*cursor) int32) (l []BuildIDEntry, err error) {
+// parseBuildIDs reads entries, of which the first bytes are missing: 4 without a pid.
+func (f *File) parseBuildIDs(missing int) (l []BuildIDEntry, err error) {
 	data := f.Sections[FeatureBuildID]
 	for len(data) > 0 {
-		c := cursor{b: data, order: f.Order}
+		c := codec{cursor: cursor{b: data, order: f.Order}}
 		c.u32()
-		misc, size := Misc(c.u16()), int(c.u16())
+		c.misc = Misc(c.u16())
+		size := int(c.u16())
 		if size < HeaderSize || size > len(data) {
 			return l, errorf(-1, nil, "build ID entry of %d bytes in a section with %d left", size, len(data))
 		}
-		c.b = data[HeaderSize:size]
-		e := BuildIDEntry{Misc: misc &^ miscBuildIDSize, PID: pid(&c)}
-		id := c.take(24)
-		if c.short {
+		c.b = data[HeaderSize-missing : size]
+		var e BuildIDEntry
+		if e.layout(&c); c.short {
 			return l, errorf(-1, nil, "build ID entry of %d bytes is too short", size)
 		}
-		n := 20
-		if misc&miscBuildIDSize != 0 {
-			n = min(int(id[20]), 20)
+		if missing > 0 {
+			e.PID = -1
 		}
-		e.BuildID, e.Filename = BuildID(id[:n]), c.cstring()
+		e.Filename = c.cstring()
 		l = append(l, e)
 		data = data[size:]
 	}

@@ -415,3 +415,10 @@ func TestSections(t *testing.T) {
 	caches, _ := f.Caches()
 	check("caches", caches, []Cache{{1, 64, 64, 12, "Data", "48K", "0"}})
 }
+
+// appendFilled appends a record whose body fill appends, and idSize zeros.
+func appendFilled(b []byte, t Type, misc Misc, idSize int, fill func([]byte) []byte) []byte {
+	start := len(b)
+	b = fill(append(b, make([]byte, HeaderSize)...))
+	return finish(append(b, make([]byte, idSize)...), start, t, misc)
+}

@@ -32,7 +32,7 @@ func appendRaw(b []byte, t Type, misc Misc, body ...any) []byte {
 			panic(err)
 		}
 	}
-	return appendRecord(b, t, misc, 0, func(b []byte) []byte { return append(b, w.Bytes()...) })
+	return appendFilled(b, t, misc, 0, func(b []byte) []byte { return append(b, w.Bytes()...) })
 }
 
 // newSmall returns a recording with one sample that has every field, and records of many

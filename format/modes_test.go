@@ -20,7 +20,7 @@ func pipeFile(t testing.TB, compressed bool) []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint64([]byte(magic2), pipeHeaderSize)
 	for _, a := range testAttrs() {
-		b = appendRecord(b, TypeHeaderAttr, 0, 0, func(b []byte) []byte {
+		b = appendFilled(b, TypeHeaderAttr, 0, 0, func(b []byte) []byte {
 			b = a.Append(b)
 			for _, id := range a.IDs {
 				b = le.AppendUint64(b, id)
@@ -28,13 +28,13 @@ func pipeFile(t testing.TB, compressed bool) []byte {
 			return b
 		})
 	}
-	b = appendRecord(b, TypeHeaderFeature, 0, 0, func(b []byte) []byte {
+	b = appendFilled(b, TypeHeaderFeature, 0, 0, func(b []byte) []byte {
 		return append(le.AppendUint64(b, uint64(FeatureHostname)), StringSection(FeatureHostname, "host").Data...)
 	})
 	tracing := (&TracingData{Order: LittleEndian, LongSize: 8, PageSize: 4096,
 		Events: []TracepointText{{"skb", []byte(kfreeFormat)}}}).Section().Data
 	tracing = append(tracing, make([]byte, -len(tracing)&7)...)
-	b = appendRecord(b, TypeHeaderTracing, 0, 0, func(b []byte) []byte {
+	b = appendFilled(b, TypeHeaderTracing, 0, 0, func(b []byte) []byte {
 		return le.AppendUint32(b, uint32(len(tracing)))
 	})
 	b = append(b, tracing...)
@@ -42,7 +42,7 @@ func pipeFile(t testing.TB, compressed bool) []byte {
 		Filename: "/bin/prog"}}).Data
 	le.PutUint32(entry, uint32(TypeHeaderBuildID))
 	b = append(b, entry...)
-	b = appendRecord(b, TypeEventUpdate, 0, 0, func(b []byte) []byte {
+	b = appendFilled(b, TypeEventUpdate, 0, 0, func(b []byte) []byte {
 		return append(le.AppendUint64(le.AppendUint64(b, eventUpdateName), 12),
 			"my-clock\x00\x00\x00\x00\x00\x00\x00\x00"...)
 	})
@@ -83,7 +83,7 @@ func compress(t testing.TB, records []byte, n int) (b []byte) {
 		if i%2 == 1 {
 			kind = TypeCompressed2
 		}
-		b = appendRecord(b, kind, 0, 0, func(b []byte) []byte {
+		b = appendFilled(b, kind, 0, 0, func(b []byte) []byte {
 			if kind == TypeCompressed2 {
 				b = binary.LittleEndian.AppendUint64(b, uint64(len(piece)))
 			}

@@ -155,14 +155,13 @@ func ReleaseAll(l []Raw) {
 // header returns the record's struct perf_event_header.
 func (r Raw) header(order Order) []byte {
 	b := make([]byte, HeaderSize)
-	order.PutUint32(b, uint32(r.Type))
-	order.PutUint16(b[4:], uint16(r.Misc))
-	order.PutUint16(b[6:], uint16(HeaderSize+len(r.Data)))
+	putHeader(b, order, r.Type, r.Misc, HeaderSize+len(r.Data))
 	return b
 }
 
-// Record is a decoded record: one of the pointer types of this file. For samples use File.Sample, which reuses memory.
-type Record interface{ sealed() }
+// Record is a decoded record: one of the pointer types of this file and of record_user.go. For samples use File.Sample,
+// which reuses memory.
+type Record interface{ layout(*codec) }
 
 // RecordID is the sample id at the end of side-band records, if the attr has FlagSampleIDAll.
 type RecordID struct {
@@ -173,8 +172,33 @@ type RecordID struct {
 	CPU      uint32
 }
 
+// layout is the order of perf_event__output_id_sample of kernel/events/core.c.
+func (id *RecordID) layout(c *codec, st SampleType) {
+	if st&SampleTID != 0 {
+		c.fields(&id.PID, &id.TID)
+	}
+	if st&SampleTime != 0 {
+		c.fields(&id.Time)
+	}
+	if st&SampleID != 0 {
+		c.fields(&id.ID)
+	}
+	if st&SampleStreamID != 0 {
+		c.fields(&id.StreamID)
+	}
+	if st&SampleCPU != 0 {
+		c.fields(&id.CPU)
+		c.pad(4)
+	}
+	if st&SampleIdentifier != 0 {
+		c.fields(&id.ID)
+	}
+}
+
 // BuildID is a DSO's build ID, 1 to 20 bytes; empty when unknown.
 type BuildID []byte
+
+const maxBuildID = 20 // bytes
 
 func (id BuildID) String() string { return hex.EncodeToString(id) }
 
@@ -212,12 +236,48 @@ func (m *Mmap) Executable() bool {
 	return m.Misc&MiscMmapData == 0
 }
 
+func (m *Mmap) layout(c *codec) {
+	c.is(&m.V2, TypeMmap2)
+	c.header(&m.Misc)
+	c.fields(&m.PID, &m.TID, &m.Start, &m.Len, &m.Pgoff)
+	if c.typ == TypeMmap2 {
+		m.layout2(c)
+	}
+	c.name(&m.Filename)
+	c.end(&m.ID)
+}
+
+// layout2 is the part that MMAP2 has more than MMAP.
+func (m *Mmap) layout2(c *codec) {
+	hasID := len(m.BuildID) > 0
+	c.flag(&hasID, MiscMmapBuildID)
+	if hasID {
+		id, size := []byte(m.BuildID), uint8(min(len(m.BuildID), maxBuildID))
+		c.fields(&size)
+		c.pad(3)
+		c.bytes(&id, maxBuildID)
+		if !c.writes {
+			m.BuildID = id[:min(int(size), len(id))]
+		}
+	} else {
+		c.fields(&m.Maj, &m.Min, &m.Ino, &m.InoGen)
+	}
+	c.fields(&m.Prot, &m.Flags)
+}
+
 // Comm is PERF_RECORD_COMM: a thread changed its name. Exec is set if exec(2) did it.
 type Comm struct {
 	PID, TID int32
 	Exec     bool
 	Comm     string
 	ID       RecordID
+}
+
+func (x *Comm) layout(c *codec) {
+	c.flag(&x.Exec, MiscCommExec)
+	c.fields(&x.PID, &x.TID)
+	c.name(&x.Comm)
+	c.end(&x.ID)
 }
 
 // Fork is PERF_RECORD_FORK: a new process or thread.
@@ -232,12 +292,27 @@ type Fork struct {
 // Exit is PERF_RECORD_EXIT: a process or thread ended.
 type Exit Fork
 
+func (f *Fork) layout(c *codec) {
+	if c.typ == TypeFork {
+		c.flag(&f.Ran, MiscForkExec)
+	}
+	c.fields(&f.PID, &f.PPID, &f.TID, &f.PTID, &f.Time)
+	c.end(&f.ID)
+}
+
+func (e *Exit) layout(c *codec) { (*Fork)(e).layout(c) }
+
 // Lost is PERF_RECORD_LOST: the kernel dropped Lost records of any type because the ring
 // was full.
 type Lost struct {
 	EventID uint64
 	Lost    uint64
 	ID      RecordID
+}
+
+func (l *Lost) layout(c *codec) {
+	c.fields(&l.EventID, &l.Lost)
+	c.end(&l.ID)
 }
 
 // LostSamples is PERF_RECORD_LOST_SAMPLES: the kernel dropped Lost samples of one event.
@@ -247,6 +322,12 @@ type LostSamples struct {
 	Misc Misc
 	Lost uint64
 	ID   RecordID
+}
+
+func (l *LostSamples) layout(c *codec) {
+	c.header(&l.Misc)
+	c.fields(&l.Lost)
+	c.end(&l.ID)
 }
 
 // MiscLostSamplesBPF marks LOST_SAMPLES that a BPF filter dropped.
@@ -261,12 +342,27 @@ type Throttle struct {
 	ID       RecordID
 }
 
+func (t *Throttle) layout(c *codec) {
+	c.is(&t.Off, TypeUnthrottle)
+	c.fields(&t.Time, &t.EventID, &t.StreamID)
+	c.end(&t.ID)
+}
+
 // Switch is PERF_RECORD_SWITCH or SWITCH_CPU_WIDE. Only the latter sets NextPrev.
 type Switch struct {
 	Misc             Misc
 	CPUWide          bool
 	NextPID, NextTID int32 // the next thread; when switching in, the previous one
 	ID               RecordID
+}
+
+func (s *Switch) layout(c *codec) {
+	c.is(&s.CPUWide, TypeSwitchCPUWide)
+	c.header(&s.Misc)
+	if c.typ == TypeSwitchCPUWide {
+		c.fields(&s.NextPID, &s.NextTID)
+	}
+	c.end(&s.ID)
 }
 
 // Namespace is one entry of PERF_RECORD_NAMESPACES. Its index in NS comes from
@@ -283,6 +379,12 @@ type Namespaces struct {
 	ID       RecordID
 }
 
+func (n *Namespaces) layout(c *codec) {
+	c.fields(&n.PID, &n.TID)
+	counted(c, 16, &n.NS, func(c *codec, ns *Namespace) { c.fields(&ns.Dev, &ns.Ino) })
+	c.end(&n.ID)
+}
+
 // KSymbol is PERF_RECORD_KSYMBOL: the kernel registered or unregistered code, such as a
 // BPF program or a trampoline.
 type KSymbol struct {
@@ -292,6 +394,12 @@ type KSymbol struct {
 	Flags uint16 // bit 0: unregistered
 	Name  string
 	ID    RecordID
+}
+
+func (k *KSymbol) layout(c *codec) {
+	c.fields(&k.Addr, &k.Len, &k.Type, &k.Flags)
+	c.name(&k.Name)
+	c.end(&k.ID)
 }
 
 // Types of kernel symbols: enum perf_record_ksymbol_type.
@@ -312,6 +420,14 @@ type BPFEvent struct {
 	ID    RecordID
 }
 
+func (b *BPFEvent) layout(c *codec) {
+	c.fields(&b.Type, &b.Flags, &b.Prog)
+	for i := range b.Tag {
+		c.fields(&b.Tag[i])
+	}
+	c.end(&b.ID)
+}
+
 // Cgroup is PERF_RECORD_CGROUP: the path of a cgroup id.
 type Cgroup struct {
 	CgroupID uint64
@@ -319,11 +435,22 @@ type Cgroup struct {
 	ID       RecordID
 }
 
+func (g *Cgroup) layout(c *codec) {
+	c.fields(&g.CgroupID)
+	c.name(&g.Path)
+	c.end(&g.ID)
+}
+
 // Aux is PERF_RECORD_AUX: new data in the AUX area. Offset and size are in bytes.
 type Aux struct {
 	Off, Size uint64
 	Flags     AuxFlags
 	ID        RecordID
+}
+
+func (a *Aux) layout(c *codec) {
+	c.fields(&a.Off, &a.Size, (*uint64)(&a.Flags))
+	c.end(&a.ID)
 }
 
 // AuxFlags are the PERF_AUX_FLAG_ constants.
@@ -342,6 +469,11 @@ type ItraceStart struct {
 	ID       RecordID
 }
 
+func (i *ItraceStart) layout(c *codec) {
+	c.fields(&i.PID, &i.TID)
+	c.end(&i.ID)
+}
+
 // TextPoke is PERF_RECORD_TEXT_POKE: the kernel changed its own code. Old is empty for
 // added code, New for removed code.
 type TextPoke struct {
@@ -350,10 +482,27 @@ type TextPoke struct {
 	ID       RecordID
 }
 
+func (t *TextPoke) layout(c *codec) {
+	before, after := uint16(len(t.Old)), uint16(len(t.New))
+	c.fields(&t.Addr, &before, &after)
+	c.bytes(&t.Old, int(before))
+	c.bytes(&t.New, int(after))
+	if c.writes {
+		c.misc = MiscUser // perf ignores it in user space
+		c.pad(-(int(before) + int(after) + 4) & 7)
+	}
+	c.end(&t.ID)
+}
+
 // AuxOutputHWID is PERF_RECORD_AUX_OUTPUT_HW_ID: the hardware counter of the event in the sample id.
 type AuxOutputHWID struct {
 	HWID uint64
 	ID   RecordID
+}
+
+func (a *AuxOutputHWID) layout(c *codec) {
+	c.fields(&a.HWID)
+	c.end(&a.ID)
 }
 
 // CallchainDeferred is PERF_RECORD_CALLCHAIN_DEFERRED: the user part of those callchains
@@ -364,28 +513,17 @@ type CallchainDeferred struct {
 	ID        RecordID
 }
 
+func (d *CallchainDeferred) layout(c *codec) {
+	n := uint64(d.Callchain.Len())
+	c.fields(&d.Cookie, &n)
+	c.words(&d.Callchain, n)
+	c.end(&d.ID)
+}
+
 // Other is a record that gperf does not decode.
 type Other struct{ Raw Raw }
 
-func (*Mmap) sealed()              {}
-func (*Comm) sealed()              {}
-func (*Fork) sealed()              {}
-func (*Exit) sealed()              {}
-func (*Lost) sealed()              {}
-func (*LostSamples) sealed()       {}
-func (*Throttle) sealed()          {}
-func (*Switch) sealed()            {}
-func (*Namespaces) sealed()        {}
-func (*KSymbol) sealed()           {}
-func (*BPFEvent) sealed()          {}
-func (*Cgroup) sealed()            {}
-func (*Read) sealed()              {}
-func (*Aux) sealed()               {}
-func (*ItraceStart) sealed()       {}
-func (*TextPoke) sealed()          {}
-func (*AuxOutputHWID) sealed()     {}
-func (*CallchainDeferred) sealed() {}
-func (*Other) sealed()             {}
+func (*Other) layout(*codec) {}
 
 // ParseRecord decodes a side-band record of the running kernel. st is the sample_type of
 // the record's event if that has FlagSampleIDAll, and 0 otherwise. If st is not 0, the
@@ -396,23 +534,20 @@ func ParseRecord(r Raw, st SampleType) (Record, error) {
 
 // parseRecord decodes r. trailer is the sample_type of the sample id at the record's end, or 0 if there is none.
 func parseRecord(r Raw, order Order, trailer SampleType) (Record, error) {
-	body := r.Data
-	var id RecordID
+	c := &codec{cursor: cursor{b: r.Data, order: order}, typ: r.Type, misc: r.Misc}
 	if trailer != 0 && r.Type < typeKernelEnd {
 		n := sampleIDSize(trailer)
-		if n > len(body) {
+		if n > len(r.Data) {
 			return nil, r.tooShort("its sample id")
 		}
-		id = parseSampleID(body[len(body)-n:], order, trailer)
-		body = body[:len(body)-n]
+		c.b, c.tail = r.Data[:len(r.Data)-n], n
+		c.id = parseSampleID(r.Data[len(c.b):], order, trailer)
 	}
-	c := &cursor{b: body, order: order, tail: len(r.Data) - len(body)}
-	var rec Record
-	if r.Type < typeKernelEnd {
-		rec = decodeKernel(r, c, id)
-	} else {
-		rec = decodeUser(r, c)
+	var rec Record = &Other{Raw: r}
+	if r.Type < TypePerfEnd && records[r.Type] != nil {
+		rec = records[r.Type]()
 	}
+	rec.layout(c)
 	if c.short {
 		return nil, r.tooShort(c.lacking("its fields"))
 	}
@@ -442,96 +577,6 @@ func (r Raw) tooShort(what string) error {
 		len(r.Data)+HeaderSize, what)
 }
 
-// decodeKernel decodes the kernel's records: enum perf_event_type of include/uapi/linux/perf_event.h.
-func decodeKernel(r Raw, c *cursor, id RecordID) Record {
-	switch r.Type {
-	case TypeMmap, TypeMmap2:
-		m := &Mmap{Misc: r.Misc, ID: id, V2: r.Type == TypeMmap2,
-			PID: int32(c.u32()), TID: int32(c.u32()), Start: c.u64(), Len: c.u64(), Pgoff: c.u64()}
-		if m.V2 {
-			m.parseV2(c)
-		}
-		m.Filename = c.name()
-		return m
-	case TypeComm:
-		return &Comm{PID: int32(c.u32()), TID: int32(c.u32()), Exec: r.Misc&MiscCommExec != 0, Comm: c.name(), ID: id}
-	case TypeFork:
-		f := parseFork(c, id)
-		f.Ran = r.Misc&MiscForkExec != 0
-		return &f
-	case TypeExit:
-		f := Exit(parseFork(c, id))
-		return &f
-	case TypeLost:
-		return &Lost{EventID: c.u64(), Lost: c.u64(), ID: id}
-	case TypeLostSamples:
-		return &LostSamples{Misc: r.Misc, Lost: c.u64(), ID: id}
-	case TypeThrottle, TypeUnthrottle:
-		return &Throttle{Off: r.Type == TypeUnthrottle, Time: c.u64(), EventID: c.u64(), StreamID: c.u64(), ID: id}
-	case TypeSwitch:
-		return &Switch{Misc: r.Misc, ID: id}
-	case TypeSwitchCPUWide:
-		return &Switch{Misc: r.Misc, CPUWide: true, NextPID: int32(c.u32()), NextTID: int32(c.u32()), ID: id}
-	case TypeNamespaces:
-		return parseNamespaces(c, id)
-	case TypeKSymbol:
-		return &KSymbol{Addr: c.u64(), Len: c.u32(), Type: c.u16(), Flags: c.u16(), Name: c.name(), ID: id}
-	case TypeBPFEvent:
-		b := &BPFEvent{Type: c.u16(), Flags: c.u16(), Prog: c.u32(), ID: id}
-		copy(b.Tag[:], c.take(8))
-		return b
-	case TypeCgroup:
-		return &Cgroup{CgroupID: c.u64(), Path: c.name(), ID: id}
-	case TypeRead:
-		return parseRead(c, id)
-	case TypeAux:
-		return &Aux{Off: c.u64(), Size: c.u64(), Flags: AuxFlags(c.u64()), ID: id}
-	case TypeItraceStart:
-		return &ItraceStart{PID: int32(c.u32()), TID: int32(c.u32()), ID: id}
-	case TypeTextPoke:
-		return parseTextPoke(c, id)
-	case TypeAuxOutputHWID:
-		return &AuxOutputHWID{HWID: c.u64(), ID: id}
-	case TypeCallchainDeferred:
-		return &CallchainDeferred{Cookie: c.u64(), Callchain: Words{c.words(c.u64()), c.order}, ID: id}
-	}
-	return &Other{Raw: r}
-}
-
-func (m *Mmap) parseV2(c *cursor) {
-	if m.Misc&MiscMmapBuildID != 0 {
-		n := int(c.u8())
-		c.take(3)
-		id := c.take(20)
-		if !c.short {
-			m.BuildID = BuildID(id[:min(n, 20)])
-		}
-	} else {
-		m.Maj, m.Min, m.Ino, m.InoGen = c.u32(), c.u32(), c.u64(), c.u64()
-	}
-	m.Prot, m.Flags = c.u32(), c.u32()
-}
-
-func parseFork(c *cursor, id RecordID) Fork {
-	return Fork{PID: int32(c.u32()), PPID: int32(c.u32()), TID: int32(c.u32()), PTID: int32(c.u32()),
-		Time: c.u64(), ID: id}
-}
-
-func parseNamespaces(c *cursor, id RecordID) *Namespaces {
-	ns := &Namespaces{PID: int32(c.u32()), TID: int32(c.u32()), ID: id}
-	for e := c.entries(c.u64(), 16); len(e.b) > 0; {
-		ns.NS = append(ns.NS, Namespace{Dev: e.u64(), Ino: e.u64()})
-	}
-	return ns
-}
-
-func parseTextPoke(c *cursor, id RecordID) *TextPoke {
-	t := &TextPoke{Addr: c.u64(), ID: id}
-	before, after := uint64(c.u16()), uint64(c.u16())
-	t.Old, t.New = c.entries(before, 1).b, c.entries(after, 1).b
-	return t
-}
-
 // sampleIDSize returns the size of the sample id for sample_type st, in bytes.
 func sampleIDSize(st SampleType) int {
 	const fields = SampleTID | SampleTime | SampleID | SampleStreamID | SampleCPU | SampleIdentifier
@@ -539,25 +584,6 @@ func sampleIDSize(st SampleType) int {
 }
 
 func parseSampleID(b []byte, order Order, st SampleType) (id RecordID) {
-	c := cursor{b: b, order: order}
-	if st&SampleTID != 0 {
-		id.PID, id.TID = int32(c.u32()), int32(c.u32())
-	}
-	if st&SampleTime != 0 {
-		id.Time = c.u64()
-	}
-	if st&SampleID != 0 {
-		id.ID = c.u64()
-	}
-	if st&SampleStreamID != 0 {
-		id.StreamID = c.u64()
-	}
-	if st&SampleCPU != 0 {
-		id.CPU = c.u32()
-		c.u32()
-	}
-	if st&SampleIdentifier != 0 {
-		id.ID = c.u64()
-	}
+	id.layout(&codec{cursor: cursor{b: b, order: order}}, st)
 	return id
 }

@@ -24,11 +24,11 @@ type Counter struct {
 	Lost  uint64 // samples
 }
 
-// parseRead leaves the values to decode, which knows their event.
-func parseRead(c *cursor, id RecordID) *Read {
-	r := &Read{PID: int32(c.u32()), TID: int32(c.u32()), ID: id}
-	r.body = Words{c.take(len(c.b) &^ 7), c.order}
-	return r
+// layout leaves the values to decode, which knows their event.
+func (rd *Read) layout(c *codec) {
+	c.fields(&rd.PID, &rd.TID)
+	c.words(&rd.body, uint64(len(c.b)/8))
+	c.end(&rd.ID)
 }
 
 func (rd *Read) decode(r Raw, rf ReadFormat) error {

@@ -193,6 +193,31 @@ func TestRecords(t *testing.T) {
 	})
 }
 
+// TestAppendRecord checks that a record is written as it is read. gperf writes no sets of CPUs and no numbers of
+// /proc/schedstat, and attrs of one size.
+func TestAppendRecord(t *testing.T) {
+	for i, tc := range recordCases() {
+		switch want := tc.want(LittleEndian).(type) {
+		case *CPUMap, *SchedstatCPU, *SchedstatDomain, *Other, *HeaderAttr:
+		case *EventUpdate:
+			if want.Kind == EventUpdateCPUs {
+				continue
+			}
+			checkAppend(t, i, tc.typ, want)
+		default:
+			checkAppend(t, i, tc.typ, want)
+		}
+	}
+}
+
+func checkAppend(t *testing.T, i int, typ Type, want Record) {
+	t.Helper()
+	rec, err := parseRecord(RawOf(appendRecord(nil, typ, want, 0, 0), 0), LittleEndian, 0)
+	if err != nil || !reflect.DeepEqual(rec, want) {
+		t.Errorf("case %d: %s: %+v, %v, want %+v", i, typ, rec, err, want)
+	}
+}
+
 func (tc *recordCase) enoughBytes(n int) bool {
 	return tc.need != 0 && n >= tc.need || slices.Contains(tc.enough, n)
 }

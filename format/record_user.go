@@ -9,10 +9,37 @@ import (
 // The records of this file are perf's own: enum perf_user_event_type of
 // tools/lib/perf/include/perf/event.h. Each comment names the C struct. These records end
 // without a sample id; the reader skips the space that some versions of perf reserve for
-// one.
+// one. gperf writes none of the records with sets of CPUs or numbers of /proc/schedstat.
 
 // HeaderAttr is perf_record_header_attr: an event's attr and its ids, in pipe mode.
 type HeaderAttr struct{ Attr Attr }
+
+// layout has the ids after the attr, whose field size gives its length.
+func (h *HeaderAttr) layout(c *codec) {
+	if c.writes {
+		c.out = h.Attr.Append(c.out)
+	} else {
+		h.read(c)
+	}
+	for i := range h.Attr.IDs {
+		c.fields(&h.Attr.IDs[i])
+	}
+}
+
+func (h *HeaderAttr) read(c *codec) {
+	size := cursor{b: c.b, order: c.order}
+	size.u32()
+	n := size.u32()
+	if n == 0 {
+		n = minAttrSize // perf before 2.6.33 wrote no size
+	}
+	a, err := parseAttr(c.take(int(n)), c.order)
+	if err != nil {
+		c.short = true
+	}
+	a.IDs = make([]uint64, len(c.b)/8)
+	h.Attr = a
+}
 
 // HeaderEventType is perf_record_header_event_type: an event's name. In the record, the
 // name is padded to 64 bytes or ends the record.
@@ -21,25 +48,59 @@ type HeaderEventType struct {
 	Name    string
 }
 
+func (h *HeaderEventType) layout(c *codec) {
+	c.fields(&h.EventID)
+	c.name(&h.Name)
+}
+
 // HeaderTracing is perf_record_header_tracing_data: Size bytes of tracepoint
 // formats follow the record.
 type HeaderTracing struct{ Size uint32 }
 
+func (h *HeaderTracing) layout(c *codec) {
+	c.fields(&h.Size)
+	if c.writes {
+		c.pad(4) // which perf leaves out
+	}
+}
+
 // HeaderBuildID is perf_record_header_build_id.
 type HeaderBuildID struct{ BuildIDEntry }
+
+func (h *HeaderBuildID) layout(c *codec) {
+	h.BuildIDEntry.layout(c)
+	c.name(&h.Filename)
+}
 
 // FinishedRound is PERF_RECORD_FINISHED_ROUND: see RoundSorter.
 type FinishedRound struct{}
 
+func (*FinishedRound) layout(*codec) {}
+
 // FinishedInit is PERF_RECORD_FINISHED_INIT: perf has written all processes and mappings
 // that are older than the recording.
 type FinishedInit struct{}
+
+func (*FinishedInit) layout(*codec) {}
 
 // IDIndex is perf_record_id_index: the CPU and thread of each counter's id.
 type IDIndex struct {
 	Entries []IDIndexEntry
 	// Guests reports whether the entries have MachinePID and VCPU.
 	Guests bool
+}
+
+// layout has all entries, then the second parts of all entries (virtual machines), which perf before 6.0 did not write.
+func (x *IDIndex) layout(c *codec) {
+	counted(c, 32, &x.Entries, func(c *codec, e *IDIndexEntry) { c.fields(&e.ID, &e.Index, &e.CPU, &e.TID) })
+	if !c.writes {
+		x.Guests = len(c.b) > 0 && len(c.b) >= 16*len(x.Entries)
+	}
+	for i := range x.Entries {
+		if x.Guests {
+			c.fields(&x.Entries[i].MachinePID, &x.Entries[i].VCPU)
+		}
+	}
 }
 
 // IDIndexEntry is struct id_index_entry with its id_index_entry_2.
@@ -53,6 +114,12 @@ type IDIndexEntry struct {
 type AuxtraceInfo struct {
 	Type AuxtraceType
 	Priv Words // in the layout of the decoder of Type
+}
+
+func (a *AuxtraceInfo) layout(c *codec) {
+	c.fields((*uint32)(&a.Type))
+	c.pad(4)
+	c.words(&a.Priv, uint64(len(c.b)/8))
 }
 
 // AuxtraceType is enum auxtrace_type of tools/perf/util/auxtrace.h.
@@ -85,6 +152,10 @@ type Auxtrace struct {
 	CPU       int32  // -1: the AUX area belongs to a thread
 }
 
+func (a *Auxtrace) layout(c *codec) {
+	c.fields(&a.Size, &a.Off, &a.Reference, &a.Index, &a.TID, &a.CPU)
+}
+
 // AuxtraceError is perf_record_auxtrace_error: trace data that was lost or cannot be
 // decoded. Format is 0 to 2; fields that a Format does not have are zero.
 type AuxtraceError struct {
@@ -97,8 +168,28 @@ type AuxtraceError struct {
 	MachinePID, VCPU int32
 }
 
+func (e *AuxtraceError) layout(c *codec) {
+	c.fields(&e.Type, &e.Code, &e.CPU, &e.PID, &e.TID, &e.Format, &e.IP)
+	if e.Format > 0 {
+		c.fields(&e.Time)
+	}
+	if e.Format <= 1 || !c.writes && len(c.b) <= 64 {
+		c.ending(&e.Msg)
+		return
+	}
+	c.text(&e.Msg, 64)
+	c.fields(&e.MachinePID, &e.VCPU)
+}
+
 // ThreadMap is perf_record_thread_map: the threads that `perf stat` counts.
 type ThreadMap struct{ Threads []ThreadMapEntry }
+
+func (m *ThreadMap) layout(c *codec) {
+	counted(c, 24, &m.Threads, func(c *codec, e *ThreadMapEntry) {
+		c.fields(&e.TID)
+		c.text(&e.Comm, 16)
+	})
+}
 
 // ThreadMapEntry is perf_record_thread_map_entry.
 type ThreadMapEntry struct {
@@ -108,6 +199,8 @@ type ThreadMapEntry struct {
 
 // CPUMap is perf_record_cpu_map: a set of CPUs, in the order of the file.
 type CPUMap struct{ CPUs CPUSet }
+
+func (m *CPUMap) layout(c *codec) { m.CPUs = parseCPUs(&c.cursor) }
 
 // CPUSet is a set of CPUs.
 type CPUSet []CPURange
@@ -131,6 +224,10 @@ func (s CPUSet) String() string {
 // StatConfig is perf_record_stat_config.
 type StatConfig struct{ Terms []StatConfigTerm }
 
+func (s *StatConfig) layout(c *codec) {
+	counted(c, 16, &s.Terms, func(c *codec, t *StatConfigTerm) { c.fields(&t.Tag, &t.Value) })
+}
+
 // StatConfigTerm is perf_record_stat_config_entry; Tag is 0 aggr_mode, 1
 // interval, 2 scale, 3 aggr_level.
 type StatConfigTerm struct{ Tag, Value uint64 }
@@ -143,11 +240,17 @@ type Stat struct {
 	Enabled, Running uint64 // ns
 }
 
+func (s *Stat) layout(c *codec) {
+	c.fields(&s.ID, &s.CPU, &s.Thread, &s.Value, &s.Enabled, &s.Running)
+}
+
 // StatRound is perf_record_stat_round.
 type StatRound struct {
 	Type uint64 // 0 interval, 1 final
 	Time uint64 // ns
 }
+
+func (s *StatRound) layout(c *codec) { c.fields(&s.Type, &s.Time) }
 
 // EventUpdate is perf_record_event_update: a property of an event that the attr does not
 // contain. It identifies the event by a counter's id. Kind selects the field that is set.
@@ -168,11 +271,32 @@ const (
 	EventUpdateCPUs
 )
 
+func (u *EventUpdate) layout(c *codec) {
+	c.fields(&u.Kind, &u.ID)
+	switch u.Kind {
+	case EventUpdateUnit:
+		c.name(&u.Unit)
+	case EventUpdateScale:
+		c.fields(&u.Scale)
+	case EventUpdateName:
+		c.name(&u.Name)
+	case EventUpdateCPUs:
+		u.CPUs = parseCPUs(&c.cursor)
+	}
+}
+
 // TimeConv is perf_record_time_conv: the parameters that convert time stamp counters to
 // ns. Fields that perf before 5.8 did not write are zero.
 type TimeConv struct {
 	Shift, Mult, Zero, Cycles, Mask uint64
 	CapZero, CapShort               bool
+}
+
+func (t *TimeConv) layout(c *codec) {
+	c.fields(&t.Shift, &t.Mult, &t.Zero)
+	if c.more() {
+		c.fields(&t.Cycles, &t.Mask, &t.CapZero, &t.CapShort)
+	}
 }
 
 // HeaderFeature is perf_record_header_feature: a feature section, in pipe mode.
@@ -181,9 +305,28 @@ type HeaderFeature struct {
 	Data    []byte
 }
 
+func (h *HeaderFeature) layout(c *codec) {
+	feature := uint64(h.Feature)
+	c.fields(&feature)
+	c.rest(&h.Data)
+	if !c.writes {
+		h.Feature = Feature(feature)
+	}
+}
+
 // Compressed is perf_record_compressed or perf_record_compressed2: records compressed by
 // zstd.
 type Compressed struct{ Data []byte }
+
+func (x *Compressed) layout(c *codec) {
+	if c.typ == TypeCompressed {
+		c.rest(&x.Data)
+		return
+	}
+	size := uint64(len(x.Data))
+	c.fields(&size)
+	c.bytes(&x.Data, int(size))
+}
 
 // BPFMetadata is perf_record_bpf_metadata: the variables of a BPF program whose names
 // begin with bpf_metadata_.
@@ -195,6 +338,17 @@ type BPFMetadata struct {
 // BPFMetadataEntry is perf_record_bpf_metadata_entry.
 type BPFMetadataEntry struct{ Key, Value string }
 
+// bpfProgNameLen is BPF_PROG_NAME_LEN of perf's event.h.
+const bpfProgNameLen = 512
+
+func (m *BPFMetadata) layout(c *codec) {
+	c.text(&m.Prog, bpfProgNameLen)
+	counted(c, 64+256, &m.Entries, func(c *codec, e *BPFMetadataEntry) {
+		c.text(&e.Key, 64)
+		c.text(&e.Value, 256)
+	})
+}
+
 // SchedstatCPU is perf_record_schedstat_cpu: a cpu line of /proc/schedstat. The numbers
 // have the order of Documentation/scheduler/sched-stats.rst.
 type SchedstatCPU struct {
@@ -202,6 +356,12 @@ type SchedstatCPU struct {
 	CPU     uint32
 	Version uint16
 	Values  []uint64
+}
+
+func (s *SchedstatCPU) layout(c *codec) {
+	c.fields(&s.Time, &s.CPU, &s.Version)
+	c.pad(2)
+	s.Values = parseSchedstat(&c.cursor, 6, 3)
 }
 
 // SchedstatDomain is perf_record_schedstat_domain: a domain line of
@@ -214,187 +374,16 @@ type SchedstatDomain struct {
 	Values  []uint64
 }
 
-func (*HeaderAttr) sealed()      {}
-func (*HeaderEventType) sealed() {}
-func (*HeaderTracing) sealed()   {}
-func (*HeaderBuildID) sealed()   {}
-func (*FinishedRound) sealed()   {}
-func (*FinishedInit) sealed()    {}
-func (*IDIndex) sealed()         {}
-func (*AuxtraceInfo) sealed()    {}
-func (*Auxtrace) sealed()        {}
-func (*AuxtraceError) sealed()   {}
-func (*ThreadMap) sealed()       {}
-func (*CPUMap) sealed()          {}
-func (*StatConfig) sealed()      {}
-func (*Stat) sealed()            {}
-func (*StatRound) sealed()       {}
-func (*EventUpdate) sealed()     {}
-func (*TimeConv) sealed()        {}
-func (*HeaderFeature) sealed()   {}
-func (*Compressed) sealed()      {}
-func (*BPFMetadata) sealed()     {}
-func (*SchedstatCPU) sealed()    {}
-func (*SchedstatDomain) sealed() {}
-
-// decodeUser decodes perf's own records.
-func decodeUser(r Raw, c *cursor) Record {
-	switch r.Type {
-	case TypeHeaderAttr:
-		return parseHeaderAttr(c)
-	case TypeHeaderEventType:
-		return &HeaderEventType{EventID: c.u64(), Name: c.name()}
-	case TypeHeaderTracing:
-		return &HeaderTracing{Size: c.u32()}
-	case TypeHeaderBuildID:
-		return parseHeaderBuildID(r.Misc, c)
-	case TypeFinishedRound:
-		return &FinishedRound{}
-	case TypeFinishedInit:
-		return &FinishedInit{}
-	case TypeIDIndex:
-		return parseIDIndex(c)
-	case TypeAuxtraceInfo:
-		return parseAuxtraceInfo(c)
-	case TypeAuxtrace:
-		return &Auxtrace{Size: c.u64(), Off: c.u64(), Reference: c.u64(), Index: c.u32(), TID: int32(c.u32()),
-			CPU: int32(c.u32())}
-	case TypeAuxtraceError:
-		return parseAuxtraceError(c)
-	case TypeThreadMap:
-		return parseThreadMap(c)
-	case TypeCPUMap:
-		return &CPUMap{CPUs: parseCPUs(c)}
-	case TypeEventUpdate:
-		return parseEventUpdate(c)
-	case TypeTimeConv:
-		return parseTimeConv(c)
-	case TypeHeaderFeature:
-		return &HeaderFeature{Feature: Feature(c.u64()), Data: c.rest()}
-	case TypeCompressed:
-		return &Compressed{Data: c.rest()}
-	case TypeCompressed2:
-		return &Compressed{Data: c.entries(c.u64(), 1).b}
+func (s *SchedstatDomain) layout(c *codec) {
+	c.fields(&s.Time, &s.CPU, &s.Version, &s.Domain)
+	numbers := 36
+	if s.Version >= 17 {
+		numbers = 45
 	}
-	return decodeStat(r, c)
+	s.Values = parseSchedstat(&c.cursor, numbers, 0)
 }
 
-// decodeStat decodes the records of `perf stat` and `perf sched stats`.
-func decodeStat(r Raw, c *cursor) Record {
-	switch r.Type {
-	case TypeStatConfig:
-		return parseStatConfig(c)
-	case TypeStat:
-		return &Stat{ID: c.u64(), CPU: c.u32(), Thread: c.u32(), Value: c.u64(), Enabled: c.u64(), Running: c.u64()}
-	case TypeStatRound:
-		return &StatRound{Type: c.u64(), Time: c.u64()}
-	case TypeBPFMetadata:
-		return parseBPFMetadata(c)
-	case TypeSchedstatCPU:
-		s := &SchedstatCPU{Time: c.u64(), CPU: c.u32(), Version: c.u16()}
-		c.u16()
-		s.Values = parseSchedstat(c, 6, 3)
-		return s
-	case TypeSchedstatDomain:
-		s := &SchedstatDomain{Time: c.u64(), CPU: c.u32(), Version: c.u16(), Domain: c.u16()}
-		if s.Version >= 17 {
-			s.Values = parseSchedstat(c, 45, 0)
-		} else {
-			s.Values = parseSchedstat(c, 36, 0)
-		}
-		return s
-	}
-	return &Other{Raw: r}
-}
-
-// rest returns the remaining bytes.
-func (c *cursor) rest() []byte { return c.take(len(c.b)) }
-
-// parseHeaderAttr reads an attr, whose size field gives its length, and the ids that
-// follow it.
-func parseHeaderAttr(c *cursor) *HeaderAttr {
-	size := cursor{b: c.b, order: c.order}
-	size.u32()
-	n := size.u32()
-	if n == 0 {
-		n = minAttrSize // perf before 2.6.33 wrote no size
-	}
-	a, err := parseAttr(c.take(int(n)), c.order)
-	if err != nil {
-		c.short = true
-	}
-	for len(c.b) >= 8 {
-		a.IDs = append(a.IDs, c.u64())
-	}
-	return &HeaderAttr{Attr: a}
-}
-
-func parseHeaderBuildID(misc Misc, c *cursor) *HeaderBuildID {
-	e := BuildIDEntry{Misc: misc &^ miscBuildIDSize, PID: int32(c.u32())}
-	id := c.take(24)
-	if c.short {
-		return &HeaderBuildID{}
-	}
-	n := 20
-	if misc&miscBuildIDSize != 0 {
-		n = min(int(id[20]), n)
-	}
-	e.BuildID, e.Filename = BuildID(id[:n]), c.name()
-	return &HeaderBuildID{e}
-}
-
-// parseIDIndex reads all entries, then the second parts of all entries (virtual machines),
-// which perf before 6.0 did not write.
-func parseIDIndex(c *cursor) *IDIndex {
-	x := &IDIndex{}
-	e := c.entries(c.u64(), 32)
-	for len(e.b) > 0 {
-		x.Entries = append(x.Entries, IDIndexEntry{ID: e.u64(), Index: e.u64(), CPU: int64(e.u64()),
-			TID: int64(e.u64())})
-	}
-	if len(c.b) == 0 || len(c.b) < 16*len(x.Entries) {
-		return x
-	}
-	x.Guests = true
-	for i := range x.Entries {
-		x.Entries[i].MachinePID, x.Entries[i].VCPU = int64(c.u64()), int64(c.u64())
-	}
-	return x
-}
-
-func parseAuxtraceInfo(c *cursor) *AuxtraceInfo {
-	a := &AuxtraceInfo{Type: AuxtraceType(c.u32())}
-	c.u32()
-	a.Priv = Words{c.take(len(c.b) &^ 7), c.order}
-	return a
-}
-
-func parseAuxtraceError(c *cursor) *AuxtraceError {
-	e := &AuxtraceError{Type: c.u32(), Code: c.u32(), CPU: int32(c.u32()), PID: int32(c.u32()), TID: int32(c.u32()),
-		Format: c.u32(), IP: c.u64()}
-	if e.Format == 0 {
-		e.Msg = c.cstring()
-		return e
-	}
-	e.Time = c.u64()
-	if e.Format == 1 || len(c.b) <= 64 {
-		e.Msg = c.cstring()
-		return e
-	}
-	e.Msg = cstring(c.take(64))
-	e.MachinePID, e.VCPU = int32(c.u32()), int32(c.u32())
-	return e
-}
-
-func parseThreadMap(c *cursor) *ThreadMap {
-	m := &ThreadMap{}
-	for e := c.entries(c.u64(), 24); len(e.b) > 0; {
-		m.Threads = append(m.Threads, ThreadMapEntry{TID: int64(e.u64()), Comm: cstring(e.take(16))})
-	}
-	return m
-}
-
-// cpus reads struct perf_record_cpu_map_data in each of its encodings: a list, a mask of
+// parseCPUs reads struct perf_record_cpu_map_data in each of its encodings: a list, a mask of
 // 32-bit or 64-bit words, or a range.
 func parseCPUs(c *cursor) (s CPUSet) {
 	switch kind := c.u16(); kind {
@@ -459,51 +448,7 @@ func (s *CPUSet) mask(c *cursor, nr, size uint16) {
 	}
 }
 
-func parseEventUpdate(c *cursor) *EventUpdate {
-	u := &EventUpdate{Kind: c.u64(), ID: c.u64()}
-	switch u.Kind {
-	case EventUpdateUnit:
-		u.Unit = c.name()
-	case EventUpdateScale:
-		u.Scale = math.Float64frombits(c.u64())
-	case EventUpdateName:
-		u.Name = c.name()
-	case EventUpdateCPUs:
-		u.CPUs = parseCPUs(c)
-	}
-	return u
-}
-
-func parseTimeConv(c *cursor) *TimeConv {
-	t := &TimeConv{Shift: c.u64(), Mult: c.u64(), Zero: c.u64()}
-	if len(c.b) == 0 {
-		return t
-	}
-	t.Cycles, t.Mask = c.u64(), c.u64()
-	t.CapZero, t.CapShort = c.u8() != 0, c.u8() != 0
-	return t
-}
-
-func parseStatConfig(c *cursor) *StatConfig {
-	s := &StatConfig{}
-	for e := c.entries(c.u64(), 16); len(e.b) > 0; {
-		s.Terms = append(s.Terms, StatConfigTerm{Tag: e.u64(), Value: e.u64()})
-	}
-	return s
-}
-
-// bpfProgNameLen is BPF_PROG_NAME_LEN of perf's event.h.
-const bpfProgNameLen = 512
-
-func parseBPFMetadata(c *cursor) *BPFMetadata {
-	m := &BPFMetadata{Prog: cstring(c.take(bpfProgNameLen))}
-	for e := c.entries(c.u64(), 64+256); len(e.b) > 0; {
-		m.Entries = append(m.Entries, BPFMetadataEntry{Key: cstring(e.take(64)), Value: cstring(e.take(256))})
-	}
-	return m
-}
-
-// schedstat reads numbers of 32 bits if short, and of 64 bits otherwise.
+// parseSchedstat reads numbers of 32 bits if short, and of 64 bits otherwise.
 func parseSchedstat(c *cursor, short, long int) []uint64 {
 	var l []uint64
 	for range short {

@@ -17,7 +17,7 @@ func NewPipeWriter(out io.Writer, attrs []Attr, early []Section) (*Writer, error
 	b := le.AppendUint64([]byte(magic2), uint64(len(magic2)+8))
 	for i := range attrs {
 		before := len(b)
-		if b = attrs[i].appendRecord(b); len(b) == before {
+		if b = appendRecord(b, TypeHeaderAttr, &HeaderAttr{attrs[i]}, 0, 0); len(b) == before {
 			return nil, fmt.Errorf("event %s has %d counters: too many for one record of a pipe", attrs[i].Name,
 				len(attrs[i].IDs))
 		}
@@ -42,47 +42,25 @@ func NewPipeWriter(out io.Writer, attrs []Attr, early []Section) (*Writer, error
 	return w, nil
 }
 
-// appendRecord appends a PERF_RECORD_HEADER_ATTR: the attr and its ids.
-func (a *Attr) appendRecord(b []byte) []byte {
-	return appendRecord(b, TypeHeaderAttr, 0, 0, func(b []byte) []byte {
-		b = a.Append(b)
-		for _, id := range a.IDs {
-			b = binary.LittleEndian.AppendUint64(b, id)
-		}
-		return b
-	})
-}
-
-// updateName is PERF_EVENT_UPDATE__NAME.
-const updateName = 2
-
 // appendName appends the attr's name as a PERF_RECORD_EVENT_UPDATE.
 func (a *Attr) appendName(b []byte) []byte {
 	if a.Name == "" || len(a.IDs) == 0 {
 		return b
 	}
-	return appendRecord(b, TypeEventUpdate, 0, 0, func(b []byte) []byte {
-		b = binary.LittleEndian.AppendUint64(b, updateName)
-		b = binary.LittleEndian.AppendUint64(b, a.IDs[0])
-		return appendName(b, a.Name)
-	})
+	return appendRecord(b, TypeEventUpdate, &EventUpdate{Kind: EventUpdateName, ID: a.IDs[0], Name: a.Name}, 0, 0)
 }
 
 // appendRecord appends a PERF_RECORD_HEADER_FEATURE, as perf does without padding: readers
 // use the end of a section to detect which fields are absent.
 func (s *Section) appendRecord(b []byte) []byte {
-	return appendRecord(b, TypeHeaderFeature, 0, 0, func(b []byte) []byte {
-		return append(binary.LittleEndian.AppendUint64(b, uint64(s.Feature)), s.Data...)
-	})
+	return appendRecord(b, TypeHeaderFeature, &HeaderFeature{s.Feature, s.Data}, 0, 0)
 }
 
 // appendTracing appends a PERF_RECORD_HEADER_TRACING_DATA and, after the record,
 // the data, padded to a multiple of 8 bytes.
 func (s *Section) appendTracing(b []byte) []byte {
 	size := (len(s.Data) + 7) &^ 7
-	b = appendRecord(b, TypeHeaderTracing, 0, 0, func(b []byte) []byte {
-		return binary.LittleEndian.AppendUint64(b, uint64(size)) // a u32 and padding
-	})
+	b = appendRecord(b, TypeHeaderTracing, &HeaderTracing{Size: uint32(size)}, 0, 0)
 	b = append(b, s.Data...)
 	return append(b, make([]byte, size-len(s.Data))...)
 }

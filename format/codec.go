@@ -1,0 +1,222 @@
+package format
+
+import (
+	"math"
+	"unsafe"
+)
+
+// codec passes over the fields of a record in their order, and either reads or writes each of them. The layout of a
+// type of record stands once, in its method layout. A method layout must not change the record when it writes.
+type codec struct {
+	cursor            // what is left to read
+	writes bool       // append to out; otherwise read
+	out    []byte     // the header, and the fields that are written
+	typ    Type       // of the record
+	misc   Misc       // of the record
+	id     RecordID   // at the record's end
+	idType SampleType // the sample_type of the sample id, 0: there is none
+	idSize int        // bytes of zeros in place of a sample id, when writing
+}
+
+// fields passes over fields that have the sizes of their Go types.
+func (c *codec) fields(fields ...any) {
+	for _, f := range fields {
+		switch p := f.(type) {
+		case *uint8:
+			number(c, p)
+		case *uint16:
+			number(c, p)
+		case *uint32:
+			number(c, p)
+		case *int32:
+			number(c, p)
+		case *uint64:
+			number(c, p)
+		case *int64:
+			number(c, p)
+		case *bool:
+			v := uint8(0)
+			if *p {
+				v = 1
+			}
+			if number(c, &v); !c.writes {
+				*p = v != 0
+			}
+		case *float64:
+			v := math.Float64bits(*p)
+			if number(c, &v); !c.writes {
+				*p = math.Float64frombits(v)
+			}
+		default:
+			panic("format: a field of an unknown type")
+		}
+	}
+}
+
+// number passes over a number.
+func number[T uint8 | uint16 | uint32 | int32 | uint64 | int64](c *codec, p *T) {
+	if !c.writes {
+		*p = T(c.number(int(unsafe.Sizeof(*p))))
+		return
+	}
+	switch v := uint64(*p); unsafe.Sizeof(*p) {
+	case 1:
+		c.out = append(c.out, byte(v))
+	case 2:
+		c.out = c.order.AppendUint16(c.out, uint16(v))
+	case 4:
+		c.out = c.order.AppendUint32(c.out, uint32(v))
+	default:
+		c.out = c.order.AppendUint64(c.out, v)
+	}
+}
+
+// pad passes over n bytes without a meaning: zeros when writing.
+func (c *codec) pad(n int) {
+	if c.writes {
+		c.out = append(c.out, make([]byte, n)...)
+	} else {
+		c.take(n)
+	}
+}
+
+// more reports whether fields follow that older versions do not write.
+func (c *codec) more() bool { return c.writes || len(c.b) > 0 }
+
+// is tells by which of its types the record is read.
+func (c *codec) is(p *bool, t Type) {
+	if !c.writes {
+		*p = c.typ == t
+	}
+}
+
+// flag passes over a bit of the record's misc.
+func (c *codec) flag(p *bool, bit Misc) {
+	switch {
+	case !c.writes:
+		*p = c.misc&bit != 0
+	case *p:
+		c.misc |= bit
+	default:
+		c.misc &^= bit
+	}
+}
+
+// header passes over the record's misc. It must come before flag.
+func (c *codec) header(p *Misc) {
+	if c.writes {
+		c.misc = *p
+	} else {
+		*p = c.misc
+	}
+}
+
+// bytes passes over n bytes, of which shorter data leave zeros.
+func (c *codec) bytes(p *[]byte, n int) {
+	if !c.writes {
+		*p = c.entries(uint64(n), 1).b
+		return
+	}
+	c.out = append(c.out, (*p)[:min(n, len(*p))]...)
+	c.pad(n - min(n, len(*p)))
+}
+
+// rest passes over the rest of the record.
+func (c *codec) rest(p *[]byte) {
+	if c.writes {
+		c.out = append(c.out, *p...)
+	} else {
+		*p = c.take(len(c.b))
+	}
+}
+
+// words passes over n numbers of 64 bits each.
+func (c *codec) words(p *Words, n uint64) {
+	if c.writes {
+		c.out = append(c.out, p.b...)
+	} else {
+		*p = Words{c.cursor.words(n), c.order}
+	}
+}
+
+// text passes over a string in n bytes, with zeros after it.
+func (c *codec) text(p *string, n int) {
+	b := []byte(*p)
+	c.bytes(&b, n)
+	if !c.writes {
+		*p = cstring(b)
+	}
+}
+
+// name passes over a string with a NUL and padding, the record's last field.
+func (c *codec) name(p *string) {
+	if c.writes {
+		c.out = appendName(c.out, *p)
+	} else {
+		*p = c.cursor.name()
+	}
+}
+
+// ending passes over a name that may lack its NUL.
+func (c *codec) ending(p *string) {
+	if c.writes {
+		c.name(p)
+	} else {
+		*p = c.cstring()
+	}
+}
+
+// end passes over the sample id at the end of a record of the kernel.
+func (c *codec) end(p *RecordID) {
+	if !c.writes {
+		*p = c.id
+		return
+	}
+	p.layout(c, c.idType)
+	c.pad(c.idSize)
+}
+
+// counted passes over a number of 64 bits and as many entries of size bytes each.
+func counted[T any](c *codec, size int, list *[]T, entry func(*codec, *T)) {
+	n := uint64(len(*list))
+	number(c, &n)
+	if c.writes {
+		for i := range *list {
+			entry(c, &(*list)[i])
+		}
+		return
+	}
+	for e := (codec{cursor: c.entries(n, size)}); len(e.b) > 0; {
+		var one T
+		entry(&e, &one)
+		*list = append(*list, one)
+	}
+}
+
+// records has the records of each type, without their fields.
+var records = [TypePerfEnd]func() Record{
+	TypeMmap: empty[Mmap], TypeLost: empty[Lost], TypeComm: empty[Comm], TypeExit: empty[Exit],
+	TypeThrottle: empty[Throttle], TypeUnthrottle: empty[Throttle], TypeFork: empty[Fork], TypeRead: empty[Read],
+	TypeMmap2: empty[Mmap], TypeAux: empty[Aux], TypeItraceStart: empty[ItraceStart],
+	TypeLostSamples: empty[LostSamples], TypeSwitch: empty[Switch], TypeSwitchCPUWide: empty[Switch],
+	TypeNamespaces: empty[Namespaces], TypeKSymbol: empty[KSymbol], TypeBPFEvent: empty[BPFEvent],
+	TypeCgroup: empty[Cgroup], TypeTextPoke: empty[TextPoke], TypeAuxOutputHWID: empty[AuxOutputHWID],
+	TypeCallchainDeferred: empty[CallchainDeferred],
+
+	TypeHeaderAttr: empty[HeaderAttr], TypeHeaderEventType: empty[HeaderEventType],
+	TypeHeaderTracing: empty[HeaderTracing], TypeHeaderBuildID: empty[HeaderBuildID],
+	TypeFinishedRound: empty[FinishedRound], TypeFinishedInit: empty[FinishedInit], TypeIDIndex: empty[IDIndex],
+	TypeAuxtraceInfo: empty[AuxtraceInfo], TypeAuxtrace: empty[Auxtrace], TypeAuxtraceError: empty[AuxtraceError],
+	TypeThreadMap: empty[ThreadMap], TypeCPUMap: empty[CPUMap], TypeStatConfig: empty[StatConfig],
+	TypeStat: empty[Stat], TypeStatRound: empty[StatRound], TypeEventUpdate: empty[EventUpdate],
+	TypeTimeConv: empty[TimeConv], TypeHeaderFeature: empty[HeaderFeature], TypeCompressed: empty[Compressed],
+	TypeCompressed2: empty[Compressed], TypeBPFMetadata: empty[BPFMetadata], TypeSchedstatCPU: empty[SchedstatCPU],
+	TypeSchedstatDomain: empty[SchedstatDomain],
+}
+
+func empty[T any, P interface {
+	*T
+	Record
+}]() Record {
+	return P(new(T))
+}
