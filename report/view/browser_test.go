@@ -193,6 +193,15 @@ func TestBrowserFilters(t *testing.T) {
 		g := data.Group[i]
 		return g >= 0 && data.Groups[g].Values[0].Text == text
 	}
+	between := func(from, to int) string {
+		return fmt.Sprintf(`{range: [page.table.first + %de9, page.table.first + %de9]}`, from, to)
+	}
+	within := func(from, to uint64) func(int) bool {
+		return func(i int) bool {
+			since := uint64(data.Time[i] - data.Recordings[0].First)
+			return since >= from*1e9 && since < to*1e9
+		}
+	}
 	const clock, drops = 0, 1
 	for _, c := range []struct {
 		state string // what page.set gets
@@ -212,10 +221,12 @@ func TestBrowserFilters(t *testing.T) {
 		{`{event: "skb:kfree_skb"}`, drops, func(int) bool { return true }},
 		{`{event: "skb:kfree_skb", fields: [{key: "reason", value: "TCP_FLAGS"}]}`, drops,
 			func(i int) bool { return reason(i, "TCP_FLAGS") }},
-		{`{range: [page.table.first + 2e9, page.table.first + 7e9]}`, clock, func(i int) bool {
-			since := data.Time[i] - data.Recordings[0].First
-			return since >= 2e9 && since < 7e9
-		}},
+		// From one range to the next, the page adds and subtracts the samples in between.
+		{between(2, 7), clock, within(2, 7)},
+		{between(4, 6), clock, within(4, 6)},
+		{between(1, 8), clock, within(1, 8)},
+		{between(3, 9), clock, within(3, 9)},
+		{between(0, 2), clock, within(0, 2)},
 	} {
 		want := 0
 		for i := range data.Time {
