@@ -344,7 +344,11 @@ func TestSampleFields(t *testing.T) {
 		{"no user registers", Attr{SampleType: SampleRegsUser | SampleWeight, SampleRegsUser: 0xff}, words(0, 3),
 			func(s *Sample) bool { return s.UserRegs.Len() == 0 && s.Weight == 3 }},
 		{"branches with index", Attr{SampleType: SampleBranchStack | SampleWeight, BranchSampleType: branchHWIndex}, words(1, 77, 1, 2, 3, 4),
-			func(s *Sample) bool { return s.BranchStack.At(0) == 77 && s.Weight == 4 }},
+			func(s *Sample) bool {
+				b := s.Branch(&Attr{BranchSampleType: branchHWIndex})
+				index, ok := b.HWIndex()
+				return ok && index == 77 && b.Len() == 1 && b.From(0) == 1 && b.To(0) == 2 && b.Flags(0) == 3 && s.Weight == 4
+			}},
 		{"period of the event", Attr{SampleType: SampleIP, SamplePeriod: 1000}, words(1), func(s *Sample) bool { return s.Period == 1000 }},
 	} {
 		f := &File{Order: LittleEndian, Attrs: []Attr{tc.attr},

@@ -184,6 +184,22 @@ func TestRecordSpanPairs(t *testing.T) {
 	})
 }
 
+// A span that begins again before its end is the one with the later begin: dd reads a byte before each write, after the
+// dynamic linker read files.
+func TestRecordSpanAgain(t *testing.T) {
+	needEmitted(t)
+	path := filepath.Join(t.TempDir(), "perf.data")
+	stderr := recordSpans(t, "-o", path, "-e", "span:syscalls:sys_enter_read..syscalls:sys_exit_write", "--",
+		"dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=200")
+	text := mustGperf(t, "script", "-i", path, "-F", "trace")
+	if n, of := strings.Count(text, " count=1 "), strings.Count(text, "\n"); n != 200 || of != 200 {
+		t.Errorf("%d spans of %d begin with the read of a byte, want 200:\n%s", n, of, text)
+	}
+	if numberIn(stderr, `(\d+) began again`) == 0 {
+		t.Errorf("no span began again:\n%s", stderr)
+	}
+}
+
 // Wrong spans are errors with an example or the correct words.
 func TestRecordSpanErrors(t *testing.T) {
 	needTracepoints(t)
