@@ -312,6 +312,14 @@ func (in *openInput) warn(stderr io.Writer, skipped format.Skipped) error {
 	return nil
 }
 
+// warnNoSamples says why a recording has no samples, unless warn says it.
+func (in *openInput) warnNoSamples(command string, stderr io.Writer) {
+	if in.misses() == nil && !in.recording.File.Has(format.FeatureStat) {
+		fmt.Fprintf(stderr, "gperf %s: %s has no samples: %s\n", command, in.recording.Path,
+			noSamplesIn(in.recording.File))
+	}
+}
+
 func (in *openInput) finding(skipped format.Skipped) input.Recording {
 	return input.Recording{Path: in.recording.Path, Packed: in.recording.Packed != nil, Session: in.session,
 		Weight: in.weight, Skipped: skipped, Misses: in.misses()}

@@ -29,9 +29,11 @@ func TestRecordNoSamples(t *testing.T) {
 			if r.code != exitOK || !strings.Contains(r.stderr, "0 samples: "+c.recorded) {
 				t.Fatalf("exit code %d\n%s", r.code, r.stderr)
 			}
-			_, stderr := gperf(t, "report", "--stdio", "-i", filepath.Join(dir, "perf.data"))
-			if !strings.Contains(stderr, "has no samples: ") || !strings.Contains(stderr, c.read) {
-				t.Errorf("report prints\n%s", stderr)
+			for _, command := range []string{"report", "top"} {
+				_, stderr := gperf(t, command, "--stdio", "-i", filepath.Join(dir, "perf.data"))
+				if !strings.Contains(stderr, "has no samples: ") || !strings.Contains(stderr, c.read) {
+					t.Errorf("%s prints\n%s", command, stderr)
+				}
 			}
 		})
 	}

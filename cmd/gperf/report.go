@@ -207,10 +207,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	skipped, err := report.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
-		if in.misses() == nil && !in.recording.File.Has(format.FeatureStat) { // of which in.warn printed why
-			fmt.Fprintf(stderr, "gperf report: %s has no samples: %s\n", in.recording.Path,
-				noSamplesIn(in.recording.File))
-		}
+		in.warnNoSamples("report", stderr)
 		err = nil
 	}
 	return cmp.Or(err, incomplete)

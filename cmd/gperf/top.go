@@ -251,8 +251,25 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdou
 	} else {
 		skipped, err = f.print(reading, in.session, stdout, o)
 	}
-	input.WarnSkipped(held, in.recording.Path, skipped)
-	return err
+	return f.end(in, src == nil, held, skipped, err)
+}
+
+// end prints what a recording lacks. A block says what was lost meanwhile, so that little is left to say of a recording
+// that is made.
+func (f *topFlags) end(in *openInput, past bool, stderr io.Writer, skipped format.Skipped, err error) error {
+	none := errors.Is(err, report.ErrNoSamples)
+	if none {
+		err = nil
+	}
+	if !past && !(none && in.misses() != nil) {
+		input.WarnSkipped(stderr, in.recording.Path, skipped)
+		return err
+	}
+	incomplete := in.warn(stderr, skipped)
+	if none {
+		in.warnNoSamples("top", stderr)
+	}
+	return cmp.Or(err, incomplete)
 }
 
 // print writes a block of text for each interval.

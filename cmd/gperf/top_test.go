@@ -76,6 +76,10 @@ func TestTopFilter(t *testing.T) {
 			t.Errorf("%s: not the one row of %d samples:\n%s", filter, want, text)
 		}
 	}
+	r := runGperf(t, append(slices.Clone(show), "--filter", "dport == 54")...)
+	if want := "gperf: no sample matches --filter dport == 54"; r.stdout != "" || !strings.Contains(r.stderr, want) {
+		t.Errorf("a filter that selects nothing: %q, %q, want %q", r.stdout, r.stderr, want)
+	}
 	needEvents(t)
 	shell := filepath.Join(t.TempDir(), "spinning")
 	copyFile(t, "/bin/bash", shell)

@@ -14,6 +14,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
+	"gperf/report"
 )
 
 // Options define the intervals.
@@ -57,7 +58,7 @@ const (
 var errStopped = errors.New("stopped")
 
 // Run shows each interval, with the last, shorter one, until the recording ends or ctx is done. The result counts the
-// skipped parts of the file.
+// skipped parts of the file. Without any sample, the error is report.ErrNoSamples.
 func Run(ctx context.Context, s *session.Session, o Options, c Counter) (format.Skipped, error) {
 	r := &runner{Options: o, counter: c, session: s,
 		clock: clock{delay: uint64(o.Delay), end: uint64(o.Delay), seen: time.Now()}}
@@ -78,6 +79,7 @@ type runner struct {
 	session *session.Session
 	clock   clock
 	samples int    // of the interval
+	any     bool   // there was a sample
 	lost    uint64 // up to the start of the interval
 }
 
@@ -126,6 +128,7 @@ func (r *runner) batch(b *session.Batch) error {
 		}
 		r.counter.Count(s)
 		r.samples++
+		r.any = true
 	}
 	if len(b.Samples) > 0 {
 		r.clock.seen = time.Now()
@@ -154,7 +157,10 @@ func (r *runner) tick(ctx context.Context) error {
 // last shows the interval that the end of the recording cuts short. Its length is not known
 // better than by the newest sample.
 func (r *runner) last() error {
-	if r.samples == 0 {
+	switch {
+	case !r.any:
+		return report.ErrNoSamples
+	case r.samples == 0:
 		return nil
 	}
 	return r.show(min(max(r.clock.newest, r.clock.start+uint64(time.Millisecond)), r.clock.end))
