@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -171,7 +172,7 @@ func causeText(c stacks.Incomplete) string {
 	}
 	switch {
 	case c.Unread != "":
-		why, remedy = "no unwind table, because "+c.Unread, ""
+		why, remedy = "no unwind table, because "+c.Unread, unreadRemedy(c.Unread, os.Geteuid() == 0)
 	case c.Again:
 		remedy = recordAgain
 	}
@@ -180,6 +181,17 @@ func causeText(c stacks.Incomplete) string {
 		s += " (" + remedy + ")"
 	}
 	return s
+}
+
+// unreadRemedy returns what makes a file readable. Root has no right where the server of a file system refuses root.
+func unreadRemedy(why string, root bool) string {
+	switch {
+	case why != stacks.NotAllowed:
+		return ""
+	case root:
+		return "mount its file system so that root may read it: allow_root of FUSE, no_root_squash of NFS"
+	}
+	return "record as root"
 }
 
 // jitRemedy returns the remedy for generated code; other is the remedy for compiled code.

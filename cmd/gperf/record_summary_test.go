@@ -121,3 +121,19 @@ func TestAllEndsExplained(t *testing.T) {
 		}
 	}
 }
+
+func TestUnreadRemedy(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		root bool
+		want string
+	}{
+		{"its file system does not answer", false, ""},
+		{stacks.NotAllowed, false, "record as root"},
+		{stacks.NotAllowed, true, "mount its file system so that root may read it: allow_root of FUSE, no_root_squash of NFS"},
+	} {
+		if got := unreadRemedy(c.why, c.root); got != c.want {
+			t.Errorf("%s, root %v: %q, want %q", c.why, c.root, got, c.want)
+		}
+	}
+}

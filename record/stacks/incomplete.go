@@ -72,6 +72,9 @@ func (c placeCounts) list() (l []Incomplete) {
 	return l
 }
 
+// NotAllowed is Incomplete.Unread of a DSO that this process has no right to read.
+const NotAllowed = "it may not be read"
+
 // unread returns Incomplete.Unread of a cause.
 func (f *mappedFile) unread(end bpf.End) string {
 	switch {
@@ -80,7 +83,7 @@ func (f *mappedFile) unread(end bpf.End) string {
 	case errors.Is(f.refused, untrusted.ErrBlocked):
 		return untrusted.ErrBlocked.Error()
 	case errors.Is(f.refused, fs.ErrPermission):
-		return "it may not be read"
+		return NotAllowed
 	case errors.Is(f.refused, dso.ErrNoFile):
 		return "it cannot be opened"
 	}
