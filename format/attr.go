@@ -159,13 +159,13 @@ const minAttrSize = 64
 // Append appends the attr's AttrSize bytes in little-endian order to b.
 func (a *Attr) Append(b []byte) []byte {
 	c := &codec{writes: true, out: b}
-	a.layout(c)
+	a.pass(c)
 	return c.out
 }
 
-// layout is struct perf_event_attr. An attr of an older kernel ends earlier: the other fields are then zero, which are
+// pass passes over struct perf_event_attr. An attr of an older kernel ends earlier: the other fields are then zero, which are
 // that kernel's defaults. What is written ends before Config3.
-func (a *Attr) layout(c *codec) {
+func (a *Attr) pass(c *codec) {
 	size, flags := uint32(AttrSize), uint64(a.Flags)
 	c.fields((*uint32)(&a.Type), &size, &a.Config, &a.SamplePeriod, (*uint64)(&a.SampleType), (*uint64)(&a.ReadFormat),
 		&flags, &a.Wakeup, &a.BPType, &a.Config1, &a.Config2, &a.BranchSampleType, &a.SampleRegsUser,
@@ -204,6 +204,6 @@ func parseAttr(b []byte, order Order) (Attr, error) {
 		return Attr{}, fmt.Errorf("attr of %d bytes is shorter than %d", len(b), minAttrSize)
 	}
 	var a Attr
-	a.layout(&codec{cursor: cursor{b: b, order: order}})
+	a.pass(&codec{cursor: cursor{b: b, order: order}})
 	return a, nil
 }

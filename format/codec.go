@@ -2,20 +2,36 @@ package format
 
 import (
 	"math"
+	"sync"
 	"unsafe"
 )
 
 // codec passes over the fields of a record in their order, and either reads or writes each of them. The layout of a
-// type of record stands once, in its method layout. A method layout must not change the record when it writes.
+// type of record stands once, in its method layout, which must not change the record when it writes. gperf writes
+// little-endian records only.
 type codec struct {
-	cursor            // what is left to read
-	writes bool       // append to out; otherwise read
-	out    []byte     // the header, and the fields that are written
+	cursor // what is left to read
+	writes bool
+	out    []byte     // what the caller appends to, with what is written
 	typ    Type       // of the record
 	misc   Misc       // of the record
-	id     RecordID   // at the record's end
-	idType SampleType // the sample_type of the sample id, 0: there is none
+	id     []byte     // the sample id at the record's end, when reading
+	idType SampleType // sample_type of the sample id; 0: there is none
 	idSize int        // bytes of zeros in place of a sample id, when writing
+}
+
+// codecs are reused, because a layout is called through an interface.
+var codecs = sync.Pool{New: func() any { return new(codec) }}
+
+// run passes over a record with a codec of these values, and returns what the codec has then.
+func (c codec) run(rec Record) codec {
+	p := codecs.Get().(*codec)
+	*p = c
+	rec.layout(p)
+	c = *p
+	*p = codec{}
+	codecs.Put(p)
+	return c
 }
 
 // fields passes over fields that have the sizes of their Go types.
@@ -23,28 +39,28 @@ func (c *codec) fields(fields ...any) {
 	for _, f := range fields {
 		switch p := f.(type) {
 		case *uint8:
-			number(c, p)
+			passNumber(c, p)
 		case *uint16:
-			number(c, p)
+			passNumber(c, p)
 		case *uint32:
-			number(c, p)
+			passNumber(c, p)
 		case *int32:
-			number(c, p)
+			passNumber(c, p)
 		case *uint64:
-			number(c, p)
+			passNumber(c, p)
 		case *int64:
-			number(c, p)
+			passNumber(c, p)
 		case *bool:
 			v := uint8(0)
 			if *p {
 				v = 1
 			}
-			if number(c, &v); !c.writes {
+			if passNumber(c, &v); !c.writes {
 				*p = v != 0
 			}
 		case *float64:
 			v := math.Float64bits(*p)
-			if number(c, &v); !c.writes {
+			if passNumber(c, &v); !c.writes {
 				*p = math.Float64frombits(v)
 			}
 		default:
@@ -53,10 +69,10 @@ func (c *codec) fields(fields ...any) {
 	}
 }
 
-// number passes over a number.
-func number[T uint8 | uint16 | uint32 | int32 | uint64 | int64](c *codec, p *T) {
+// passNumber passes over a number.
+func passNumber[T uint8 | uint16 | uint32 | int32 | uint64 | int64](c *codec, p *T) {
 	if !c.writes {
-		*p = T(c.number(int(unsafe.Sizeof(*p))))
+		*p = T(c.uint(int(unsafe.Sizeof(*p))))
 		return
 	}
 	switch v := uint64(*p); unsafe.Sizeof(*p) {
@@ -83,8 +99,8 @@ func (c *codec) pad(n int) {
 // more reports whether fields follow that older versions do not write.
 func (c *codec) more() bool { return c.writes || len(c.b) > 0 }
 
-// is tells by which of its types the record is read.
-func (c *codec) is(p *bool, t Type) {
+// readAs tells which of its types the record has that is read.
+func (c *codec) readAs(p *bool, t Type) {
 	if !c.writes {
 		*p = c.typ == t
 	}
@@ -102,8 +118,8 @@ func (c *codec) flag(p *bool, bit Misc) {
 	}
 }
 
-// header passes over the record's misc. It must come before flag.
-func (c *codec) header(p *Misc) {
+// allMisc passes over the record's misc. It must come before flag.
+func (c *codec) allMisc(p *Misc) {
 	if c.writes {
 		c.misc = *p
 	} else {
@@ -111,14 +127,23 @@ func (c *codec) header(p *Misc) {
 	}
 }
 
-// bytes passes over n bytes, of which shorter data leave zeros.
+// bytes passes over n bytes: what is written is filled up with zeros.
 func (c *codec) bytes(p *[]byte, n int) {
 	if !c.writes {
-		*p = c.entries(uint64(n), 1).b
+		*p = c.take(n)
 		return
 	}
 	c.out = append(c.out, (*p)[:min(n, len(*p))]...)
 	c.pad(n - min(n, len(*p)))
+}
+
+// counted passes over bytes whose number n is in the record.
+func (c *codec) counted(p *[]byte, n uint64) {
+	if c.writes {
+		c.out = append(c.out, *p...)
+	} else {
+		*p = c.entries(n, 1).b
+	}
 }
 
 // rest passes over the rest of the record.
@@ -130,12 +155,12 @@ func (c *codec) rest(p *[]byte) {
 	}
 }
 
-// words passes over n numbers of 64 bits each.
-func (c *codec) words(p *Words, n uint64) {
+// values passes over n numbers of 64 bits each.
+func (c *codec) values(p *Words, n uint64) {
 	if c.writes {
 		c.out = append(c.out, p.b...)
 	} else {
-		*p = Words{c.cursor.words(n), c.order}
+		*p = Words{c.words(n), c.order}
 	}
 }
 
@@ -168,32 +193,35 @@ func (c *codec) ending(p *string) {
 
 // end passes over the sample id at the end of a record of the kernel.
 func (c *codec) end(p *RecordID) {
-	if !c.writes {
-		*p = c.id
-		return
+	if c.writes {
+		p.layout(c, c.idType)
+		c.pad(c.idSize)
+	} else {
+		*p = parseSampleID(c.id, c.order, c.idType)
 	}
-	p.layout(c, c.idType)
-	c.pad(c.idSize)
 }
 
-// counted passes over a number of 64 bits and as many entries of size bytes each.
-func counted[T any](c *codec, size int, list *[]T, entry func(*codec, *T)) {
+// entriesOf passes over a number of 64 bits and as many entries of size bytes each.
+func entriesOf[T any](c *codec, size int, list *[]T, entry func(*codec, *T)) {
 	n := uint64(len(*list))
-	number(c, &n)
+	passNumber(c, &n)
 	if c.writes {
 		for i := range *list {
 			entry(c, &(*list)[i])
 		}
 		return
 	}
-	for e := (codec{cursor: c.entries(n, size)}); len(e.b) > 0; {
-		var one T
-		entry(&e, &one)
-		*list = append(*list, one)
+	e := codec{cursor: c.entries(n, size)}
+	if len(e.b) == 0 {
+		return
+	}
+	*list = make([]T, len(e.b)/size)
+	for i := range *list {
+		entry(&e, &(*list)[i])
 	}
 }
 
-// records has the records of each type, without their fields.
+// records makes an empty record of each type.
 var records = [TypePerfEnd]func() Record{
 	TypeMmap: empty[Mmap], TypeLost: empty[Lost], TypeComm: empty[Comm], TypeExit: empty[Exit],
 	TypeThrottle: empty[Throttle], TypeUnthrottle: empty[Throttle], TypeFork: empty[Fork], TypeRead: empty[Read],

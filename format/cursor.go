@@ -33,8 +33,8 @@ func (c *cursor) take(n int) []byte {
 	return p
 }
 
-// number reads a number of 1, 2, 4 or 8 bytes.
-func (c *cursor) number(size int) uint64 {
+// uint reads a number of 1, 2, 4 or 8 bytes.
+func (c *cursor) uint(size int) uint64 {
 	switch size {
 	case 1:
 		return uint64(c.u8())

@@ -16,11 +16,12 @@ func (a *Attr) SampleIDSize() int {
 	return sampleIDSize(a.SampleType)
 }
 
-// appendRecord appends a record with a sample id in the layout of idType, and idSize zeros. If the record exceeds the
-// 16-bit size, appendRecord returns b unchanged.
+// appendRecord appends a record, and one of the kernel with a sample id in the layout of idType, or idSize zeros. If the
+// record exceeds the 16-bit size, appendRecord returns b unchanged.
 func appendRecord(b []byte, t Type, rec Record, idType SampleType, idSize int) []byte {
-	c := &codec{writes: true, typ: t, idType: idType, idSize: idSize, out: append(b, make([]byte, HeaderSize)...)}
-	rec.layout(c)
+	c := codec{writes: true, typ: t, idType: idType, idSize: idSize}
+	c.out = append(b, 0, 0, 0, 0, 0, 0, 0, 0) // the header
+	c = c.run(rec)
 	return finish(c.out, len(b), t, c.misc)
 }
 
@@ -129,5 +130,5 @@ func (s *Sample) fixed(field SampleType) uint64 {
 	return s.ID // SampleID, SampleIdentifier
 }
 
-// AppendMark appends a record without a body: TypeFinishedRound or TypeFinishedInit.
+// AppendMark appends a record of a type without fields: TypeFinishedRound or TypeFinishedInit.
 func AppendMark(b []byte, t Type) []byte { return appendRecord(b, t, &FinishedRound{}, 0, 0) }

@@ -195,10 +195,10 @@ type BuildIDEntry struct {
 	Filename string
 }
 
-// layout is all but the file name. The size of the build ID follows it; perf before 5.12 did not write the size.
-func (e *BuildIDEntry) layout(c *codec) {
+// pass passes over all but the file name. The size of the build ID follows it; perf before 5.12 did not write the size.
+func (e *BuildIDEntry) pass(c *codec) {
 	sized, id, size := true, []byte(e.BuildID), uint8(min(len(e.BuildID), maxBuildID))
-	c.header(&e.Misc)
+	c.allMisc(&e.Misc)
 	c.flag(&sized, miscBuildIDSize)
 	c.fields(&e.PID)
 	c.bytes(&id, maxBuildID)
@@ -320,7 +320,7 @@ func (f *File) BuildIDs() ([]BuildIDEntry, error) {
 	return l, err
 }
 
-// parseBuildIDs reads entries, of which the first bytes are missing: 4 without a pid.
+// parseBuildIDs reads the entries; missing is 4 if they have no pid, otherwise 0.
 func (f *File) parseBuildIDs(missing int) (l []BuildIDEntry, err error) {
 	data := f.Sections[FeatureBuildID]
 	for len(data) > 0 {
@@ -333,7 +333,7 @@ func (f *File) parseBuildIDs(missing int) (l []BuildIDEntry, err error) {
 		}
 		c.b = data[HeaderSize-missing : size]
 		var e BuildIDEntry
-		if e.layout(&c); c.short {
+		if e.pass(&c); c.short {
 			return l, errorf(-1, nil, "build ID entry of %d bytes is too short", size)
 		}
 		if missing > 0 {

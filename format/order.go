@@ -37,32 +37,60 @@ func (o Order) Uint64(b []byte) uint64 {
 }
 
 // PutUint16 writes the first two bytes.
-func (o Order) PutUint16(b []byte, v uint16) { o.order().PutUint16(b, v) }
+func (o Order) PutUint16(b []byte, v uint16) {
+	if o {
+		binary.BigEndian.PutUint16(b, v)
+	} else {
+		binary.LittleEndian.PutUint16(b, v)
+	}
+}
 
 // PutUint32 writes the first four bytes.
-func (o Order) PutUint32(b []byte, v uint32) { o.order().PutUint32(b, v) }
+func (o Order) PutUint32(b []byte, v uint32) {
+	if o {
+		binary.BigEndian.PutUint32(b, v)
+	} else {
+		binary.LittleEndian.PutUint32(b, v)
+	}
+}
 
 // PutUint64 writes the first eight bytes.
-func (o Order) PutUint64(b []byte, v uint64) { o.order().PutUint64(b, v) }
-
-func (o Order) order() interface {
-	binary.ByteOrder
-	binary.AppendByteOrder
-} {
+func (o Order) PutUint64(b []byte, v uint64) {
 	if o {
-		return binary.BigEndian
+		binary.BigEndian.PutUint64(b, v)
+	} else {
+		binary.LittleEndian.PutUint64(b, v)
 	}
-	return binary.LittleEndian
+}
+
+// AppendUint16 appends two bytes.
+func (o Order) AppendUint16(b []byte, v uint16) []byte {
+	if o {
+		return binary.BigEndian.AppendUint16(b, v)
+	}
+	return binary.LittleEndian.AppendUint16(b, v)
+}
+
+// AppendUint32 appends four bytes.
+func (o Order) AppendUint32(b []byte, v uint32) []byte {
+	if o {
+		return binary.BigEndian.AppendUint32(b, v)
+	}
+	return binary.LittleEndian.AppendUint32(b, v)
+}
+
+// AppendUint64 appends eight bytes.
+func (o Order) AppendUint64(b []byte, v uint64) []byte {
+	if o {
+		return binary.BigEndian.AppendUint64(b, v)
+	}
+	return binary.LittleEndian.AppendUint64(b, v)
 }
 
 // String returns binary's name of the order.
-func (o Order) String() string { return o.order().String() }
-
-// AppendUint16 appends two bytes.
-func (o Order) AppendUint16(b []byte, v uint16) []byte { return o.order().AppendUint16(b, v) }
-
-// AppendUint32 appends four bytes.
-func (o Order) AppendUint32(b []byte, v uint32) []byte { return o.order().AppendUint32(b, v) }
-
-// AppendUint64 appends eight bytes.
-func (o Order) AppendUint64(b []byte, v uint64) []byte { return o.order().AppendUint64(b, v) }
+func (o Order) String() string {
+	if o {
+		return binary.BigEndian.String()
+	}
+	return binary.LittleEndian.String()
+}

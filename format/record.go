@@ -159,7 +159,7 @@ func (r Raw) header(order Order) []byte {
 	return b
 }
 
-// Record is a decoded record: one of the pointer types of this file and of record_user.go. For samples use File.Sample,
+// Record is a decoded record: one of the pointer types of this file, record_counters.go and record_user.go. For samples use File.Sample,
 // which reuses memory.
 type Record interface{ layout(*codec) }
 
@@ -237,8 +237,8 @@ func (m *Mmap) Executable() bool {
 }
 
 func (m *Mmap) layout(c *codec) {
-	c.is(&m.V2, TypeMmap2)
-	c.header(&m.Misc)
+	c.readAs(&m.V2, TypeMmap2)
+	c.allMisc(&m.Misc)
 	c.fields(&m.PID, &m.TID, &m.Start, &m.Len, &m.Pgoff)
 	if c.typ == TypeMmap2 {
 		m.layout2(c)
@@ -325,7 +325,7 @@ type LostSamples struct {
 }
 
 func (l *LostSamples) layout(c *codec) {
-	c.header(&l.Misc)
+	c.allMisc(&l.Misc)
 	c.fields(&l.Lost)
 	c.end(&l.ID)
 }
@@ -343,7 +343,7 @@ type Throttle struct {
 }
 
 func (t *Throttle) layout(c *codec) {
-	c.is(&t.Off, TypeUnthrottle)
+	c.readAs(&t.Off, TypeUnthrottle)
 	c.fields(&t.Time, &t.EventID, &t.StreamID)
 	c.end(&t.ID)
 }
@@ -357,8 +357,8 @@ type Switch struct {
 }
 
 func (s *Switch) layout(c *codec) {
-	c.is(&s.CPUWide, TypeSwitchCPUWide)
-	c.header(&s.Misc)
+	c.readAs(&s.CPUWide, TypeSwitchCPUWide)
+	c.allMisc(&s.Misc)
 	if c.typ == TypeSwitchCPUWide {
 		c.fields(&s.NextPID, &s.NextTID)
 	}
@@ -381,7 +381,7 @@ type Namespaces struct {
 
 func (n *Namespaces) layout(c *codec) {
 	c.fields(&n.PID, &n.TID)
-	counted(c, 16, &n.NS, func(c *codec, ns *Namespace) { c.fields(&ns.Dev, &ns.Ino) })
+	entriesOf(c, 16, &n.NS, func(c *codec, ns *Namespace) { c.fields(&ns.Dev, &ns.Ino) })
 	c.end(&n.ID)
 }
 
@@ -422,8 +422,9 @@ type BPFEvent struct {
 
 func (b *BPFEvent) layout(c *codec) {
 	c.fields(&b.Type, &b.Flags, &b.Prog)
-	for i := range b.Tag {
-		c.fields(&b.Tag[i])
+	tag := b.Tag[:]
+	if c.bytes(&tag, len(b.Tag)); !c.writes {
+		copy(b.Tag[:], tag)
 	}
 	c.end(&b.ID)
 }
@@ -485,11 +486,11 @@ type TextPoke struct {
 func (t *TextPoke) layout(c *codec) {
 	before, after := uint16(len(t.Old)), uint16(len(t.New))
 	c.fields(&t.Addr, &before, &after)
-	c.bytes(&t.Old, int(before))
-	c.bytes(&t.New, int(after))
+	c.counted(&t.Old, uint64(before))
+	c.counted(&t.New, uint64(after))
 	if c.writes {
 		c.misc = MiscUser // perf ignores it in user space
-		c.pad(-(int(before) + int(after) + 4) & 7)
+		c.pad(-(len(t.Old) + len(t.New) + 4) & 7)
 	}
 	c.end(&t.ID)
 }
@@ -516,7 +517,7 @@ type CallchainDeferred struct {
 func (d *CallchainDeferred) layout(c *codec) {
 	n := uint64(d.Callchain.Len())
 	c.fields(&d.Cookie, &n)
-	c.words(&d.Callchain, n)
+	c.values(&d.Callchain, n)
 	c.end(&d.ID)
 }
 
@@ -534,21 +535,19 @@ func ParseRecord(r Raw, st SampleType) (Record, error) {
 
 // parseRecord decodes r. trailer is the sample_type of the sample id at the record's end, or 0 if there is none.
 func parseRecord(r Raw, order Order, trailer SampleType) (Record, error) {
-	c := &codec{cursor: cursor{b: r.Data, order: order}, typ: r.Type, misc: r.Misc}
+	if r.Type >= TypePerfEnd || records[r.Type] == nil {
+		return &Other{Raw: r}, nil
+	}
+	c := codec{cursor: cursor{b: r.Data, order: order}, typ: r.Type, misc: r.Misc, idType: trailer}
 	if trailer != 0 && r.Type < typeKernelEnd {
 		n := sampleIDSize(trailer)
 		if n > len(r.Data) {
 			return nil, r.tooShort("its sample id")
 		}
-		c.b, c.tail = r.Data[:len(r.Data)-n], n
-		c.id = parseSampleID(r.Data[len(c.b):], order, trailer)
+		c.b, c.id, c.tail = r.Data[:len(r.Data)-n], r.Data[len(r.Data)-n:], n
 	}
-	var rec Record = &Other{Raw: r}
-	if r.Type < TypePerfEnd && records[r.Type] != nil {
-		rec = records[r.Type]()
-	}
-	rec.layout(c)
-	if c.short {
+	rec := records[r.Type]()
+	if c = c.run(rec); c.short {
 		return nil, r.tooShort(c.lacking("its fields"))
 	}
 	return rec, nil

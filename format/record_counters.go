@@ -27,7 +27,7 @@ type Counter struct {
 // layout leaves the values to decode, which knows their event.
 func (rd *Read) layout(c *codec) {
 	c.fields(&rd.PID, &rd.TID)
-	c.words(&rd.body, uint64(len(c.b)/8))
+	c.values(&rd.body, uint64(len(c.b)/8))
 	c.end(&rd.ID)
 }
 

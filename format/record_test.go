@@ -210,6 +210,34 @@ func TestAppendRecord(t *testing.T) {
 	}
 }
 
+// TestAppendTooLong checks that a record which is too long is left out.
+func TestAppendTooLong(t *testing.T) {
+	for _, size := range []int{1<<16 - 64, 1<<16 + 8} {
+		b := (&TextPoke{New: make([]byte, size)}).Append([]byte("before"), 0)
+		if want := size < 1<<16; want != (len(b) > size) || !want && string(b) != "before" {
+			t.Errorf("%d bytes of code: %d bytes", size, len(b))
+		}
+	}
+}
+
+// TestRecordAllocs checks that decoding a record allocates the record and its name only.
+func TestRecordAllocs(t *testing.T) {
+	const st = SampleTID | SampleTime
+	for want, rec := range map[int]Raw{
+		1: RawOf((&Lost{Lost: 1}).AppendTo(nil, st), 0),
+		2: RawOf((&Comm{Comm: "program"}).AppendTo(nil, st), 0),
+	} {
+		got := testing.AllocsPerRun(100, func() {
+			if _, err := ParseRecord(rec, st); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got > float64(want) {
+			t.Errorf("%s: %v allocations, want %d", rec.Type, got, want)
+		}
+	}
+}
+
 func checkAppend(t *testing.T, i int, typ Type, want Record) {
 	t.Helper()
 	rec, err := parseRecord(RawOf(appendRecord(nil, typ, want, 0, 0), 0), LittleEndian, 0)

@@ -37,7 +37,9 @@ func (h *HeaderAttr) read(c *codec) {
 	if err != nil {
 		c.short = true
 	}
-	a.IDs = make([]uint64, len(c.b)/8)
+	if len(c.b) >= 8 {
+		a.IDs = make([]uint64, len(c.b)/8)
+	}
 	h.Attr = a
 }
 
@@ -68,7 +70,7 @@ func (h *HeaderTracing) layout(c *codec) {
 type HeaderBuildID struct{ BuildIDEntry }
 
 func (h *HeaderBuildID) layout(c *codec) {
-	h.BuildIDEntry.layout(c)
+	h.BuildIDEntry.pass(c)
 	c.name(&h.Filename)
 }
 
@@ -92,7 +94,7 @@ type IDIndex struct {
 
 // layout has all entries, then the second parts of all entries (virtual machines), which perf before 6.0 did not write.
 func (x *IDIndex) layout(c *codec) {
-	counted(c, 32, &x.Entries, func(c *codec, e *IDIndexEntry) { c.fields(&e.ID, &e.Index, &e.CPU, &e.TID) })
+	entriesOf(c, 32, &x.Entries, func(c *codec, e *IDIndexEntry) { c.fields(&e.ID, &e.Index, &e.CPU, &e.TID) })
 	if !c.writes {
 		x.Guests = len(c.b) > 0 && len(c.b) >= 16*len(x.Entries)
 	}
@@ -119,7 +121,7 @@ type AuxtraceInfo struct {
 func (a *AuxtraceInfo) layout(c *codec) {
 	c.fields((*uint32)(&a.Type))
 	c.pad(4)
-	c.words(&a.Priv, uint64(len(c.b)/8))
+	c.values(&a.Priv, uint64(len(c.b)/8))
 }
 
 // AuxtraceType is enum auxtrace_type of tools/perf/util/auxtrace.h.
@@ -185,7 +187,7 @@ func (e *AuxtraceError) layout(c *codec) {
 type ThreadMap struct{ Threads []ThreadMapEntry }
 
 func (m *ThreadMap) layout(c *codec) {
-	counted(c, 24, &m.Threads, func(c *codec, e *ThreadMapEntry) {
+	entriesOf(c, 24, &m.Threads, func(c *codec, e *ThreadMapEntry) {
 		c.fields(&e.TID)
 		c.text(&e.Comm, 16)
 	})
@@ -200,7 +202,7 @@ type ThreadMapEntry struct {
 // CPUMap is perf_record_cpu_map: a set of CPUs, in the order of the file.
 type CPUMap struct{ CPUs CPUSet }
 
-func (m *CPUMap) layout(c *codec) { m.CPUs = parseCPUs(&c.cursor) }
+func (m *CPUMap) layout(c *codec) { c.cpus(&m.CPUs) }
 
 // CPUSet is a set of CPUs.
 type CPUSet []CPURange
@@ -225,7 +227,7 @@ func (s CPUSet) String() string {
 type StatConfig struct{ Terms []StatConfigTerm }
 
 func (s *StatConfig) layout(c *codec) {
-	counted(c, 16, &s.Terms, func(c *codec, t *StatConfigTerm) { c.fields(&t.Tag, &t.Value) })
+	entriesOf(c, 16, &s.Terms, func(c *codec, t *StatConfigTerm) { c.fields(&t.Tag, &t.Value) })
 }
 
 // StatConfigTerm is perf_record_stat_config_entry; Tag is 0 aggr_mode, 1
@@ -281,7 +283,7 @@ func (u *EventUpdate) layout(c *codec) {
 	case EventUpdateName:
 		c.name(&u.Name)
 	case EventUpdateCPUs:
-		u.CPUs = parseCPUs(&c.cursor)
+		c.cpus(&u.CPUs)
 	}
 }
 
@@ -325,7 +327,7 @@ func (x *Compressed) layout(c *codec) {
 	}
 	size := uint64(len(x.Data))
 	c.fields(&size)
-	c.bytes(&x.Data, int(size))
+	c.counted(&x.Data, size)
 }
 
 // BPFMetadata is perf_record_bpf_metadata: the variables of a BPF program whose names
@@ -343,7 +345,7 @@ const bpfProgNameLen = 512
 
 func (m *BPFMetadata) layout(c *codec) {
 	c.text(&m.Prog, bpfProgNameLen)
-	counted(c, 64+256, &m.Entries, func(c *codec, e *BPFMetadataEntry) {
+	entriesOf(c, 64+256, &m.Entries, func(c *codec, e *BPFMetadataEntry) {
 		c.text(&e.Key, 64)
 		c.text(&e.Value, 256)
 	})
@@ -361,7 +363,7 @@ type SchedstatCPU struct {
 func (s *SchedstatCPU) layout(c *codec) {
 	c.fields(&s.Time, &s.CPU, &s.Version)
 	c.pad(2)
-	s.Values = parseSchedstat(&c.cursor, 6, 3)
+	c.schedstat(&s.Values, 6, 3)
 }
 
 // SchedstatDomain is perf_record_schedstat_domain: a domain line of
@@ -380,7 +382,7 @@ func (s *SchedstatDomain) layout(c *codec) {
 	if s.Version >= 17 {
 		numbers = 45
 	}
-	s.Values = parseSchedstat(&c.cursor, numbers, 0)
+	c.schedstat(&s.Values, numbers, 0)
 }
 
 // parseCPUs reads struct perf_record_cpu_map_data in each of its encodings: a list, a mask of
@@ -448,14 +450,26 @@ func (s *CPUSet) mask(c *cursor, nr, size uint16) {
 	}
 }
 
-// parseSchedstat reads numbers of 32 bits if short, and of 64 bits otherwise.
-func parseSchedstat(c *cursor, short, long int) []uint64 {
-	var l []uint64
+// schedstat reads numbers of 32 bits, and then numbers of 64 bits.
+func (c *codec) schedstat(l *[]uint64, short, long int) {
+	c.onlyRead()
 	for range short {
-		l = append(l, uint64(c.u32()))
+		*l = append(*l, uint64(c.u32()))
 	}
 	for range long {
-		l = append(l, c.u64())
+		*l = append(*l, c.u64())
 	}
-	return l
+}
+
+// cpus reads a set of CPUs.
+func (c *codec) cpus(s *CPUSet) {
+	c.onlyRead()
+	*s = parseCPUs(&c.cursor)
+}
+
+// onlyRead panics if a record is written that gperf cannot write.
+func (c *codec) onlyRead() {
+	if c.writes {
+		panic("format: " + c.typ.String() + " is not written")
+	}
 }

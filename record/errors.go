@@ -90,31 +90,6 @@ func (e *LeftOutError) Error() string {
 	return fmt.Sprintf("skipped %d of %d functions, such as %s: %v", e.N, e.Of, e.Example, errNotTraceable)
 }
 
-// UnwindError is a notice: user stacks are not unwound in the kernel, why, and what is
-// recorded instead.
-type UnwindError struct {
-	Err       error
-	StackDump uint16 // bytes copied of each stack; 0: frame pointers are recorded
-}
-
-func (e *UnwindError) Error() string {
-	instead := "recording frame pointers instead"
-	if e.StackDump > 0 {
-		instead = fmt.Sprintf("copying %d bytes of each stack instead", e.StackDump)
-	}
-	const msg = "cannot unwind stacks in the kernel (%v), %s: functions of Python and other runtimes have no names"
-	return fmt.Sprintf(msg, e.Err, instead)
-}
-func (e *UnwindError) Unwrap() error { return e.Err }
-
-// instead returns what to record if user stacks cannot be unwound in the kernel.
-func instead(err error) *UnwindError {
-	if small := (*SmallMemoryError)(nil); errors.Is(err, errOverwrite) || errors.As(err, &small) {
-		return &UnwindError{err, 0}
-	}
-	return &UnwindError{err, DefaultStackDump}
-}
-
 // MapsHiddenError is a notice: the user may not read the mappings of other users' processes.
 type MapsHiddenError struct{ Processes int }
 

@@ -310,38 +310,6 @@ func (r *recorder) flush() error {
 	return nil
 }
 
-// earlyTime is how long a command is watched closely: programs copy their code to other memory when they start, which
-// the recorder sees in their memory only, before they exit.
-const earlyTime = 2 * time.Second
-
-// Interval at which rings that are not half full are emptied, so that the file is never
-// far out of date; the reader of a pipe may be interactive. With checkpoints, not even the last
-// second may be missing if the recorder is killed.
-const (
-	idleFlush            = time.Second
-	idleFlushEarly       = 50 * time.Millisecond
-	idleFlushPipe        = 200 * time.Millisecond
-	idleFlushCheckpoints = 500 * time.Millisecond
-)
-
-// wait waits until there is something to do. It reports whether the last of the threads has
-// exited.
-func (r *recorder) wait() (exited bool, err error) {
-	idle := idleFlush
-	switch {
-	case time.Since(r.began) < earlyTime:
-		idle = idleFlushEarly
-	case r.opts.pipe():
-		idle = idleFlushPipe
-	case r.opts.Output.Checkpoints:
-		idle = idleFlushCheckpoints
-	}
-	wakeups, err := r.poller.wait(idle, r.trigger.has)
-	r.sum.Wakeups += wakeups
-	r.trigger.check(&r.switcher)
-	return r.poller.counters == 0 && !r.opts.Target.byCPU(), err
-}
-
 // end stops the counters, writes the remaining records, finishes the file, and waits for the
 // command. cause is the error, if any, that ended the recording early: the file is then
 // finished as far as possible.

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
-	"strconv"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -47,7 +45,7 @@ func (f *packetFlags) apply(o *record.Options) (err error) {
 		checkDevice(p.Device, o.Notice)
 	}
 	if f.netns != "" {
-		if p.Netns, err = networkNamespace(f.netns); err != nil {
+		if p.Netns, err = record.NetworkNamespace(f.netns); err != nil {
 			return fmt.Errorf("--netns: %w", err)
 		}
 	}
@@ -88,33 +86,4 @@ func checkDevice(name string, notice func(error)) {
 		notice(fmt.Errorf("--dev: this network namespace has no device %s%s", name,
 			suggestion(name, names, "its devices are")))
 	}
-}
-
-// networkNamespace returns the inode number of a network namespace, by number, path, or name, which
-// `ip netns` lists, or the PID of a process in it.
-func networkNamespace(name string) (uint32, error) {
-	number, err := strconv.ParseUint(name, 10, 32)
-	const first = 0xe0000000 // the kernel's numbers of namespaces are higher, PIDs lower
-	if err == nil && number >= first {
-		return uint32(number), nil
-	}
-	paths := []string{name, "/run/netns/" + name}
-	if err == nil {
-		paths = []string{fmt.Sprintf("/proc/%d/ns/net", number)}
-	}
-	for _, path := range paths {
-		st, e := os.Stat(path)
-		if e != nil {
-			err = e
-			continue
-		}
-		if sys, ok := st.Sys().(*syscall.Stat_t); ok && !st.IsDir() && sys.Ino >= first && sys.Ino>>32 == 0 {
-			return uint32(sys.Ino), nil
-		}
-		err = fmt.Errorf("%s is not a network namespace", path)
-	}
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, fmt.Errorf("no network namespace %s: `ip netns` lists names, `lsns -t net` processes", name)
-	}
-	return 0, err
 }
