@@ -16,8 +16,8 @@ func (a *Attr) SampleIDSize() int {
 	return sampleIDSize(a.SampleType)
 }
 
-// appendRecord appends a record, and one of the kernel with a sample id in the layout of idType, or idSize zeros. If the
-// record exceeds the 16-bit size, appendRecord returns b unchanged.
+// appendRecord appends a record, and one of the kernel with a sample id in the layout of idType, or idSize zeros. If
+// the record exceeds the 16-bit size, appendRecord returns b unchanged.
 func appendRecord(b []byte, t Type, rec Record, idType SampleType, idSize int) []byte {
 	c := codec{writes: true, typ: t, idType: idType, idSize: idSize}
 	c.out = append(b, 0, 0, 0, 0, 0, 0, 0, 0) // the header

@@ -159,8 +159,8 @@ func (r Raw) header(order Order) []byte {
 	return b
 }
 
-// Record is a decoded record: one of the pointer types of this file, record_counters.go and record_user.go. For samples use File.Sample,
-// which reuses memory.
+// Record is a decoded record: one of the pointer types of this file, record_counters.go and record_user.go. For samples
+// use File.Sample, which reuses memory.
 type Record interface{ layout(*codec) }
 
 // RecordID is the sample id at the end of side-band records, if the attr has FlagSampleIDAll.
