@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"debug/elf"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -228,8 +226,8 @@ func sameCXX(got, want string) bool {
 }
 
 // gperfNames reports whether two lines differ in that gperf alone names a function: of a stripped Go program, which has
-// its functions in .gopclntab, of a file of which perf reads no symbol, or of a file that is not there any more, or in
-// another root directory only, of which gperf kept a copy. Any program may run while all CPUs are recorded.
+// its functions in .gopclntab, or of a file of which perf reads no symbol. Any program may run while all CPUs are
+// recorded.
 func gperfNames(got, want string) bool {
 	g := symbolLine.FindStringSubmatch(got)
 	if g == nil {
@@ -239,11 +237,7 @@ func gperfNames(got, want string) bool {
 	if want != g[1]+" [unknown] "+file {
 		return false
 	}
-	path := strings.Trim(file, "()")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return true
-	}
-	im, err := dso.Open(path)
+	im, err := dso.Open(strings.Trim(file, "()"))
 	if err != nil {
 		return false
 	}
@@ -308,8 +302,7 @@ func TestGperfNames(t *testing.T) {
 		{sample + "main+0x2f (" + lost + ")", sample + "[unknown] (" + lost + ")", true},
 		{sample + "main+0x2f (" + whole + ")", sample + "[unknown] (" + whole + ")", false},
 		{sample + "main.leaf+0x2f (/bin/sh)", sample + "[unknown] (/bin/sh)", false},
-		{sample + "main.leaf+0x2f (/no)", sample + "[unknown] (/no)", true},
-		{sample + "main.leaf+0x2f (/no)", sample + "main.deep+0x2f (/no)", false},
+		{sample + "main.leaf+0x2f (/no)", sample + "[unknown] (/no)", false},
 	} {
 		if got := gperfNames(c.got, c.want); got != c.same {
 			t.Errorf("%q and %q: %t", c.got, c.want, got)
