@@ -99,7 +99,7 @@ func (c *codec) pad(n int) {
 // more reports whether fields follow that older versions do not write.
 func (c *codec) more() bool { return c.writes || len(c.b) > 0 }
 
-// readAs tells which of its types the record has that is read.
+// readAs sets p to whether the record that is read is a t.
 func (c *codec) readAs(p *bool, t Type) {
 	if !c.writes {
 		*p = c.typ == t
@@ -182,7 +182,7 @@ func (c *codec) name(p *string) {
 	}
 }
 
-// ending passes over a name that may lack its NUL.
+// ending passes over a name, the last field, of which the NUL may be missing.
 func (c *codec) ending(p *string) {
 	if c.writes {
 		c.name(p)

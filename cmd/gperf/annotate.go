@@ -168,7 +168,7 @@ func (o *annotateFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	if screen && !o.Place.IsAddress() {
-		return in.browse(&o.input, tui.Options{Function: o.Place.String(), Keys: []string{"symbol"}},
+		return in.browse("annotate", &o.input, tui.Options{Function: o.Place.String(), Keys: []string{"symbol"}},
 			tui.Recording{MaxStack: maxStack, Annotate: o.Options}, report.Filter{}, stdout, stderr)
 	}
 	skipped, missing, err := annotate.Text(stdout, in.session, o.Options)

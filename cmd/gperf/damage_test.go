@@ -50,12 +50,16 @@ func TestDamagedFiles(t *testing.T) {
 			if err := os.WriteFile(path, test.file, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			for _, command := range []string{"script", "report --sort comm", "report --format folded"} {
+			for _, command := range []string{"script", "report --sort comm", "report --format folded",
+				"top --stdio --sort comm"} {
 				var stdout, stderr bytes.Buffer
 				code := run(append(strings.Fields(command), "-i", path), &stdout, &stderr)
 				if code != test.code || !strings.Contains(stderr.String(), test.want) {
 					t.Errorf("gperf %s: exit code %d, want %d and %q:\n%s", command, code, test.code, test.want,
 						&stderr)
+				}
+				if strings.Contains(stderr.String(), "never happened") {
+					t.Errorf("gperf %s knows what the missing part has:\n%s", command, &stderr)
 				}
 				if samples := strings.Contains(stdout.String(), "drops"); samples != test.output {
 					t.Errorf("gperf %s prints samples: %v\n%s", command, samples, &stdout)

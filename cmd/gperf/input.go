@@ -312,9 +312,10 @@ func (in *openInput) warn(stderr io.Writer, skipped format.Skipped) error {
 	return nil
 }
 
-// warnNoSamples says why a recording has no samples, unless warn says it.
-func (in *openInput) warnNoSamples(command string, stderr io.Writer) {
-	if in.misses() == nil && !in.recording.File.Has(format.FeatureStat) {
+// warnNoSamples says why a recording has no samples, unless warn says it. incomplete is what warn returned: in the part
+// of a file that is missing, the events may have happened.
+func (in *openInput) warnNoSamples(command string, incomplete error, stderr io.Writer) {
+	if incomplete == nil && in.misses() == nil && !in.recording.File.Has(format.FeatureStat) {
 		fmt.Fprintf(stderr, "gperf %s: %s has no samples: %s\n", command, in.recording.Path,
 			noSamplesIn(in.recording.File))
 	}

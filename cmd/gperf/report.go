@@ -196,7 +196,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	}
 	keys, ok := browsedKeys(in.recording.File, o.Sort)
 	if screen && ok && !in.recording.File.Has(format.FeatureBranchStack) {
-		return in.browse(&o.input, tui.Options{Keys: keys, Limit: o.PercentLimit, Search: o.SymbolFilter,
+		return in.browse("report", &o.input, tui.Options{Keys: keys, Limit: o.PercentLimit, Search: o.SymbolFilter,
 			Children: !o.NoChildren},
 			tui.Recording{MaxStack: o.MaxStack, NoInline: !o.Inline}, o.Filter, stdout, stderr)
 	}
@@ -206,7 +206,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	skipped, err := report.Text(stdout, in.session, o.Options)
 	incomplete := in.warn(stderr, skipped)
 	if errors.Is(err, report.ErrNoSamples) {
-		in.warnNoSamples("report", stderr)
+		in.warnNoSamples("report", incomplete, stderr)
 		err = nil
 	}
 	return cmp.Or(err, incomplete)

@@ -48,8 +48,8 @@ func browsedKeys(f *format.File, list string) (keys []string, ok bool) {
 	return keys, err == nil && !report.HasFigures(list)
 }
 
-// browse shows a recording until the user quits.
-func (in *openInput) browse(flags *inputFlags, o tui.Options, r tui.Recording, f report.Filter,
+// browse shows a recording until the user quits. command is the command's name.
+func (in *openInput) browse(command string, flags *inputFlags, o tui.Options, r tui.Recording, f report.Filter,
 	stdout, stderr io.Writer) error {
 	screen, err := tui.NewScreen()
 	if err != nil {
@@ -77,5 +77,8 @@ func (in *openInput) browse(flags *inputFlags, o tui.Options, r tui.Recording, f
 		err = tui.Show(ctx, screen, o)
 	}
 	incomplete := in.warn(stderr, skipped)
+	if err == nil && o.Table.Len() == 0 {
+		in.warnNoSamples(command, incomplete, stderr)
+	}
 	return cmp.Or(err, incomplete)
 }

@@ -267,7 +267,7 @@ func (f *topFlags) end(in *openInput, past bool, stderr io.Writer, skipped forma
 	}
 	incomplete := in.warn(stderr, skipped)
 	if none {
-		in.warnNoSamples("top", stderr)
+		in.warnNoSamples("top", incomplete, stderr)
 	}
 	return cmp.Or(err, incomplete)
 }
