@@ -361,7 +361,7 @@ func loadAll(t *testing.T, u *Unwinder, spec *ebpf.CollectionSpec, byPointer boo
 	var names []string
 	for name, p := range spec.Programs {
 		switch {
-		case p.Type == ebpf.Tracing: // TestDrops loads it, which needs another program to attach it to
+		case p.Type == ebpf.Tracing: // TestDropsAlone loads it, which needs another program to attach it to
 		case p.AttachType == ebpf.AttachTraceKprobeMulti && HaveKprobeMulti() != nil,
 			p.AttachType == ebpf.AttachTraceKprobeSession && features.HaveBPFLinkKprobeSession() != nil:
 			t.Logf("%s: this kernel has no programs of this kind", name)

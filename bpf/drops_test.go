@@ -32,9 +32,9 @@ func loadDropper(t *testing.T, kind ebpf.ProgramType, name, typ string, returns 
 	return p
 }
 
-// TestDrops checks that the verifier accepts the programs at the return of other programs, with the packet, values
-// and a filter, and that programs without types are left out.
-func TestDrops(t *testing.T) {
+// TestDropsAlone checks that the verifier accepts the programs at the return of other programs, with the packet, values
+// and a filter, and that programs without types are left out. Other tests load programs of these types, too.
+func TestDropsAlone(t *testing.T) {
 	const name = "drops_all_packets_of_a_test"
 	for _, c := range []struct {
 		name string

@@ -229,8 +229,8 @@ func TestRecordKilledCompressed(t *testing.T) {
 // round, so that a reader can print them.
 func TestRecordPipeIsLive(t *testing.T) {
 	needTracepoints(t)
-	rec := exec.Command(binary(t, "./cmd/gperf"), "record", "-q", "-e", "skb:kfree_skb", "--",
-		"sh", "-c", binary(t, dropsProgram)+" -n 5; exec sleep 100")
+	rec := exec.Command(binary(t, "./cmd/gperf"), "record", "-q", "-e", "skb:kfree_skb", "--filter", "protocol == 0",
+		"--", "sh", "-c", binary(t, dropsProgram)+" -unix -n 5; exec sleep 100")
 	out, err := rec.StdoutPipe() // no -o: standard output is a pipe
 	if err == nil {
 		err = rec.Start()
@@ -311,8 +311,8 @@ func TestRecordSwitchSignal(t *testing.T) {
 		until set -- drops.data.2* && [ -e "$1" ] && [ $# = $i ]; do sleep 0.02; done
 	done; %[1]s -unix -n %[2]d -rate %[3]d`, binary(t, dropsProgram), n/4, 3000/patience(1))
 	rec := exec.Command(binary(t, "./cmd/gperf"), "record", "--switch-output", "-g", "-e", "dummy:u", "-e",
-		"skb:kfree_skb", "-o", "drops.data", "--",
-		"sh", "-c", load)
+		"skb:kfree_skb", "--filter", "protocol == 0", "-o", "drops.data", "--",
+		"sh", "-c", load) // without the packets of others, dropped in softirqs
 	rec.Dir = dir
 	var errs strings.Builder
 	rec.Stderr = &errs

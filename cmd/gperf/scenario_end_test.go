@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// recordWithin runs gperf record and kills it when it does not end in time.
-func recordWithin(t *testing.T, limit time.Duration, args ...string) {
+// recordWithin runs gperf record, kills it when it does not end in time, and returns its PID.
+func recordWithin(t *testing.T, limit time.Duration, args ...string) (pid int) {
 	t.Helper()
 	var errs strings.Builder
 	cmd := exec.Command(binary(t, "./cmd/gperf"), append([]string{"record"}, args...)...)
@@ -34,6 +34,7 @@ func recordWithin(t *testing.T, limit time.Duration, args ...string) {
 	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
 		t.Fatalf("gperf record %s: %v\n%s", strings.Join(args, " "), err, errs.String())
 	}
+	return cmd.Process.Pid
 }
 
 // Events that the recorder itself causes while it drains must not keep it draining.
@@ -49,13 +50,15 @@ func TestScenarioOwnDrainEnds(t *testing.T) {
 					t.Skip("this kernel does not have the tracepoint")
 				}
 				file := filepath.Join(t.TempDir(), "perf.data")
-				recordWithin(t, patience(30*time.Second), append(args, "-a", "-g", "-o", file, "--", "sleep", "0.5")...)
+				args := append(args, "-a", "-g", "-o", file, "--", "sleep", "0.5")
+				pid := recordWithin(t, patience(30*time.Second), args...)
 				c := read(t, file)
 				if c.total == 0 {
 					t.Error("no samples")
 				}
+				own := fmt.Sprintf("gperf:%d", pid) // not those of other tests
 				for who := range c.samples {
-					if strings.HasPrefix(who.comm, "gperf:") && len(more) > 0 {
+					if who.comm == own && len(more) > 0 {
 						t.Errorf("--exclude-perf leaves samples of gperf: %v", who)
 					}
 				}

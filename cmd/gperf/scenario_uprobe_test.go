@@ -110,7 +110,9 @@ func TestScenarioReturnsOfNewProcess(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("return addresses are at an unknown place of the stack")
 	}
-	dir, program := t.TempDir(), functionsC.Path(t)
+	dir := t.TempDir()
+	program := filepath.Join(dir, "functions") // which no other test runs
+	copyFile(t, functionsC.Path(t), program)
 	r := mustRecord(t, dir, "-a", "-g", "-e", "uprobe:"+program+":func_c", "-e", "uretprobe:"+program+":func_b",
 		"-e", "uretprobe:"+program+":func_a", "--", "sh", "-c", program)
 	stacks := regexp.MustCompile(`func_c\+0x\S+ .*\n.*func_b\+0x\S+ .*\n.*func_a\+0x\S+ .*\n.*main\+`)

@@ -234,8 +234,9 @@ func TestScenarioTCDrop(t *testing.T) {
 	}
 }
 
-// Without a program that can be watched, an event by name is an error with a remedy, and packet:drops goes on.
-func TestScenarioXDPNone(t *testing.T) {
+// Without a program that can be watched, an event by name is an error with a remedy, and packet:drops goes on. Other
+// tests load such programs.
+func TestScenarioXDPNoneAlone(t *testing.T) {
 	needEmitted(t)
 	record := func(event string) result { return recordIn(t, t.TempDir(), "-a", "-e", event, "--", "true") }
 	r := record("xdp:drop")

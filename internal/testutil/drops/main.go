@@ -7,7 +7,8 @@
 //
 // An overloaded kernel moves some of these drops to ksoftirqd. With -unix, each datagram goes to a Unix socket that is
 // closed before it is read: the kernel always drops it in the sender's own context. With -full, they go to a socket
-// without a reader whose buffer is full (SOCKET_RCVBUFF); with -port, to a port of the caller's choice.
+// without a reader whose buffer is full (SOCKET_RCVBUFF); with -port, to a port of the caller's choice, which is that
+// socket's with -full.
 package main
 
 import (
@@ -44,7 +45,7 @@ func main() {
 		err = drop(*n, *rate, unread)
 	case *full:
 		where = "a full socket"
-		err = toFullSocket(*n, *rate)
+		err = toFullSocket(*n, *rate, *port)
 	case *port != 0:
 		where = fmt.Sprintf("port %d", *port)
 		err = dropAt(&syscall.SockaddrInet4{Port: *port, Addr: loopback}, *n, *rate)
@@ -60,7 +61,7 @@ func main() {
 
 // dropAt sends n datagrams to an address, or to a closed port.
 func dropAt(to syscall.Sockaddr, n, rate int) error {
-	fd, err := bound()
+	fd, err := bound(0)
 	if err != nil {
 		return err
 	}
@@ -117,13 +118,13 @@ func sendto(fd int, to syscall.Sockaddr) error {
 
 var loopback = [4]byte{127, 0, 0, 1}
 
-// bound returns a UDP socket with an unused loopback port.
-func bound() (int, error) {
+// bound returns a UDP socket with a loopback port: an unused one for 0.
+func bound(port int) (int, error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("open a UDP socket: %w", err)
 	}
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: loopback}); err != nil {
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: port, Addr: loopback}); err != nil {
 		syscall.Close(fd)
 		return -1, fmt.Errorf("bind a UDP socket to loopback: %w", err)
 	}
@@ -133,7 +134,7 @@ func bound() (int, error) {
 // closedPort returns a loopback port without a listener: one that was free a moment ago. The sender
 // must be bound already, or the kernel could assign this port to it.
 func closedPort() (syscall.Sockaddr, error) {
-	fd, err := bound()
+	fd, err := bound(0)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +147,8 @@ func closedPort() (syscall.Sockaddr, error) {
 }
 
 // toFullSocket sends datagrams to a socket without a reader until it is full, and then until the kernel dropped n.
-func toFullSocket(n, rate int) error {
-	fd, err := bound()
+func toFullSocket(n, rate, port int) error {
+	fd, err := bound(port)
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func toFullSocket(n, rate int) error {
 	if err != nil {
 		return fmt.Errorf("read the port of a UDP socket: %w", err)
 	}
-	sender, err := bound()
+	sender, err := bound(0)
 	if err != nil {
 		return err
 	}
