@@ -6,7 +6,7 @@
 // connected one as ECONNREFUSED on the next send, which then sends nothing.
 //
 // An overloaded kernel moves some of these drops to ksoftirqd. With -unix, each datagram goes to a Unix socket that is
-// closed before it is read: the kernel always drops it in the sender's own context. With -full, they go to a socket
+// disconnected before it is read: the kernel always drops it in the sender's own context. With -full, they go to a socket
 // without a reader whose buffer is full (SOCKET_RCVBUFF); with -port, to a port of the caller's choice, which is that
 // socket's with -full.
 package main
@@ -28,7 +28,7 @@ func init() { runtime.LockOSThread() }
 func main() {
 	n := flag.Int("n", 1000, "datagrams to send")
 	rate := flag.Int("rate", 0, "datagrams per second; 0: as fast as possible")
-	local := flag.Bool("unix", false, "send to Unix sockets that are closed unread")
+	local := flag.Bool("unix", false, "send to Unix sockets that are disconnected before they are read")
 	full := flag.Bool("full", false, "send to a socket whose buffer is full")
 	port := flag.Int("port", 0, "send to this port of 127.0.0.1")
 	flag.Parse()
@@ -74,7 +74,9 @@ func dropAt(to syscall.Sockaddr, n, rate int) error {
 	return drop(n, rate, func() error { return sendto(fd, to) })
 }
 
-// unread sends a datagram to a Unix socket that is closed before it is read.
+// unread sends a datagram to a Unix socket that is disconnected before it is read: unix_dgram_disconnected empties the
+// socket's queue. To close the socket would not do: whoever lists /proc/PID/fd holds every file for a moment, so the
+// drop could happen in that process.
 func unread() error {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -82,8 +84,16 @@ func unread() error {
 	}
 	defer syscall.Close(pair[1])
 	defer syscall.Close(pair[0])
-	_, err = syscall.Write(pair[0], payload)
-	return err
+	if _, err := syscall.Write(pair[0], payload); err != nil {
+		return err
+	}
+	nobody := syscall.RawSockaddrUnix{Family: syscall.AF_UNSPEC}
+	_, _, errno := syscall.Syscall(syscall.SYS_CONNECT, uintptr(pair[1]), uintptr(unsafe.Pointer(&nobody)),
+		unsafe.Sizeof(nobody))
+	if errno != 0 {
+		return fmt.Errorf("disconnect a Unix socket: %w", errno)
+	}
+	return nil
 }
 
 var payload = []byte("x")
