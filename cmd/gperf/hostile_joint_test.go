@@ -26,7 +26,7 @@ var jointInputs = []struct {
 	record  string
 	line    string // of the source, which gperf shows
 }{
-	{"inlined", inlinedProgram, "200000", "-g", "inlined.cc:16"}, // inlined functions
+	{"inlined", inlinedProgram, "3000000", "-g", "inlined.cc:16"}, // inlined functions
 	{"deep", deepProgram, "30000", "--call-graph=dwarf,1024", "deep.c:20"},
 	{"zlib", programs.C(ownPrograms+"deep.c", "-O1", "-g", "-gz=zlib", "-fomit-frame-pointer",
 		"-fno-asynchronous-unwind-tables", "-Wl,--build-id"), "30000", "--call-graph=dwarf,1024",

@@ -6,9 +6,9 @@
 // connected one as ECONNREFUSED on the next send, which then sends nothing.
 //
 // An overloaded kernel moves some of these drops to ksoftirqd. With -unix, each datagram goes to a Unix socket that is
-// disconnected before it is read: the kernel always drops it in the sender's own context. With -full, they go to a socket
-// without a reader whose buffer is full (SOCKET_RCVBUFF); with -port, to a port of the caller's choice, which is that
-// socket's with -full.
+// disconnected before it is read: the kernel always drops it in the sender's own context. With -full, they go to a
+// socket without a reader whose buffer is full (SOCKET_RCVBUFF); with -port, to a port of the caller's choice, which is
+// that socket's with -full.
 package main
 
 import (
