@@ -59,7 +59,7 @@ static inline_always int stale(struct walk *w, __u64 lr)
 
 	if (lr <= w->start || lr > w->end)
 		return 0;
-	if (w->kind >= TABLE_HOTSPOT)
+	if (w->kind >= TABLE_HOT_SPOT)
 		return 1; /* no table */
 	r = find_rule(w, lr - 1 - w->bias, &last);
 	return !r || r->cfa == CFA_NONE;

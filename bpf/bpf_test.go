@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
+	"gperf/internal/runtimes"
 	"gperf/internal/runtimes/hotspot"
 	"gperf/unwind"
 )
@@ -63,23 +64,21 @@ func TestExtents(t *testing.T) {
 	}
 }
 
-// TestLayouts checks the layouts that C and Go share.
+// TestLayouts checks that the programs' structs have the sizes of those in Go that shared.h is made of.
 func TestLayouts(t *testing.T) {
-	if a, b := unsafe.Sizeof(unwind.Rule{}), unsafe.Sizeof(unwindRule{}); a != b || a != 16 {
-		t.Errorf("a rule has %d bytes in Go, %d in C", a, b)
+	spec, err := loadUnwind()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if a, b := unsafe.Sizeof(unwind.Page{}), unsafe.Sizeof(unwindPage{}); a != b {
-		t.Errorf("a page has %d bytes in Go, %d in C", a, b)
-	}
-	if n := unsafe.Sizeof(hotspot.Heap{}); n != 80 { // struct code_heap
-		t.Errorf("a code heap has %d bytes in Go", n)
-	}
-	rule := unwind.Rule{CFA: unwind.CFARBP, RA: unwind.RAReg, FP: unwind.FPAtSP, Flags: unwind.FlagSignal, CFAOff: -5,
-		CFAOff2: 6, RAOff: -7, FPOff: 8}
-	c := *(*unwindRule)(unsafe.Pointer(&rule))
-	c2 := unwindRule{Cfa: 2, Ra: 2, Fp: 3, Flags: 1, CfaOff: -5, CfaOff2: 6, RaOff: -7, FpOff: 8}
-	if c != c2 {
-		t.Errorf("a rule in C reads %+v, want %+v", c, c2)
+	for name, size := range map[string]uintptr{
+		"pages":      unsafe.Sizeof(unwind.Page{}),
+		"rules":      unsafe.Sizeof(unwind.Rule{}),
+		"runtimes":   unsafe.Sizeof(runtimes.Walk{}),
+		"code_heaps": unsafe.Sizeof(hotspot.Heap{}),
+	} {
+		if n := spec.Maps[name].ValueSize; uintptr(n) != size {
+			t.Errorf("an element of %s has %d bytes in C, %d in Go", name, n, size)
+		}
 	}
 	row := *(*uint32)(unsafe.Pointer(&unwind.Row{Off: 0x1234, Rule: 0x5678}))
 	if row != 0x56781234 {
@@ -316,7 +315,7 @@ func TestSampler(t *testing.T) {
 func TestEveryProgram(t *testing.T) {
 	u := anyUnwinder(t)
 	t.Run("count", func(t *testing.T) {
-		p, err := NewCounter(CounterOptions{CPUs: 2, UserStacks: StacksByTables, Unwinder: u, PerTask: true,
+		p, err := NewCounter(CounterOptions{CPUs: 2, UserStacks: UserByTables, Unwinder: u, PerTask: true,
 			Probes: true})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, VerifierLog(err))
@@ -412,9 +411,9 @@ func TestOffCPU(t *testing.T) {
 	u := anyUnwinder(t)
 	code := []Code{{0x1000, 0x2000}}
 	for name, o := range map[string]OffCPUOptions{
-		"no stacks": {}, "pointers": {UserStacks: StacksByPointers},
-		"tables": {UserStacks: StacksByTables, Unwinder: u, PerTask: []uint64{1, 2}, Threshold: 1},
-		"wakers": {UserStacks: StacksByTables, Unwinder: u, Wakers: true, Interrupts: code, Returns: code, Threshold: 1},
+		"no stacks": {}, "pointers": {UserStacks: UserByFP},
+		"tables": {UserStacks: UserByTables, Unwinder: u, PerTask: []uint64{1, 2}, Threshold: 1},
+		"wakers": {UserStacks: UserByTables, Unwinder: u, Wakers: true, Interrupts: code, Returns: code, Threshold: 1},
 	} {
 		o.CPUs = 2
 		w, err := LoadOffCPU(o)

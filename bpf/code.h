@@ -92,7 +92,7 @@ __attribute__((noinline)) int uncovered(__u32 slot)
 		return END_INTERNAL;
 	if (w->n >= MAX_FRAMES - 1)
 		return END_DEPTH;
-	file = w->kind < TABLE_HOTSPOT; /* with a table */
+	file = w->kind < TABLE_HOT_SPOT; /* with a table */
 	if (file && w->ip - w->bias - w->table.entry < ENTRY_SIZE)
 		return END_ENTRY;
 	if (!(w->framed && w->returned) && !by_code(w, slot))

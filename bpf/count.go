@@ -12,7 +12,7 @@ import (
 // CounterOptions define which events are counted.
 type CounterOptions struct {
 	UserStacks UserStacks
-	Unwinder   *Unwinder // for StacksByTables
+	Unwinder   *Unwinder // for UserByTables
 	// PerTask counts at tracepoints and probes only the events of threads with one of the recording's perf events,
 	// inherited or not, while that event is enabled: see SetIDs.
 	PerTask bool
@@ -93,7 +93,9 @@ type CountedEvent struct {
 	UserIP       bool // the ip in user mode, in place of user stacks
 }
 
-// maxKernelFrames is MAX_KERNEL of stacks.h.
+// maxKernelFrames is the maximum number of frames in the kernel.
+//
+//bpf:define maxKernelFrames MAX_KERNEL
 const maxKernelFrames = 128
 
 // counterPrograms are the programs for the types of events.

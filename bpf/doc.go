@@ -3,11 +3,12 @@
 // events (span.bpf.c) and of waits (offcpu.bpf.c), or count events (count.bpf.c). It loads the programs, and
 // passes them data: tables of package unwind, the mappings of processes, and rings to write to.
 //
-// The C headers build on each other in this order: kernel.h (the kernel's definitions) with x86.h (the machine),
-// control.h (the switch), data.h (what user space loads), state.h (a walk's state), code.h (code without a table),
-// hotspot.h (code of Java virtual machines), copy.h (copies of stacks), walk.h (the walk), recorded.h (whether an
-// event is recorded), then sample.h (samples) with histogram.h, or stacks.h (stacks that are sent once). Programs
-// at probes include probe.h.
+// The constants and structs that C and Go share are declared in Go. Directives there tell shared.go what it writes to
+// shared.h, when go generate runs it. The C headers build on each other in this order: kernel.h (the kernel's
+// definitions) with shared.h and x86.h (the machine), control.h (the switch), data.h (what user space loads),
+// state.h (a walk's state), code.h (code without a table), hotspot.h (code of Java virtual machines), copy.h (copies
+// of stacks), walk.h (the walk), recorded.h (whether an event is recorded), then sample.h (samples) with
+// histogram.h, or stacks.h (stacks that are sent once). Programs at probes include probe.h.
 //
 // A program that walks stacks is attached to a sampling event. It runs each time before the kernel writes the
 // event's sample, writes a record into the same ring ([Head], then return addresses, or registers and a copy of

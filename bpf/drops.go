@@ -160,7 +160,9 @@ func (d *Drops) Attach(e *Sampler) (watched int, left []error, err error) {
 	return watched, left, err
 }
 
-// maxProgramName limits the name of a program in samples: emit.bpf.c's program_name.
+// maxProgramName limits the name of a program in samples.
+//
+//bpf:define maxProgramName MAX_PROGRAM_NAME
 const maxProgramName = 128
 
 // attach makes samples at the return of a program.

@@ -12,7 +12,6 @@
 
 char _license[] SEC("license") = "GPL";
 
-#define MAX_DYNAMIC 8 /* dynamic arrays of a tracepoint's record */
 
 /* Set when the programs are loaded. */
 const volatile __u32 fixed_size = 0; /* bytes of samples before dynamic data */
@@ -26,7 +25,7 @@ const volatile __u32 packet_is_xdp = 0;  /* the argument is an xdp_buff */
 
 /* Of drops: the BPF program that drops packets. */
 const volatile __u32 program_id = 0;
-const volatile char program_name[128] = {};
+const volatile char program_name[MAX_PROGRAM_NAME] = {};
 
 struct entered { /* raw data of a kprobe */
 	struct common common;
@@ -292,10 +291,6 @@ const volatile __u32 by_address = 0; /* the map hops describes the function, not
 /* The parts of a function's cookie: package bpf's Hop. */
 #define HOP_SKB(hop) ((hop) & 15)       /* number of the parameter that is an sk_buff, from 1 */
 #define HOP_SOCK(hop) ((hop) >> 4 & 15) /* of the one that is a socket; 0: none */
-#define HOP_KNOWN_ONLY 0x100 /* no packet begins to be followed */
-#define HOP_COPIES 0x200 /* the second sk_buff to the first one */
-#define HOP_ENDS 0x400   /* the sk_buff is not freed, but used for another packet */
-#define HOP_SILENT 0x800 /* no sample is made */
 
 static inline_always __u64 hop_arg(__u64 *args, __u32 n)
 {

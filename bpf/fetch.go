@@ -45,7 +45,9 @@ const (
 	CurrentCPU
 )
 
-// Limits of a sample's raw data, in bytes, as in emit.bpf.c.
+// Limits of a sample's raw data, in bytes.
+//
+//bpf:define MaxSample SAMPLE_SIZE
 const (
 	MaxSample = 4096 // limit of dynamic data
 	maxString = 512  // limit of one string, with the NUL

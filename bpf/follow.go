@@ -28,9 +28,10 @@ func (p *Passage) compile(program *ebpf.ProgramSpec) (err error) {
 	return err
 }
 
-// Point is follow.h's enum point.
+// Point is where packets pass.
 type Point uint32
 
+//bpf:enum At POINT_ point
 const (
 	AtNone    Point = iota
 	AtQueue         // the packet is to be sent by a device
@@ -60,6 +61,7 @@ const MaxHopArgs = 6
 // HopKind describes how a function uses the sk_buff, as a sum.
 type HopKind uint64
 
+//bpf:enum Hop HOP_
 const (
 	HopKnownOnly HopKind = 0x100 // no packet begins to be followed here, such as where the sk_buff is being freed
 	HopCopies    HopKind = 0x200 // copies the second parameter to the first one, both are sk_buffs; not sampled

@@ -32,8 +32,6 @@ const volatile __u32 kept_as = 0; /* the sample contains the packet that was kep
 
 #define MAX_FOLLOWED 65536
 
-enum point { POINT_NONE, POINT_QUEUE, POINT_RECEIVE, POINT_DELIVER, POINT_END, POINT_OTHER };
-
 struct followed {
 	__u64 id;
 	__u64 head;           /* the buffer, 0: unknown */

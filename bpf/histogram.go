@@ -36,8 +36,10 @@ type BucketKey struct {
 	Bucket uint64
 }
 
-// subBits is SUB_BITS of histogram.h: a bucket counts the durations with the same first subBits+1 bits, which
-// differ by 12.5 % at most.
+// subBits divides a power of two into 1 << subBits buckets: a bucket counts the durations with the same first subBits+1
+// bits, which differ by 12.5 % at most.
+//
+//bpf:define subBits SUB_BITS
 const subBits = 3
 
 // Bounds returns the shortest duration of the bucket, and the first one after it, in ns. It
@@ -57,18 +59,20 @@ func bucketOf(ns uint64) uint64 {
 	return uint64(shift)<<subBits + ns>>shift
 }
 
-// bucketKey and bucket are structs of histogram.h.
-type (
-	bucketKey struct {
-		Thread uint64
-		Words  [MaxPairKeys]uint64
-		Bucket uint64
-	}
-	bucket struct {
-		Count, Failed, Total, Min, Max, Last uint64
-		PID, TID                             uint32
-	}
-)
+//bpf:struct bucket_key
+type bucketKey struct {
+	Thread uint64 // pid and tid in the initial PID namespace; 0: any
+	Words  [MaxPairKeys]uint64
+	Bucket uint64
+}
+
+//bpf:struct bucket
+type bucket struct {
+	Count, Failed   uint64
+	Total, Min, Max uint64 // ns
+	Last            uint64 // when the last one ended
+	PID, TID        uint32 // in the recorder's PID namespace
+}
 
 // vars returns the constants of the programs.
 func (h *Histogram) vars(filter *Filter) map[string]any {

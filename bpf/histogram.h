@@ -30,21 +30,6 @@ static inline_always int is_counted(void)
 }
 
 #define MAX_ERRNO 4095 /* include/linux/err.h */
-#define MAX_KEYS 4 /* fields of a key */
-#define SUB_BITS 3 /* a power of two is divided into 1 << SUB_BITS buckets: package bpf's subBits */
-
-struct bucket_key { /* package bpf's bucketKey */
-	__u64 thread; /* pid and tid in the initial PID namespace; 0: any */
-	__u64 words[MAX_KEYS];
-	__u64 bucket;
-};
-
-struct bucket { /* package bpf's bucket */
-	__u64 count, failed;
-	__u64 total, min, max; /* ns */
-	__u64 last;            /* when the last one ended */
-	__u32 pid, tid;        /* in the recorder's PID namespace */
-};
 
 #define MAX_BUCKETS 65536
 

@@ -15,6 +15,8 @@ typedef int __s32;
 typedef unsigned long long __u64;
 typedef long long __s64;
 
+#include "shared.h"
+
 #define SEC(name) __attribute__((section(name), used))
 #define inline_always inline __attribute__((always_inline))
 #define NULL ((void *)0)

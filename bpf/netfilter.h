@@ -27,16 +27,12 @@ static long (*bpf_probe_read_kernel_str)(void *dst, __u32 size, const void *from
 #define PF_NETDEV 5
 #define PF_BRIDGE 7
 
-#define MAX_RANGES 16
 #define MAX_NAME 256 /* NFT_NAME_MAXLEN */
 #define MAX_JUMPS 32 /* a power of 2 */
 
 struct range {
 	__u64 start, size;
 };
-
-/* The source of the verdict. Package internal/packet uses the same numbers. */
-enum by { BY_UNKNOWN, BY_NFT, BY_XT, BY_EBT, BY_CONNTRACK };
 
 enum decision {
 	UNDECIDED,

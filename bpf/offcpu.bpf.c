@@ -18,8 +18,7 @@ char _license[] SEC("license") = "GPL";
 const volatile __u64 threshold = 0;   /* ns: shorter waits are summed by thread and stack */
 const volatile __u32 with_wakers = 0; /* waits include the wakers */
 
-#define MAX_RANGES 16
-struct range {
+struct range { /* of code */
 	__u64 start, end;
 };
 /* The kernel code where interrupts begin, and that after which the kernel works for the thread again; then 0. */
@@ -47,8 +46,6 @@ struct wait { /* package bpf's Wait */
 	__u32 copied; /* the recorder gets a copy of the user stack */
 	struct waker waker;
 };
-
-#define MAX_WAITS 65536
 
 /* By tid: the threads that wait now. */
 struct {

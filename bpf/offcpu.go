@@ -10,19 +10,20 @@ import (
 	"github.com/cilium/ebpf/link"
 )
 
-// UserStacks says how user stacks are found. offcpu.bpf.c uses the same values.
+// UserStacks says how user stacks are found.
 type UserStacks uint32
 
+//bpf:enum User USER_
 const (
-	NoUserStacks     UserStacks = iota
-	StacksByTables              // by an Unwinder's tables
-	StacksByPointers            // by frame pointers
+	UserNone     UserStacks = iota
+	UserByTables            // by an Unwinder's tables
+	UserByFP                // by frame pointers
 )
 
 // OffCPUOptions define which waits are recorded.
 type OffCPUOptions struct {
 	UserStacks UserStacks
-	Unwinder   *Unwinder // for StacksByTables
+	Unwinder   *Unwinder // for UserByTables
 	// PerTask, if not nil, are ids of perf events: waits are recorded only for threads with one of these events,
 	// inherited or not, while the event is enabled.
 	PerTask []uint64
@@ -40,10 +41,11 @@ type OffCPUOptions struct {
 // Code is a range of the kernel's code, from Start up to End.
 type Code struct{ Start, End uint64 }
 
-// Limits of offcpu.bpf.c: MAX_RANGES, and MAX_WAITS, which is the number of threads that wait at once.
+//bpf:define MaxRanges MAX_RANGES
+//bpf:define MaxWaits MAX_WAITS
 const (
-	MaxRanges = 16
-	MaxWaits  = 65536
+	MaxRanges = 16    // of code
+	MaxWaits  = 65536 // threads that wait at once
 )
 
 // OffCPU holds the programs that record how long threads wait, and who wakes them.

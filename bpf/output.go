@@ -9,22 +9,23 @@ import (
 // End is the reason why a walk ended.
 type End uint32
 
+//bpf:enum End END_ end
 const (
-	EndNone        = End(unwindEndEND_NONE)
-	EndEntry       = End(unwindEndEND_ENTRY)       // at an entry point: the stack is complete
-	EndNoUser      = End(unwindEndEND_NO_USER)     // no user stack: a kernel thread, a process that is exiting
-	EndCompat      = End(unwindEndEND_COMPAT)      // a 32-bit task
-	EndNoProcess   = End(unwindEndEND_NO_PROCESS)  // the process was unknown
-	EndNoMapping   = End(unwindEndEND_NO_MAPPING)  // an address was in no known mapping
-	EndNoTable     = End(unwindEndEND_NO_TABLE)    // a mapping's table was not loaded yet
-	EndNoRule      = End(unwindEndEND_NO_RULE)     // no row covered an address
-	EndUnsupported = End(unwindEndEND_UNSUPPORTED) // a row did, but the programs cannot follow the row's rule
-	EndUnreadable  = End(unwindEndEND_UNREADABLE)  // stack memory could not be read
-	EndFP          = End(unwindEndEND_FP)          // frame pointers, without CFI, led nowhere
-	EndZero        = End(unwindEndEND_ZERO)        // a return address or frame pointer was 0, not at an entry point
-	EndDepth       = End(unwindEndEND_DEPTH)       // after MaxFrames
-	EndInternal    = End(unwindEndEND_INTERNAL)
-	NumEnds        = int(EndInternal) + 1
+	EndNone        End = iota // still walking
+	EndEntry                  // at an entry point: the stack is complete
+	EndNoUser                 // no user stack: a kernel thread, a process that is exiting
+	EndCompat                 // a 32-bit task
+	EndNoProcess              // the process was unknown
+	EndNoMapping              // an address was in no known mapping
+	EndNoTable                // a mapping's table was not loaded yet
+	EndNoRule                 // no row covered an address
+	EndUnsupported            // a row did, but the programs cannot follow the row's rule
+	EndUnreadable             // stack memory could not be read
+	EndFP                     // frame pointers, without CFI, led nowhere
+	EndZero                   // a return address or frame pointer was 0, not at an entry point
+	EndDepth                  // after MaxFrames
+	EndInternal
+	NumEnds = int(EndInternal) + 1
 )
 
 var endNames = [NumEnds]string{"nothing", "entry", "no user stack", "32-bit", "unknown process",

@@ -29,7 +29,9 @@ type PacketSelection struct {
 // header, and for those that begin with an IP header. nil selects none of these.
 type PacketFilter struct{ Ethernet, Network []classic.Instruction }
 
-// MaxSnap is the maximum of Packet.Snap: emit.bpf.c's MAX_SNAP.
+// MaxSnap is the maximum of Packet.Snap.
+//
+//bpf:define MaxSnap MAX_SNAP
 const MaxSnap = 2048
 
 // setVars sets the constants of the program on_packet.

@@ -107,35 +107,6 @@ struct skb_shared_info {
 
 #pragma clang attribute pop
 
-/* The packet in a sample. Package internal/packet defines the same layout. */
-struct headers {
-	__u16 sport, dport;
-	__u8 proto, tcpflags;
-	__u16 ethertype; /* 0: the header cannot be read */
-	__u32 seq, ack;
-	__u8 type, code; /* of ICMP and ARP: type is the operation */
-	__u8 fragment;   /* a later fragment: without the header of proto */
-	__u8 tunnel;     /* the tunnel that contains these headers: enum tunnel */
-	__u32 tunnel_id; /* the tunnel's network: VNI, or key */
-	__u8 saddr[16], daddr[16]; /* IPv4 addresses: the first 4 bytes */
-};
-
-struct packet {
-	__u64 id;      /* of a followed packet; 0 for others */
-	__u64 cgroup;  /* of the socket */
-	__u64 sock;    /* inode of the socket */
-	__u32 len, mark, netns;
-	__s32 ifindex;
-	char dev[16];
-	__u16 vlan;     /* identifier of the outer VLAN; 0: none */
-	__u8 network;   /* the first bytes begin with the network header, not with Ethernet's */
-	__u8 from_sock; /* the headers are not made yet: addresses are the socket's */
-	__u32 wire_len; /* from the first header on, in bytes */
-	struct headers outer, inner;
-};
-
-enum tunnel { TUNNEL_NONE, TUNNEL_VXLAN, TUNNEL_GENEVE, TUNNEL_IPIP, TUNNEL_GRE };
-
 #define ETH_P_IP 0x0800
 #define ETH_P_ARP 0x0806
 #define ETH_P_8021Q 0x8100
@@ -218,7 +189,7 @@ static inline_always void read_tcp(struct linear *s, struct headers *h)
 	h->dport = swap16(tcp.dport);
 	h->seq = swap32(tcp.seq);
 	h->ack = swap32(tcp.ack);
-	h->tcpflags = tcp.flags;
+	h->tcp_flags = tcp.flags;
 }
 
 /* read_transport reads the header of h->proto. */

@@ -18,6 +18,8 @@ import (
 
 // packetFilterBytes is the number of bytes that are readable at data. caplen is the number of
 // those that belong to the packet.
+//
+//bpf:define packetFilterBytes FILTER_BYTES
 const packetFilterBytes = 256
 
 // Registers of the function. It calls no helpers, so it need not save any.

@@ -41,17 +41,7 @@ enum {
 enum { PERL_SUB = 9, PERL_FORMAT = 10, PERL_EVAL = 11 };
 #define PERL_REAL 0x20 /* an eval of a file or a string, not of a block */
 
-/* The kind of w->code_object, in the lowest bits: a function, or the name of a file. */
-enum { PERL_MAIN = 1, PERL_TEXT = 2 };
-
 #define INSTRUCTION_TYPE 0x1ff
-
-/*
- * The number of these lines is stored above the address of a function, and the place contains the line among them.
- */
-#define PERL_LINES 256
-
-#define PERL_TEXT_BYTES 16 /* of the name of a file: names of evals differ in a number */
 
 /*
  * perl_stack sets w->frame and w->last_frame to the contexts of the stack at w->thread, and w->thread to the

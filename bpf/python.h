@@ -123,12 +123,12 @@ __attribute__((noinline)) int find_thread(__u32 slot)
 /* offset_in returns the offset of the instruction of a frame of 3.11 and later, in bytes. */
 static inline_always __u32 offset_in(struct walk *w, struct python *p)
 {
-	__u64 instr = word(w, p->instr), start = w->code_object + p->code_instrs, copies = 0;
+	__u64 instr = word(w, p->instr), start = w->code_object + p->instrs, copies = 0;
 	__u32 copy;
 
 	if (p->copy_index != NO_FIELD) { /* there is a copy of the code for each thread */
 		copy = half(w, p->copy_index);
-		if (copy && !bpf_probe_read_user(&copies, sizeof(copies), (void *)w->code_object + p->code_copies) && copies)
+		if (copy && !bpf_probe_read_user(&copies, sizeof(copies), (void *)w->code_object + p->copies) && copies)
 			bpf_probe_read_user(&start, sizeof(start), (void *)copies + 8 + 8 * (__u64)copy);
 	}
 	return instr - start;
@@ -205,10 +205,10 @@ __attribute__((noinline)) int python_check(__u32 slot)
 	p = body(w);
 	if (!p || read_object(w, w->code_object + p->code_at, p->code_size))
 		return 1;
-	w->name = word(w, p->code_name);
-	w->file = word(w, p->code_file);
-	h = mix(half(w, p->code_first_line), w->file);
-	h = mix(h, word(w, p->code_lines));
+	w->name = word(w, p->name);
+	w->file = word(w, p->file);
+	h = mix(half(w, p->first_line), w->file);
+	h = mix(h, word(w, p->lines));
 	return !check_known(w, mix(h, w->name)) && python_texts(slot);
 }
 

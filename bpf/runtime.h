@@ -8,7 +8,6 @@
 
 #include "state.h"
 
-#define NO_FIELD 0xffff /* an offset of a field that this version lacks */
 
 /* body returns the walk's description of the process's runtime, a struct of the runtime's kind. */
 static inline_always void *body(struct walk *w)
@@ -75,7 +74,6 @@ static inline_always __u64 mix(__u64 h, __u64 v)
 }
 
 #define EPOCH 1000000000ULL /* ns after which all that is known of a function is read again */
-#define TEXT 192           /* bytes of a text that are part of a check: runtimes.textHash */
 #define RARELY 16
 
 /*

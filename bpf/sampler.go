@@ -185,7 +185,9 @@ type Record struct {
 	Dynamic []int // positions of the __data_loc fields, which locate dynamic data
 }
 
-// maxDynamic is the maximum number of dynamic arrays in a Record: emit.bpf.c's MAX_DYNAMIC.
+// maxDynamic is the maximum number of dynamic arrays in a Record.
+//
+//bpf:define maxDynamic MAX_DYNAMIC
 const maxDynamic = 8
 
 // maxFixed limits the size of the fixed fields of samples: the rest is for dynamic data.

@@ -21,11 +21,7 @@ const volatile char only_dev[16] = {}; /* "": all */
  * The raw data of samples. The programs nest when one interrupts another: there is a stack of samples for each
  * CPU, and the first depth samples are in use.
  */
-#define SAMPLE_SIZE 4096
-#define MAX_SNAP 2048    /* limit of a packet's bytes */
 #define SAMPLE_SLACK 512 /* a string that begins before SAMPLE_SIZE ends within this */
-
-#define FILTER_BYTES 256 /* of a packet, for filters */
 
 struct sample {
 	__u64 task; /* the task that it belongs to */

@@ -30,8 +30,6 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
-#define MAX_KERNEL 128
-
 enum mode { KERNEL_ONLY, USER_64, USER_32 };
 
 struct sleeper { /* package bpf's Sleeper */

@@ -41,16 +41,6 @@ struct {
 	__uint(max_entries, MAX_TASKS);
 } syscalls SEC(".maps");
 
-struct span_counts { /* package bpf's spanCounts */
-	__u64 exited; /* spans whose task exited */
-	__u64 full;   /* spans without space in the map */
-	__u64 again;  /* spans that began a second time before the end */
-	__u64 left;   /* calls that returned to a caller's caller: longjmp, exceptions */
-	__u64 execs;  /* calls whose process executed another program */
-	__u64 deep;   /* calls below MAX_DEPTH others */
-	__u64 uncounted; /* spans without space in the histograms */
-};
-
 ARRAY(span_counts, struct span_counts);
 
 static inline_always struct span_counts *counts(void)
@@ -185,10 +175,6 @@ int syscall_task_exits(void *ctx)
  */
 #define MAX_RECORD 256 /* bytes of a tracepoint's fields */
 #define MAX_OPEN 16384
-
-struct key_field { /* package bpf's keyField */
-	__u32 at, size;
-};
 
 const volatile __u32 num_keys = 0; /* 0: the key is the task */
 const volatile __u64 group_by[MAX_KEYS] = {}; /* masks of the key's words, for histograms */

@@ -46,6 +46,8 @@ const (
 )
 
 // Limits of a pair: fields of the key, and bytes of each tracepoint's fields.
+//
+//bpf:define MaxPairKeys MAX_KEYS
 const (
 	MaxPairKeys = 4
 	MaxPairData = 255
@@ -66,6 +68,8 @@ type PairEnd struct {
 }
 
 // PairKey is a field of the key, at a position in the tracepoint's record.
+//
+//bpf:struct key_field
 type PairKey struct{ At, Size uint32 }
 
 // AttachPair makes a sample at the second of two tracepoints.
@@ -207,11 +211,22 @@ func (e *Sampler) loadSpansFrom(spec *ebpf.CollectionSpec, open string, s *Span,
 	return progs, err
 }
 
+//bpf:struct span_counts
+type spanCounts struct {
+	Exited    uint64 // spans whose task exited
+	Full      uint64 // spans without space in the map
+	Again     uint64 // spans that began a second time before the end
+	Left      uint64 // calls that returned to a caller's caller: longjmp, exceptions
+	Execs     uint64 // calls whose process executed another program
+	Deep      uint64 // calls below many others: span.bpf.c's MAX_DEPTH
+	Uncounted uint64 // spans without space in the histograms
+}
+
 // SpanStats returns the counts of all events.
 func (e *Sampler) SpanStats() (s SpanStats, err error) {
 	open := map[*ebpf.Map]bool{} // those with open spans; functions share theirs
 	for _, p := range e.spans {
-		var counts struct{ Exited, Full, Again, Left, Execs, Deep, Uncounted uint64 }
+		var counts spanCounts
 		if err := p.maps.Maps["span_counts"].Lookup(uint32(0), &counts); err != nil {
 			return s, fmt.Errorf("counts of spans: %w", err)
 		}

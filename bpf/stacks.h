@@ -9,10 +9,7 @@
 #include "recorded.h"
 
 /* Set when the programs are loaded. */
-const volatile __u32 user_stacks = 0; /* how user stacks are found: */
-enum { USER_NONE, USER_BY_TABLES, USER_BY_FP };
-
-#define MAX_KERNEL 128
+const volatile __u32 user_stacks = 0; /* how user stacks are found: USER_NONE and so on */
 #define MAX_STACK_WORDS (MAX_KERNEL + MAX_FRAMES + 2 * MAX_INTERPRETED)
 #define ALL_KERNEL (MAX_KERNEL * sizeof(__u64)) /* bytes */
 

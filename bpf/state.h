@@ -11,7 +11,6 @@
 const volatile __u32 per_task = 0; /* sample only threads with a perf event of the recording */
 const volatile __u32 cpus = 1;     /* number of possible CPUs */
 
-#define MAX_FRAMES 1024
 
 /* Output that package record reads. */
 
@@ -91,8 +90,6 @@ struct known {
  */
 #define WINDOW 512
 
-/* Bytes at the start of a block of HotSpot's heap that contain all fields: hotspot.BlockHead. */
-#define BLOCK_HEAD 128
 #define MAX_FRAME_WORDS 0x10000
 
 /* Bytes of code around ip that show whether a frame exists: so many before it, and so many in all. */
@@ -125,7 +122,6 @@ struct known_thread {
 	__u64 only;     /* the interpreter, if there was only one */
 };
 
-#define OBJECT 256       /* bytes of an object of an interpreter */
 #define ENVS 512         /* bytes of environments of Ruby */
 /*
  * New parts of a stack: a function, whose name is read soon, because the function may be freed soon, or a block of
@@ -365,7 +361,7 @@ static inline_always int find_mapping(struct walk *w, __u64 addr)
 	w->end = m->end;
 	w->bias = m->bias;
 	w->kind = m->table;
-	if (w->kind >= TABLE_HOTSPOT)
+	if (w->kind >= TABLE_HOT_SPOT)
 		return END_NONE;
 	t = bpf_map_lookup_elem(&tables, &w->kind);
 	if (!t)

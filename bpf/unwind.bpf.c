@@ -92,7 +92,7 @@ static inline_always int replaces(struct process *p, __u64 start, __u64 end)
 		return 0;
 	lo--;
 	m = bpf_map_lookup_elem(&mappings, &lo);
-	return m && m->end > start && m->table < TABLE_HOTSPOT;
+	return m && m->end > start && m->table < TABLE_HOT_SPOT;
 }
 
 /*

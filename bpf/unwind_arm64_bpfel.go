@@ -57,28 +57,9 @@ type unwindCopyRoom struct {
 	Woken uint64
 }
 
-type unwindEnd uint32
-
-const (
-	unwindEndEND_NONE        unwindEnd = 0
-	unwindEndEND_ENTRY       unwindEnd = 1
-	unwindEndEND_NO_USER     unwindEnd = 2
-	unwindEndEND_COMPAT      unwindEnd = 3
-	unwindEndEND_NO_PROCESS  unwindEnd = 4
-	unwindEndEND_NO_MAPPING  unwindEnd = 5
-	unwindEndEND_NO_TABLE    unwindEnd = 6
-	unwindEndEND_NO_RULE     unwindEnd = 7
-	unwindEndEND_UNSUPPORTED unwindEnd = 8
-	unwindEndEND_UNREADABLE  unwindEnd = 9
-	unwindEndEND_FP          unwindEnd = 10
-	unwindEndEND_ZERO        unwindEnd = 11
-	unwindEndEND_DEPTH       unwindEnd = 12
-	unwindEndEND_INTERNAL    unwindEnd = 13
-)
-
 type unwindHead struct {
 	_           structs.HostLayout
-	End         unwindEnd
+	End         uint32
 	Tgid        uint32
 	Exec        uint32
 	Frames      uint32

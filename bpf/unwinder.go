@@ -17,6 +17,8 @@ import (
 )
 
 // MaxFrames is the maximum number of frames in a walk.
+//
+//bpf:define MaxFrames MAX_FRAMES
 const MaxFrames = 1024
 
 // Program names one of the programs: the event's type determines which.
@@ -296,6 +298,8 @@ func (u *Unwinder) TakeUsed(t Table) (used bool) {
 func (t Table) Index() uint32 { return t.index }
 
 // Values of Mapping.Table without a table.
+//
+//bpf:enum Table TABLE_
 const (
 	TablePending uint32 = 0xffffffff - iota // not loaded yet: stacks through it are sent as copies
 	TableFP                                 // no CFI: walk by frame pointers

@@ -8,7 +8,6 @@
 
 #include "runtime.h"
 
-#define V8_FRAME 48    /* bytes that are read of a frame, below the frame pointer */
 #define V8_SHARED 72   /* bytes that are read of a SharedFunctionInfo */
 #define V8_MAX_CODE (1 << 24)
 #define V8_BLOCK 512   /* bytes of code for which the recorder is woken once for each function */

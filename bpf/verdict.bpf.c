@@ -28,19 +28,6 @@ const volatile struct range chain_code[MAX_RANGES] = {};  /* of a chain of nf_ta
 const volatile struct range queue_code[MAX_RANGES] = {};  /* of a queue, */
 const volatile struct range bridge_code[MAX_RANGES] = {}; /* and of bridges, where packets are freed also by others */
 
-/* The fields of a sample in addition to the packet. Package internal/packet defines the same layout. */
-struct verdict {
-	__u64 handle;
-	__u32 rule; /* the position in the chain, from 1; 0: none */
-	__u8 by;
-	__u8 is_policy;
-	__u8 is_queue; /* the rule queued it: nobody reads the queue, it is full, or the reader dropped the packet */
-	__u32 generation; /* of the rules of nf_tables; odd while it changes */
-	char hook[16];
-	char family[8];
-	__u64 skb;
-};
-
 SEC("kprobe")
 int hook_begins(struct pt_regs *ctx)
 {

@@ -153,11 +153,8 @@ func (p *netfilterPart) has(function string) bool {
 var ErrNoFirewall = errors.New("this kernel has no firewall: " +
 	"none of nf_tables, ip_tables, ip6_tables, arp_tables and ebtables is loaded")
 
-// netfilterRange is the maximum number of ranges of a place: netfilter.h's MAX_RANGES.
-const netfilterRanges = 16
-
 // ranges returns the code of functions.
-func (v *Verdict) ranges(functions []string) (l [netfilterRanges]CodeRange, err error) {
+func (v *Verdict) ranges(functions []string) (l [MaxRanges]CodeRange, err error) {
 	n := 0
 	for name, code := range v.Functions {
 		if base, _, _ := strings.Cut(name, "."); slices.Contains(functions, base) {

@@ -179,7 +179,7 @@ __attribute__((noinline)) int step(__u32 slot)
 		if (end)
 			return end;
 		goto keep; /* replaces the last stored frame */
-	case TABLE_HOTSPOT:
+	case TABLE_HOT_SPOT:
 		end = hotspot(slot);
 		break;
 	case TABLE_FP:

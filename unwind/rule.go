@@ -5,6 +5,7 @@ import "fmt"
 // CFA says how a rule finds the canonical frame address; see the formulas in the package comment.
 type CFA uint8
 
+//bpf:enum CFA CFA_
 const (
 	CFANone        CFA = iota // no entry covers the address
 	CFARSP                    // sp + CFAOff
@@ -22,6 +23,7 @@ const (
 // RA says how a rule finds the return address.
 type RA uint8
 
+//bpf:enum RA RA_
 const (
 	RAAtCFA     RA = iota // *(cfa + RAOff)
 	RAUndefined           // nowhere: the end of the stack
@@ -35,6 +37,7 @@ const (
 // FP says how a rule finds the caller's rbp.
 type FP uint8
 
+//bpf:enum FP FP_
 const (
 	FPSame      FP = iota // unchanged
 	FPAtCFA               // *(cfa + FPOff)
@@ -49,6 +52,7 @@ const (
 // Flags of a rule.
 type Flags uint8
 
+//bpf:enum Flag FLAG_
 const (
 	// FlagSignal means that a signal interrupted the caller: its ip is not a return address.
 	FlagSignal Flags = 1 << iota
@@ -64,7 +68,9 @@ const (
 	FlagFiber
 )
 
-// Rule says how a row finds CFA, RA and FP. Its 16 bytes have the same layout in C.
+// Rule says how a row finds CFA, RA and FP.
+//
+//bpf:struct rule
 type Rule struct {
 	CFA     CFA
 	RA      RA
@@ -74,7 +80,7 @@ type Rule struct {
 	CFAOff2 int16
 	RAOff   int16
 	FPOff   int16
-	_       uint16
+	Last    uint16 // 0 in tables; BPF's caches of rules: the address is the last one of the row
 }
 
 // Offsets in bytes in the frame that rt_sigreturn restores, from the sp at its call (struct

@@ -17,6 +17,8 @@ const (
 type Row struct{ Off, Rule uint16 }
 
 // Page is the rows of 64 KiB of code: Rows[First:First+N].
+//
+//bpf:struct page
 type Page struct{ First, N uint32 }
 
 // Table is the unwind table of a DSO: its call frame information in a form that BPF can read. The package comment

@@ -30,8 +30,16 @@ const (
 var protocols = map[byte]string{icmp: "icmp", 2: "igmp", 4: "ipip", tcp: "tcp", udp: "udp", 41: "ipv6", 47: "gre",
 	50: "esp", 51: "ah", icmpv6: "icmp6", 89: "ospf", 103: "pim", 112: "vrrp", sctp: "sctp"}
 
-// Tunnels, as bpf/packet.h's enum tunnel.
-var tunnels = []string{"", "vxlan", "geneve", "ipip", "gre"}
+//bpf:enum tunnel TUNNEL_ tunnel
+const (
+	tunnelNone = iota
+	tunnelVXLAN
+	tunnelGeneve
+	tunnelIPIP
+	tunnelGRE
+)
+
+var tunnels = []string{tunnelVXLAN: "vxlan", tunnelGeneve: "geneve", tunnelIPIP: "ipip", tunnelGRE: "gre"}
 
 func (h headers) u16(at int) uint16 { return binary.NativeEndian.Uint16(h[at:]) }
 func (h headers) u32(at int) uint32 { return binary.NativeEndian.Uint32(h[at:]) }
@@ -42,7 +50,7 @@ func (h headers) u32(at int) uint32 { return binary.NativeEndian.Uint32(h[at:]) 
 func AppendFlow(b, raw []byte) []byte {
 	outer, inner := headers(raw[atOuter:atInner]), headers(raw[atInner:Size])
 	b = outer.append(b, raw[atFromSock] != 0)
-	if t := inner[atTunnel]; t > 0 && int(t) < len(tunnels) {
+	if t := inner[atTunnel]; t != tunnelNone && int(t) < len(tunnels) {
 		b = append(append(b, ' '), tunnels[t]...)
 		if id := inner.u32(atTunnelID); id > 0 {
 			b = strconv.AppendUint(append(b, ' '), uint64(id), 10)

@@ -6,45 +6,79 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unsafe"
 )
 
-// Size is the size of a packet in raw data: bpf/packet.h's struct packet.
-const Size = 176
+// Size is the size of a packet in raw data.
+const Size = int(unsafe.Sizeof(layout{}))
 
-// Positions in bpf/packet.h's struct packet.
+// char is a character of a text in C.
+type char byte
+
+// layout is the packet in the raw data of a sample.
+//
+//bpf:struct packet
+type layout struct {
+	ID               uint64 // of a followed packet; 0 for others
+	Cgroup           uint64 // of the socket
+	Sock             uint64 // inode of the socket
+	Len, Mark, Netns uint32
+	Ifindex          int32
+	Dev              [16]char
+	VLAN             uint16 // identifier of the outer VLAN; 0: none
+	Network          uint8  // the first bytes begin with the network header, not with Ethernet's
+	FromSock         uint8  // the headers are not made yet: addresses are the socket's
+	WireLen          uint32 // from the first header on, in bytes
+	Outer, Inner     headersLayout
+}
+
+//bpf:struct headers
+type headersLayout struct {
+	Sport, Dport    uint16
+	Proto, TCPFlags uint8
+	Ethertype       uint16 // 0: the header cannot be read
+	Seq, Ack        uint32
+	Type, Code      uint8     // of ICMP and ARP: type is the operation
+	Fragment        uint8     // a later fragment: without the header of proto
+	Tunnel          uint8     // the tunnel that contains these headers: enum tunnel
+	TunnelID        uint32    // the tunnel's network: VNI, or key
+	Saddr, Daddr    [16]uint8 // IPv4 addresses: the first 4 bytes
+}
+
+// Positions in layout.
 const (
-	atID       = 0
-	atCgroup   = 8
-	atSock     = 16
-	atLen      = 24
-	atMark     = 28
-	atNetns    = 32
-	atIfindex  = 36
-	atDev      = 40
-	atVLAN     = 56
-	atNetwork  = 58
-	atFromSock = 59
-	atWireLen  = 60
-	atOuter    = 64
-	atInner    = 120
+	atID       = int(unsafe.Offsetof(layout{}.ID))
+	atCgroup   = int(unsafe.Offsetof(layout{}.Cgroup))
+	atSock     = int(unsafe.Offsetof(layout{}.Sock))
+	atLen      = int(unsafe.Offsetof(layout{}.Len))
+	atMark     = int(unsafe.Offsetof(layout{}.Mark))
+	atNetns    = int(unsafe.Offsetof(layout{}.Netns))
+	atIfindex  = int(unsafe.Offsetof(layout{}.Ifindex))
+	atDev      = int(unsafe.Offsetof(layout{}.Dev))
+	atVLAN     = int(unsafe.Offsetof(layout{}.VLAN))
+	atNetwork  = int(unsafe.Offsetof(layout{}.Network))
+	atFromSock = int(unsafe.Offsetof(layout{}.FromSock))
+	atWireLen  = int(unsafe.Offsetof(layout{}.WireLen))
+	atOuter    = int(unsafe.Offsetof(layout{}.Outer))
+	atInner    = int(unsafe.Offsetof(layout{}.Inner))
 )
 
-// Positions in struct headers.
+// Positions in headersLayout.
 const (
-	atSport     = 0
-	atDport     = 2
-	atProto     = 4
-	atTCPFlags  = 5
-	atEthertype = 6
-	atSeq       = 8
-	atAck       = 12
-	atType      = 16
-	atCode      = 17
-	atFragment  = 18
-	atTunnel    = 19
-	atTunnelID  = 20
-	atSaddr     = 24
-	atDaddr     = 40
+	atSport     = int(unsafe.Offsetof(headersLayout{}.Sport))
+	atDport     = int(unsafe.Offsetof(headersLayout{}.Dport))
+	atProto     = int(unsafe.Offsetof(headersLayout{}.Proto))
+	atTCPFlags  = int(unsafe.Offsetof(headersLayout{}.TCPFlags))
+	atEthertype = int(unsafe.Offsetof(headersLayout{}.Ethertype))
+	atSeq       = int(unsafe.Offsetof(headersLayout{}.Seq))
+	atAck       = int(unsafe.Offsetof(headersLayout{}.Ack))
+	atType      = int(unsafe.Offsetof(headersLayout{}.Type))
+	atCode      = int(unsafe.Offsetof(headersLayout{}.Code))
+	atFragment  = int(unsafe.Offsetof(headersLayout{}.Fragment))
+	atTunnel    = int(unsafe.Offsetof(headersLayout{}.Tunnel))
+	atTunnelID  = int(unsafe.Offsetof(headersLayout{}.TunnelID))
+	atSaddr     = int(unsafe.Offsetof(headersLayout{}.Saddr))
+	atDaddr     = int(unsafe.Offsetof(headersLayout{}.Daddr))
 )
 
 // Hidden is the position of the part of a packet that is in no field. These bytes are free once the texts are made.

@@ -4,28 +4,44 @@ import (
 	"bytes"
 	"encoding/binary"
 	"strconv"
+	"unsafe"
 )
 
-// VerdictSize is the size of a verdict in raw data: bpf/verdict.bpf.c's struct verdict.
-const VerdictSize = 56
+// VerdictSize is the size of a verdict in raw data.
+const VerdictSize = int(unsafe.Sizeof(verdictLayout{}))
 
-// Positions in struct verdict.
+// verdictLayout is the part of a sample's raw data after the packet.
+//
+//bpf:struct verdict
+type verdictLayout struct {
+	Handle     uint64
+	Rule       uint32 // the position in the chain, from 1; 0: none
+	By         By
+	IsPolicy   uint8
+	IsQueue    uint8  // the rule queued it: nobody reads the queue, it is full, or the reader dropped the packet
+	Generation uint32 // of the rules of nf_tables; odd while it changes
+	Hook       [16]char
+	Family     [8]char
+	SKB        uint64
+}
+
+// Positions in verdictLayout.
 const (
-	atHandle     = 0
-	atRule       = 8
-	atBy         = 12
-	atIsPolicy   = 13
-	atIsQueue    = 14
-	atGeneration = 16
-	atHook       = 20
-	atFamily     = 36
-	atSKB        = 48
+	atHandle     = int(unsafe.Offsetof(verdictLayout{}.Handle))
+	atRule       = int(unsafe.Offsetof(verdictLayout{}.Rule))
+	atBy         = int(unsafe.Offsetof(verdictLayout{}.By))
+	atIsPolicy   = int(unsafe.Offsetof(verdictLayout{}.IsPolicy))
+	atIsQueue    = int(unsafe.Offsetof(verdictLayout{}.IsQueue))
+	atGeneration = int(unsafe.Offsetof(verdictLayout{}.Generation))
+	atHook       = int(unsafe.Offsetof(verdictLayout{}.Hook))
+	atFamily     = int(unsafe.Offsetof(verdictLayout{}.Family))
+	atSKB        = int(unsafe.Offsetof(verdictLayout{}.SKB))
 )
 
 // By is the part of the kernel that gave a verdict.
 type By uint8
 
-// The numbers of bpf/netfilter.h's enum by.
+//bpf:enum By BY_ by
 const (
 	ByUnknown   By = iota
 	ByNFT          // a chain of nf_tables

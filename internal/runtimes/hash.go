@@ -11,10 +11,14 @@ func mix(h uint64, values ...uint64) uint64 {
 	return h
 }
 
+// checkedText is how many bytes of a text are part of a check.
+//
+//bpf:define checkedText TEXT
+const checkedText = 192
+
 // textHash adds a text of n bytes to a hash, as BPF does: add_text in bpf/runtime.h.
 func textHash(mem io.ReaderAt, h, at, n uint64) (uint64, error) {
-	const checked = 192
-	n = min(n, checked)
+	n = min(n, checkedText)
 	b := make([]byte, (n+8)&^7)
 	if _, err := mem.ReadAt(b[:n], int64(at)); err != nil && n > 0 {
 		return 0, err

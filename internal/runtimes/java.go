@@ -23,7 +23,9 @@ type java struct {
 }
 
 // javaWalk locates the address of the bytecode in an interpreted frame, in bytes below the frame pointer, at most
-// 64. The layout must match BPF's struct java.
+// 64.
+//
+//bpf:struct java
 type javaWalk struct{ Bytecode uint32 }
 
 // findJava returns HotSpot in a file, or nil if the file contains none, or one for another machine, whose stacks

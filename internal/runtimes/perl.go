@@ -16,7 +16,9 @@ type perl struct {
 	run     ranges // of the native functions that run Perl functions
 }
 
-// perlWalk is BPF's struct perl.
+// perlWalk is where a thread's interpreter is.
+//
+//bpf:struct perl
 type perlWalk struct{ Context threadVariable }
 
 // Versions that the offsets below and in bpf/perl.h are valid for.
@@ -43,12 +45,15 @@ const (
 	perlNameText   = 8
 )
 
+//bpf:enum perlIs PERL_
+//bpf:define perlLines PERL_LINES
+//bpf:define perlTextSize PERL_TEXT_BYTES
 const (
 	perlNamed    = 0x8000    // perlCodeFlags: the function's body contains the name
 	perlHasName  = 0x2000000 // perlFlags: the package is named
 	perlUTF8     = 1         // flag after the text of a name: it is UTF-8, otherwise Latin-1
-	perlLines    = 256       // see bpf/perl.h
-	perlTextSize = 16        // PERL_TEXT_BYTES there
+	perlLines    = 256       // of a function, which count as one function for BPF
+	perlTextSize = 16        // bytes of the name of a file: names of evals differ in a number
 	perlIsMain   = 1
 	perlIsText   = 2
 )

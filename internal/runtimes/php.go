@@ -17,12 +17,15 @@ type php struct {
 	eval    Range // of the native function that runs PHP functions
 }
 
-// phpWalk is where the interpreter keeps frames and functions: offsets in a function, in bytes. The layout must
-// match BPF's struct php, which describes the fields.
+// phpWalk is where the interpreter keeps frames and functions: offsets in a function (zend_function), in bytes. The
+// other objects are the same in all versions.
+//
+//bpf:struct php
 type phpWalk struct {
-	Head                                   uint64
-	FunctionSize, Count, Code, File, Lines uint16 // Lines: the first and the last one
-	_                                      [3]uint16
+	Head                     uint64 // address of the pointer to the current frame
+	FunctionSize             uint16 // the part of a function that is read, and in it:
+	Count, Code, File, Lines uint16 // Lines: the first and the last one
+	_                        [3]uint16
 }
 
 // phpVersion is a version by the number of the module interface, with offsets in struct _zend_op_array

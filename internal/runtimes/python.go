@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"fmt"
-	"math"
 
 	"gperf/internal/dso"
 )
@@ -21,21 +20,28 @@ type python struct {
 }
 
 // pythonWalk is where an interpreter keeps the frames of Python functions: offsets in the interpreter's objects, in
-// bytes. The layout must match BPF's struct python, which describes the fields.
+// bytes.
+//
+//bpf:struct python
 type pythonWalk struct {
-	Head                                                    uint64
-	Threads, NextInterpreter                                uint32
-	NextThread, ThreadID, Status, Top, TopFrame, ThreadSize uint16
-	Back, Code, Instr, Owner, CopyIndex, FrameSize          uint16
-	CodeAt, CodeSize, FirstLine, File, Name, Lines          uint16
-	Instrs, Copies                                          uint16
-	StringHash, StringData                                  uint16
-	Entry, InstrBits, InstrUnit                             uint8
-	_                                                       uint8
+	Head                                           uint64 // address of the pointer to the newest interpreter's state
+	Threads, NextInterpreter                       uint32 // in an interpreter's state
+	NextThread, ThreadID, Status, Top              uint16 // in a thread's state; Top: the frame, or
+	TopFrame                                       uint16 // in the object that Top points to
+	ThreadSize                                     uint16
+	Back, Code, Instr, Owner, CopyIndex, FrameSize uint16 // in a frame
+	CodeAt, CodeSize                               uint16 // the part of a code object that is read, and in it:
+	FirstLine, File, Name, Lines                   uint16
+	Instrs, Copies                                 uint16 // in a code object
+	StringHash, StringData                         uint16 // in a string; the length is before the hash
+	Entry, InstrBits, InstrUnit                    uint8
+	_                                              uint8
 }
 
 // noField is the offset of a field that a version lacks.
-const noField = math.MaxUint16
+//
+//bpf:define noField NO_FIELD
+const noField = 1<<16 - 1
 
 // Values of pythonWalk.Entry: which frames a native call of the interpreter's function begins with.
 const (

@@ -25,11 +25,13 @@ type rubyLayout struct {
 	shortLen  bool   // the flags of an embedded string contain the length
 }
 
-// rubyWalk holds the fields of BPF's struct ruby.
+// rubyWalk is where an interpreter keeps the frames of Ruby functions.
+//
+//bpf:struct ruby
 type rubyWalk struct {
-	Context      threadVariable
-	FrameSize    uint64
-	ShortStrings uint64 // 1: the flags of a short string contain the length
+	Context      threadVariable // the thread's execution context
+	FrameSize    uint64         // of a frame, in bytes
+	ShortStrings uint64         // 1: the flags of a short string contain the length
 }
 
 // rubyLayouts are the layouts of 3.0 to 3.4, by the minor version (vm_core.h, iseq.h).

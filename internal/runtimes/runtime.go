@@ -11,10 +11,12 @@ import (
 	"gperf/internal/dso"
 )
 
-// Kind is a kind of runtime. The numbers must match BPF's enum.
+// Kind is a kind of runtime.
 type Kind uint32
 
 // The runtimes whose functions are named.
+//
+//bpf:enum Kind RUNTIME_
 const (
 	KindPython Kind = iota + 1
 	KindRuby
@@ -49,14 +51,16 @@ type Process interface {
 	Function(mem io.ReaderAt, f Interpreted) (*Function, error)
 }
 
-// Walk describes a runtime to BPF, as struct runtime: the body is a struct of the runtime's kind.
+// Walk describes a runtime to BPF: the body is a struct of the runtime's kind.
+//
+//bpf:struct runtime
 type Walk struct {
 	Kind Kind
 	_    uint32
 	Body [16]uint64
 }
 
-// newWalk encodes a struct with the layout of BPF's struct.
+// newWalk encodes a struct that BPF has, too.
 func newWalk(k Kind, body any) Walk {
 	w := Walk{Kind: k}
 	var b [8 * len(w.Body)]byte
@@ -121,6 +125,8 @@ func Find(im *dso.Image, name string) (Runtime, error) {
 }
 
 // maxObject is the size of the part of an object that BPF reads, in bytes.
+//
+//bpf:define maxObject OBJECT
 const maxObject = 256
 
 // ErrVersion means that the version of an interpreter is not known.

@@ -8,15 +8,19 @@ import (
 	"gperf/internal/dso"
 )
 
-// threadVariable locates a thread-local variable. The layout must match BPF's struct thread_variable.
+// threadVariable locates a thread-local variable.
+//
+//bpf:struct thread_variable
 type threadVariable struct {
 	Slot   uint64 // address of the dynamic linker's value, a vaddr until it is passed to BPF
 	Offset uint64 // in the thread's own data, or in the module's part of it
-	Kind   uint32 // one of the following
+	Kind   uint32 // threadFixed and so on
 	_      uint32
 }
 
 // How a thread's address of a variable is found.
+//
+//bpf:enum thread THREAD_
 const (
 	threadFixed      = iota + 1 // Offset, from the thread's pointer
 	threadOffset                // the slot holds the offset

@@ -23,12 +23,16 @@ type v8 struct {
 }
 
 // v8Walk locates the function of a frame, and the fields that identify a function: offsets in bytes from the frame
-// pointer and in objects. The layout must match BPF's struct v8, which describes the fields.
+// pointer and in objects.
+//
+//bpf:struct v8
 type v8Walk struct {
-	BuiltinsStart, BuiltinsEnd          uint64
-	Context, Function, Bytecode, Offset int16
-	Shared, Data, Script, Literal       uint16
-	ScriptID, BytecodeHeader            uint16
+	BuiltinsStart, BuiltinsEnd          uint64 // vaddrs of builtins, which run interpreted functions
+	Context, Function, Bytecode, Offset int16  // below the frame pointer
+	Shared                              uint16 // in a JSFunction: the SharedFunctionInfo
+	Data, Script, Literal               uint16 // in that
+	ScriptID                            uint16 // in a Script
+	BytecodeHeader                      uint16 // the size of the header before the instructions in a BytecodeArray
 }
 
 // v8Objects are the offsets and types that are only needed to read names.
@@ -215,6 +219,8 @@ func (c *v8Constants) typ(name string) uint16 {
 }
 
 // v8Frame is the size in bytes of the part of a frame that BPF reads, below the frame pointer.
+//
+//bpf:define v8Frame V8_FRAME
 const v8Frame = 48
 
 // v8 returns the description of a version.

@@ -114,14 +114,14 @@ func NewCounter(o CounterOptions) (*Counter, error) {
 
 // userStacks returns how user stacks are found.
 func (o *CounterOptions) userStacks() bpf.UserStacks {
-	how := bpf.NoUserStacks
+	how := bpf.UserNone
 	for i := range o.Attrs {
 		switch a := &o.Attrs[i]; {
 		case o.KernelChain || a.SampleType&format.SampleCallchain == 0:
 		case perfevent.Walked(a) && o.Unwinder != nil:
-			return bpf.StacksByTables
+			return bpf.UserByTables
 		default:
-			how = bpf.StacksByPointers
+			how = bpf.UserByFP
 		}
 	}
 	return how

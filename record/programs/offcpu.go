@@ -98,13 +98,13 @@ func NewOffCPU(o OffCPUOptions) (*OffCPU, error) {
 func (o *OffCPUOptions) userStacks() bpf.UserStacks {
 	switch {
 	case o.KernelChain, o.Attr.Flags&format.FlagExcludeUser != 0:
-		return bpf.NoUserStacks
+		return bpf.UserNone
 	case perfevent.Walked(&o.Attr) && o.Unwinder != nil:
-		return bpf.StacksByTables
+		return bpf.UserByTables
 	case o.Attr.SampleType&format.SampleCallchain != 0:
-		return bpf.StacksByPointers
+		return bpf.UserByFP
 	}
-	return bpf.NoUserStacks
+	return bpf.UserNone
 }
 
 // Attach directs the output of the program to the rings of all CPUs: a wait that begins on a

@@ -53,8 +53,8 @@ func (r *OffCPU) sleeper(w *wait, s *bpf.Sleeper, size int) asleep {
 	a := asleep{head: s.Head}
 	stack := bpf.Stack{Kernel: s.Kernel} // the kernel leaves the scheduler out
 	how := r.opts.userStacks()
-	a.head.Copy = s.Head.Copy && how == bpf.StacksByTables
-	if s.Head.Copy && how != bpf.NoUserStacks {
+	a.head.Copy = s.Head.Copy && how == bpf.UserByTables
+	if s.Head.Copy && how != bpf.UserNone {
 		user := stacks.ReadAsleep(s.PID, &s.Regs, size)
 		stack.User = user.Callers()
 		if a.head.Copy {

@@ -8,8 +8,9 @@ import (
 	"gperf/internal/procmem"
 )
 
-// Heap is a code heap: where it is, and where the fields are that a walk reads. The layout must match struct
-// code_heap in bpf/data.h.
+// Heap is a code heap: where it is, and where the fields are that a walk reads.
+//
+//bpf:struct code_heap
 type Heap struct {
 	Low, High           uint64 // memory reserved for the heap
 	Segments            uint64 // address of the segment map
@@ -32,6 +33,8 @@ type Heap struct {
 }
 
 // BlockHead is the number of bytes at the start of a block that contain the fields of a Heap.
+//
+//bpf:define BlockHead BLOCK_HEAD
 const BlockHead = 128
 
 // maxOffset is the highest offset of a field in a block.
