@@ -26,7 +26,7 @@ func newExtents(n uint32, grace time.Duration) *extents {
 
 // take allocates n adjacent elements and returns the first.
 func (e *extents) take(n uint32, now time.Time) (first uint32, ok bool) {
-	e.settle(now)
+	e.reclaim(now)
 	for i := range e.free {
 		f := &e.free[i]
 		if f.n < n {
@@ -48,8 +48,8 @@ func (e *extents) give(first, n uint32, now time.Time) {
 	}
 }
 
-// settle makes elements available that were freed long enough ago.
-func (e *extents) settle(now time.Time) {
+// reclaim makes elements available that were freed long enough ago.
+func (e *extents) reclaim(now time.Time) {
 	i := 0
 	for ; i < len(e.given) && now.Sub(e.given[i].at) >= e.grace; i++ {
 		e.join(e.given[i].extent)

@@ -182,7 +182,7 @@ func (c *codec) name(p *string) {
 	}
 }
 
-// ending passes over a name, the last field, of which the NUL may be missing.
+// ending passes over a name, the last field, whose NUL may be missing.
 func (c *codec) ending(p *string) {
 	if c.writes {
 		c.name(p)

@@ -54,7 +54,7 @@ func (s *scanner) read(rec *Raw) error {
 	}
 	if size < HeaderSize {
 		if s.truncated() {
-			return s.gone()
+			return s.truncation()
 		}
 		return s.stop("a record of %d bytes, %s: what follows cannot be found", size, rec.Type)
 	}
@@ -123,13 +123,13 @@ func (s *scanner) short(msg string, args ...any) error {
 	case s.open:
 		return errUnfinished
 	case s.end != endless && int64(len(s.buf)) < s.end-s.pos:
-		return s.gone()
+		return s.truncation()
 	}
 	return s.stop(msg, args...)
 }
 
-// gone is the error if the file was truncated.
-func (s *scanner) gone() error {
+// truncation returns the error for a file that was truncated.
+func (s *scanner) truncation() error {
 	return fmt.Errorf("file truncated while reading: the last %d bytes of records are lost", s.end-s.pos)
 }
 

@@ -80,7 +80,7 @@ var chunks = sync.Pool{New: func() any { return &chunk{mem: make([]byte, chunkSi
 // records. The number of records in a chunk is far below it.
 const lending = 1 << 30
 
-// newChunk returns a chunk of which parts are lent, of n bytes or more.
+// newChunk returns a chunk of n bytes or more, whose parts are lent.
 func newChunk(n int) *chunk {
 	c := &chunk{}
 	if n > chunkSize {

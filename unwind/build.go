@@ -288,7 +288,7 @@ const (
 )
 
 // near returns from where an offset from the CFA is small enough for a rule, and the offset from there: from the CFA if
-// possible, otherwise from the register of which the CFA is at an offset.
+// possible, otherwise from the register that the CFA is at an offset from.
 func (r *Rule) near(off int64) (base, int64) {
 	switch {
 	case fits16(off):

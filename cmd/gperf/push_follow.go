@@ -16,9 +16,9 @@ import (
 // often is how often files are looked for. Notifications of the kernel do not reach network file systems.
 const often = time.Second
 
-// settled is how long a recording in pipe mode, which does not say where it ends, is left unchanged before it is
+// unchangedFor is how long a recording in pipe mode, which does not say where it ends, is left unchanged before it is
 // complete.
-const settled = 10 * time.Second
+const unchangedFor = 10 * time.Second
 
 // state is a version of a file.
 type state struct {
@@ -122,7 +122,7 @@ func (f *follower) visit(ctx context.Context, path string) {
 	switch complete, pipe, err := examine(path); {
 	case err != nil, !complete && !pipe:
 		f.seen[path] = now // another file, or one that changes when it is completed
-	case !complete && time.Since(now.changed) < settled:
+	case !complete && time.Since(now.changed) < unchangedFor:
 	default:
 		warnings := io.Discard
 		if *f.flags.verbose {

@@ -23,7 +23,7 @@ type Options struct {
 	By           int      // side whose result sorts the rows; 0: the baseline
 	BaselineOnly bool     // omit rows that the baseline lacks
 	Periods      bool     // columns with the periods
-	Formula      bool     // a column with the numbers of which the result is made
+	Formula      bool     // a column with the numbers that make up the result
 	Noise        bool     // columns that distinguish changes from noise, and changes before noise
 }
 

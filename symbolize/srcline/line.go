@@ -35,7 +35,7 @@ type sequence struct {
 	end  uint64
 }
 
-// Limits for reading line tables, of which units may share one: in a corrupt file, very many units share a long one.
+// Limits for reading line tables. Units may share a table: in a corrupt file, very many units share a long one.
 const (
 	maxShared = 8       // units that share all tables
 	maxLines  = 8 << 20 // bytes that may be read besides
