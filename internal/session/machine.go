@@ -102,7 +102,7 @@ func (m *machine) apply(rec format.Record) {
 	case *format.Exit:
 		m.running-- // no record describes an exiting thread's last switch
 		if !m.keepExited {
-			m.remove(r.TID)
+			m.exit(r.TID)
 		}
 	case *format.KSymbol:
 		m.ksymbol(r)
@@ -151,15 +151,36 @@ func (m *machine) thread(pid, tid int32) *Thread {
 	m.threads[tid] = th
 	m.join(th)
 	if th.leader == nil {
-		th.space = &process{&maps{}}
+		th.space = &process{maps: &maps{}}
 	} else {
 		th.space = th.leader.space
 	}
+	th.space.threads++
 	return th
 }
 
-// remove forgets a thread that exited.
+// exit forgets a thread that exited. A leader stays as long as other threads of the process run, because those that
+// start later have its mappings.
+func (m *machine) exit(tid int32) {
+	th := m.threads[tid]
+	if th == nil {
+		return
+	}
+	if th.leader == nil && !th.exited && th.space.threads > 1 {
+		th.exited = true
+		return
+	}
+	m.remove(tid)
+	if leader := th.Leader(); leader.exited && leader.space.threads == 1 {
+		m.remove(leader.TID)
+	}
+}
+
+// remove forgets a thread.
 func (m *machine) remove(tid int32) {
+	if th := m.threads[tid]; th != nil {
+		th.space.threads--
+	}
 	delete(m.threads, tid)
 	m.last = nil
 }
@@ -186,9 +207,9 @@ func (m *machine) fork(r *format.Fork) {
 	switch {
 	case r.PID == parent.PID:
 	case r.Ran: // the program's MMAP records follow
-		th.space = &process{&maps{}}
+		th.space = &process{maps: &maps{}, threads: 1}
 	default:
-		th.space = &process{parent.space.maps.clone()}
+		th.space = &process{maps: parent.space.maps.clone(), threads: 1}
 	}
 }
 

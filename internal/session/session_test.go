@@ -140,6 +140,41 @@ func TestThreads(t *testing.T) {
 	}
 }
 
+// TestThreadsOutliveLeader: the threads of a process keep its mappings after the first thread has exited, and so do
+// threads that start then.
+func TestThreadsOutliveLeader(t *testing.T) {
+	for _, synthesized := range []bool{false, true} {
+		session := newSession()
+		session.Apply(&format.Comm{PID: 10, TID: 10, Comm: "server"})
+		session.Apply(mmapOf(10, 0x1000, 0x1000, 0, "/bin/server"))
+		session.Apply(&format.Fork{PID: 10, TID: 11, PPID: 10, PTID: 10, Ran: synthesized})
+		session.Apply(&format.Exit{PID: 10, TID: 10})
+		session.Apply(&format.Fork{PID: 10, TID: 12, PPID: 10, PTID: 11})
+		session.Apply(&format.Exit{PID: 10, TID: 11})
+		session.Apply(&format.Fork{PID: 10, TID: 13, PPID: 10, PTID: 12})
+		mapped := mmapOf(10, 0x5000, 0x1000, 0, "/lib/late")
+		mapped.TID = 13
+		session.Apply(mapped)
+		session.Apply(&format.Fork{PID: 20, TID: 20, PPID: 10, PTID: 13})
+		const want = "1000-2000 /bin/server+0, 5000-6000 /lib/late+0"
+		for _, id := range [][2]int32{{10, 12}, {10, 13}, {10, 99}, {20, 20}} {
+			th := session.machine.thread(id[0], id[1])
+			if got := strings.Join(describe(th.space.maps), ", "); got != want {
+				t.Errorf("thread %d maps %s, want %s", th.TID, got, want)
+			}
+		}
+		if got := session.machine.thread(10, 13).Leader().Comm; got != "server" {
+			t.Errorf("the first thread is called %q", got)
+		}
+		for _, tid := range []int32{11, 12, 13, 99} {
+			session.Apply(&format.Exit{PID: 10, TID: tid})
+		}
+		if th := session.machine.threads[10]; th != nil {
+			t.Errorf("after all threads have exited, the first one is %+v", th)
+		}
+	}
+}
+
 func chainOf(ips ...uint64) format.Words {
 	var b []byte
 	for _, ip := range ips {

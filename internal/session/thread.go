@@ -13,12 +13,16 @@ type Thread struct {
 
 	space      *process
 	leader     *Thread // the first thread of the process; nil: itself
+	exited     bool    // a leader that exited before other threads of the process
 	parent     int32   // TID of the thread that started it, -1 if unknown
 	namespaces []format.Namespace
 }
 
 // process is the state that threads of a process share: the present mappings.
-type process struct{ maps *maps }
+type process struct {
+	maps    *maps
+	threads int // of the machine's threads, those of the process
+}
 
 func (th *Thread) setComm(name string) {
 	if !th.Named {
