@@ -34,7 +34,20 @@ func Maps(pid int) (iter.Seq[Mapping], error) {
 	if err != nil {
 		return nil, err
 	}
+	if text == "" {
+		text = threadMaps(pid)
+	}
 	return ParseMaps(text), nil
+}
+
+// threadMaps returns the text of the mappings of a process whose first thread has exited: that thread's own is empty,
+// as of a thread of the kernel.
+func threadMaps(pid int) (text string) {
+	tids, _ := Threads(pid)
+	for i := 0; i < len(tids) && text == ""; i++ {
+		text, _ = readFile("/proc/" + strconv.Itoa(tids[i]) + "/maps")
+	}
+	return text
 }
 
 // ParseMaps parses the text of a maps file; it skips lines that it cannot parse.

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"time"
 )
 
 func TestParseMaps(t *testing.T) {
@@ -54,6 +57,52 @@ func TestMapsOfThisProcess(t *testing.T) {
 	own := func(m Mapping) bool { return m.Path == self && m.Executable() }
 	if !slices.ContainsFunc(slices.Collect(maps), own) {
 		t.Fatalf("no code of %s among the mappings", self)
+	}
+}
+
+// TestMapsWithoutLeader: a process whose first thread has exited has the mappings of the others.
+func TestMapsWithoutLeader(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc is not installed (package gcc)")
+	}
+	const source = `#include <pthread.h>
+#include <unistd.h>
+static void *wait(void *arg) { char c; read(0, &c, 1); _exit(0); }
+int main(void) { pthread_t t; pthread_create(&t, 0, wait, 0); pthread_exit(0); }`
+	program := filepath.Join(t.TempDir(), "program")
+	cc := exec.Command(gcc, "-pthread", "-x", "c", "-o", program, "-")
+	cc.Stdin = strings.NewReader(source)
+	if msg, err := cc.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, msg)
+	}
+	cmd := exec.Command(program)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer stdin.Close()
+	status := func() string { // of the first thread: its mappings are empty when it has exited
+		text, err := readFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for !strings.Contains(status(), "State:\tZ") {
+		time.Sleep(time.Millisecond)
+	}
+	maps, err := Maps(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := func(m Mapping) bool { return m.Path == program && m.Executable() }
+	if !slices.ContainsFunc(slices.Collect(maps), own) {
+		t.Errorf("no code of %s among the mappings", program)
 	}
 }
 

@@ -46,7 +46,10 @@ type process struct {
 	pid     int32
 	space   *addrSpace
 	touched bool // it is one of the tracker's touched ones
-	exited  bool // EXIT was read
+	exited  bool // EXIT of all threads was read
+	// threads are the running threads besides the leader; leaderExited means that the leader is not running.
+	threads      map[int32]bool
+	leaderExited bool
 	// mapped are the numbers of the files with functions whose mappings are in the recording.
 	mapped map[int]bool
 	holds  holds
@@ -106,16 +109,36 @@ func (p *tracker) record(rec format.Record) {
 	case *format.Fork:
 		if rec.PID != rec.PPID {
 			p.fork(rec.PPID, rec.PID)
+		} else if proc := p.byPID[rec.PID]; proc != nil {
+			proc.addThread(rec.TID)
 		}
 	case *format.Comm:
 		if rec.Exec {
 			p.replace(rec.PID, &addrSpace{})
 		}
 	case *format.Exit:
-		if proc := p.byPID[rec.PID]; proc != nil && rec.PID == rec.TID {
-			proc.exited = true
-			p.left = append(p.left, proc)
+		if proc := p.byPID[rec.PID]; proc != nil {
+			p.exit(proc, rec.TID)
 		}
+	}
+}
+
+func (p *process) addThread(tid int32) {
+	if p.threads == nil {
+		p.threads = map[int32]bool{}
+	}
+	p.threads[tid] = true
+}
+
+// exit applies the EXIT of a thread. The process runs until the last thread exits, which need not be the leader.
+func (p *tracker) exit(proc *process, tid int32) {
+	if tid == proc.pid {
+		proc.leaderExited = true
+	}
+	delete(proc.threads, tid)
+	if proc.leaderExited && len(proc.threads) == 0 && !proc.exited {
+		proc.exited = true
+		p.left = append(p.left, proc)
 	}
 }
 
@@ -286,6 +309,7 @@ func (p *tracker) get(pid int32) *process {
 		return nil
 	}
 	proc := p.replace(pid, &addrSpace{})
+	proc.addThreads()
 	list := slices.Collect(maps)
 	for _, mapping := range list {
 		if !mapping.Executable() {
@@ -301,4 +325,14 @@ func (p *tracker) get(pid int32) *process {
 		p.mmap(proc, &m)
 	}
 	return proc
+}
+
+// addThreads adds the running threads of a process, whose FORK records may be from before the recording.
+func (p *process) addThreads() {
+	tids, _ := procfs.Threads(int(p.pid))
+	for _, tid := range tids {
+		if int32(tid) != p.pid {
+			p.addThread(int32(tid))
+		}
+	}
 }

@@ -98,6 +98,30 @@ func TestTracker(t *testing.T) {
 	}
 }
 
+// TestTrackerLeaderExits: a process whose leader exits before other threads exits with the last of them.
+func TestTrackerLeaderExits(t *testing.T) {
+	p, removed := trackerLog()
+	p.replace(1, &addrSpace{})
+	p.record(mmapRecord(1, 0x1000, 0x5000, 0, "/bin/a"))
+	p.record(&format.Fork{PID: 1, TID: 8, PPID: 1, PTID: 1})
+	p.record(&format.Exit{PID: 1, TID: 1})
+	p.record(&format.Fork{PID: 1, TID: 9, PPID: 1, PTID: 8})
+	p.record(&format.Exit{PID: 1, TID: 8})
+	for range 3 {
+		p.forgetExited()
+	}
+	has(t, p, 1, "1000-5000 0 /bin/a")
+	p.record(&format.Fork{PID: 2, TID: 2, PPID: 1, PTID: 9})
+	has(t, p, 2, "1000-5000 0 /bin/a")
+	p.record(&format.Exit{PID: 1, TID: 9})
+	for range 2 {
+		p.forgetExited()
+	}
+	if !slices.Equal(*removed, []int32{1}) {
+		t.Errorf("removed: %v", *removed)
+	}
+}
+
 // TestTrackerCounts checks reference counts of spaces: a space without users has count 0
 // after any sequence of records.
 func TestTrackerCounts(t *testing.T) {
