@@ -19,6 +19,9 @@ func TestName(t *testing.T) {
 		// C++
 		{"_ZN3foo3barEv", "foo::bar()"},
 		{"_ZN3foo3barE", "foo::bar"},
+		{"_ZN4list4headE", "list::head"},
+		{"_ZN4list1hE", "list::h"},
+		{"_ZN4list17h05af221e174051e9E", "list"},
 		{"_ZNKSs4sizeEv", "std::string::size() const"},
 		{"_ZNSt6vectorIiSaIiEE9push_backERKi", "std::vector<int, std::allocator<int> >::push_back(int const&)"},
 		{"_ZN3FooC2Ei", "Foo::Foo(int)"},
