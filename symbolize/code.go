@@ -127,15 +127,15 @@ func (r *codeReader) slots(path string, id dso.BuildID) map[uint64]string {
 	names := map[uint64]string{}
 	for _, name := range [...]string{".rela.dyn", ".rela.plt"} {
 		sec := im.Section(name)
-		if sec == nil || uint64(sec.Link) >= uint64(len(im.Sections)) {
+		if sec == nil {
 			continue
 		}
-		symbols, _ := readSymbols(im, im.Sections[sec.Link]) // a corrupt table has no names
-		for _, rel := range readRelocs(im, sec) {
+		symbols := linkedSymbols(im, sec)
+		for rel := range eachReloc(im, sec) {
 			if !inGOT(im, rel.off) {
 				continue
 			}
-			if n := symbolNames(symbols).name(rel.sym); n != "" {
+			if n := symbols.name(rel.sym); n != "" {
 				names[rel.off] = r.user.displayName(&entry{name: n})
 			} else if off, ok := im.OffOfVaddr(uint64(rel.addend)); ok {
 				names[rel.off] = symbolText(r.user.User(path, id, off))

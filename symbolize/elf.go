@@ -15,7 +15,8 @@ import (
 // then the .dynsym of syms, then names for the PLT of runtime. If syms comes from
 // runtime's .gnu_debugdata, which lacks the symbols of .dynsym, the
 // .dynsym of runtime is used. Addresses are offsets in runtime's file. A Go program without a
-// .symtab has the functions of its own table, which perf does not read.
+// .symtab has the functions of its own table, which perf does not read. If there are no symbols, the error is
+// dso.ErrNoSymbols, and the table contains the PLT alone.
 func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, error) {
 	b := tableBuilder{show: show}
 	dynamic := syms
@@ -42,11 +43,12 @@ func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, erro
 			b.resolve()
 		}
 	}
+	var err error
 	if len(b.entries) == 0 {
-		return nil, fmt.Errorf("%s: %w", syms.Path, dso.ErrNoSymbols)
+		err = fmt.Errorf("%s: %w", syms.Path, dso.ErrNoSymbols)
 	}
 	addPLT(&b, runtime)
-	return b.table(), nil
+	return b.table(), err
 }
 
 // goFunctions returns the functions of a Go program's own table: none in other files.

@@ -3,6 +3,7 @@ package symbolize
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -21,9 +22,14 @@ import (
 // compile compiles C with gcc and returns the program's path.
 func compile(t *testing.T, source string, flags ...string) string {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
+	return compileWith(t, "gcc", source, flags...)
+}
+
+func compileWith(t *testing.T, compiler, source string, flags ...string) string {
+	t.Helper()
+	gcc, err := exec.LookPath(compiler)
 	if err != nil {
-		t.Skip("gcc is not installed (package gcc)")
+		t.Skipf("%s is not installed (package gcc, gcc-aarch64-linux-gnu)", compiler)
 	}
 	dir := t.TempDir()
 	src, out := filepath.Join(dir, "a.c"), filepath.Join(dir, "a.out")
@@ -286,52 +292,132 @@ func TestVDSO(t *testing.T) {
 	}
 }
 
-// TestPLTAgainstObjdump compares with objdump, which uses the same relocations.
+// TestPLTAgainstObjdump compares the entries with what objdump prints of their jumps: the slot's symbol for GNU ld, and
+// for the other linkers the addresses of the slots, which readelf lists with the symbols.
 func TestPLTAgainstObjdump(t *testing.T) {
-	objdump, err := exec.LookPath("objdump")
-	if err != nil {
-		t.Skip("objdump is not installed (package binutils)")
-	}
-	label := regexp.MustCompile(`(?m)^([0-9a-f]+) <([^>]+@plt)>:`)
+	const ibt = "-fcf-protection=full"
 	for _, flags := range [][]string{
 		{"-Wl,-z,lazy"},
 		{"-Wl,-z,now"},
 		{"-no-pie", "-Wl,-z,lazy"},
-		{"-fcf-protection=full", "-Wl,-z,ibtplt", "-Wl,-z,lazy"},
+		{ibt, "-Wl,-z,ibtplt", "-Wl,-z,lazy"},
 		{"-fuse-ld=gold"},
+		{"-fuse-ld=lld", ibt, "-Wl,-z,force-ibt"},
+		{"-fuse-ld=lld", "-no-pie", "-Wl,-z,now"},
+		{"-fuse-ld=mold"},
+		{"-fuse-ld=mold", "-no-pie", "-Wl,-z,now"},
+		{"-s"}, // .dynsym has imports only
 	} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
-			path := compile(t, cProgram, append([]string{"-O1"}, flags...)...)
-			im, err := dso.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer im.Close()
-			out, err := exec.Command(objdump, "-d", path).Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			labels := label.FindAllSubmatch(out, -1)
-			if len(labels) < 2 {
-				t.Fatalf("objdump shows %d PLT entries", len(labels))
-			}
-			s := New(Options{})
-			for _, m := range labels {
-				vaddr, err := strconv.ParseUint(string(m[1]), 16, 64)
-				if err != nil {
-					t.Fatal(err)
-				}
-				off, _ := im.OffOfVaddr(vaddr)
-				sym, offset, why := s.User(path, dso.BuildID{}, off)
-				if why != Found || sym.Name != string(m[2]) || offset != 0 {
-					// perf looks up .plt.got's slots by offset, not by address.
-					if im.Type == elf.ET_EXEC && why == Found && strings.HasPrefix(sym.Name, "offset_") {
-						continue
-					}
-					t.Errorf("at %#x: %+v+%#x, %v, want %s", vaddr, sym, offset, why, m[2])
-				}
-			}
+			path := compile(t, cProgram, append([]string{"-O1", "-fno-builtin"}, flags...)...)
+			comparePLT(t, path, "objdump", "readelf")
 		})
+	}
+	const arm64 = "aarch64-linux-gnu-"
+	for _, flags := range [][]string{nil, {"-no-pie", "-mbranch-protection=standard", "-Wl,-z,force-bti"},
+		{"-mbranch-protection=standard", "-Wl,-z,force-bti,-z,pac-plt"}} {
+		t.Run("arm64 "+strings.Join(flags, " "), func(t *testing.T) {
+			path := compileWith(t, arm64+"gcc", cProgram, append([]string{"-O1", "-fno-builtin", "-w"}, flags...)...)
+			comparePLT(t, path, arm64+"objdump", arm64+"readelf")
+		})
+	}
+}
+
+// comparePLT compares the names at all jumps through slots, in the sections of the PLT, with the relocations of the
+// slots.
+func comparePLT(t *testing.T, path, objdump, readelf string) {
+	t.Helper()
+	run := func(tool string, args ...string) string {
+		out, err := exec.Command(tool, append(args, path)...).Output()
+		if errors.Is(err, exec.ErrNotFound) {
+			t.Skipf("%s is not installed (package binutils)", tool)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", tool, err)
+		}
+		return string(out)
+	}
+	relocation := regexp.MustCompile(`(?m)^([0-9a-f]+)  [0-9a-f]+ R_\S+(?:JUMP_SLO\S*|GLOB_DAT) +\S+ +([^ @]+)`)
+	slots := map[uint64]string{}
+	for _, m := range relocation.FindAllStringSubmatch(run(readelf, "-rW"), -1) {
+		slots[parseHex(t, m[1])] = m[2]
+	}
+	im, err := dso.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	// x86 prints the slot next to the jump, arm64 next to the addition of its offset to the page.
+	jump := regexp.MustCompile(`(?m)^ +([0-9a-f]+):\t(?:(?:bnd )?jmp +\*.*# ([0-9a-f]+)\b|adrp\tx16, ([0-9a-f]+) .*\n.*\n.*add\tx16, x16, #(\S+))`)
+	s := New(Options{})
+	code := run(objdump, "-d", "--no-show-raw-insn", "-j", ".plt", "-j", ".plt.sec", "-j", ".plt.got")
+	for _, m := range regexp.MustCompile(`(?m)^([0-9a-f]+) <([^>]+@plt)>:`).FindAllStringSubmatch(code, -1) {
+		off, _ := im.OffOfVaddr(parseHex(t, m[1]))
+		if sym, offset, why := s.User(path, dso.BuildID{}, off); why != Found || sym.Name != m[2] || offset != 0 {
+			t.Errorf("entry at %s: %+v+%#x, %v, want %s", m[1], sym, offset, why, m[2])
+		}
+	}
+	names := 0
+	for _, m := range jump.FindAllStringSubmatch(code, -1) {
+		vaddr, slot := parseHex(t, m[1]), uint64(0)
+		if m[2] != "" {
+			slot = parseHex(t, m[2])
+		} else {
+			slot = parseHex(t, m[3]) + parseHex(t, strings.TrimPrefix(m[4], "0x"))
+		}
+		want := ".plt"
+		if name := slots[slot]; name != "" {
+			want, names = name+"@plt", names+1
+		}
+		off, _ := im.OffOfVaddr(vaddr)
+		if sym, _, why := s.User(path, dso.BuildID{}, off); why != Found || sym.Name != want {
+			t.Errorf("at %#x: %+v, %v, want %s", vaddr, sym, why, want)
+		}
+	}
+	if names < 2 {
+		t.Fatalf("objdump shows %d PLT entries", names)
+	}
+}
+
+func parseHex(t *testing.T, s string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(s, 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestPLTOfStaticProgram checks the entries of IFUNCs, which are of 8 bytes, by the addresses of their resolvers.
+func TestPLTOfStaticProgram(t *testing.T) {
+	objdump, err := exec.LookPath("objdump")
+	if err != nil {
+		t.Skip("objdump is not installed (package binutils)")
+	}
+	path := compile(t, cProgram, "-O1", "-fno-builtin", "-static")
+	im, err := dso.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	out, err := exec.Command(objdump, "-d", "-j", ".plt", path).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	jumps := regexp.MustCompile(`(?m)^ +([0-9a-f]+):.*jmp +\*`).FindAllSubmatch(out, -1)
+	s, named := New(Options{}), 0
+	for i, m := range jumps {
+		vaddr := parseHex(t, string(m[1]))
+		off, _ := im.OffOfVaddr(vaddr)
+		sym, offset, why := s.User(path, dso.BuildID{}, off)
+		if why != Found || !strings.HasSuffix(sym.Name, "@plt") || offset != 0 || sym.End-sym.Start > 16 {
+			t.Errorf("entry %d, at %#x: %+v+%#x, %v", i, vaddr, sym, offset, why)
+		} else if sym.Name == "strlen@plt" {
+			named++
+		}
+	}
+	if named != 1 {
+		t.Errorf("%d of %d entries are strlen@plt", named, len(jumps))
 	}
 }
 
@@ -429,7 +515,7 @@ func testELF() []byte {
 		{Name: name(".symtab"), Type: uint32(elf.SHT_SYMTAB), Off: symAt, Size: uint64(24 * len(syms)), Link: 5, Entsize: 24},
 		{Name: name(".strtab"), Type: uint32(elf.SHT_STRTAB), Off: strAt, Size: uint64(len(strs))},
 		{Name: name(".plt"), Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: 0x401080, Off: 0x1080, Size: 0x30, Entsize: 16},
-		{Name: name(".rela.plt"), Type: uint32(elf.SHT_RELA), Off: relaAt, Size: uint64(24 * len(rela)), Link: 4, Entsize: 24},
+		{Name: name(".rela.plt"), Type: uint32(elf.SHT_RELA), Flags: uint64(elf.SHF_ALLOC), Off: relaAt, Size: uint64(24 * len(rela)), Link: 4, Entsize: 24},
 		{Name: 0, Type: uint32(elf.SHT_STRTAB), Off: nameAt, Size: uint64(len(names))},
 	}
 	header := elf.Header64{
@@ -451,6 +537,9 @@ func testELF() []byte {
 	put(symAt, syms)
 	put(strAt, []byte(strs))
 	put(relaAt, rela)
+	put(0x1080, []byte{0xff, 0x35, 0x7a, 0x2f, 0, 0, 0xff, 0x25, 0x7c, 0x2f, 0, 0}) // push 0x404000; jmp *0x404008
+	put(0x1090, []byte{0xff, 0x25, 0x82, 0x2f, 0, 0})                               // jmp *0x404018
+	put(0x10a0, []byte{0xff, 0x25, 0x7a, 0x2f, 0, 0})                               // jmp *0x404020
 	put(nameAt, []byte(names))
 	put(headersAt, sections)
 	return file

@@ -20,7 +20,7 @@ type dsoKey struct {
 	id   dso.BuildID
 }
 
-// userDSO is the table of one DSO, or the error why it has none.
+// userDSO is the table of one DSO, or the error why it has none, or has the PLT alone.
 type userDSO struct {
 	once    sync.Once
 	table   *Table
@@ -44,14 +44,15 @@ func (u *userSymbols) User(path string, id dso.BuildID, off uint64) (sym *Symbol
 }
 
 func (d *userDSO) symbol(off uint64) (sym *Symbol, offset uint64, why Reason) {
+	if d.table != nil {
+		if sym, ok := d.table.Lookup(off); ok {
+			return sym, off - sym.Start, Found
+		}
+	}
 	if d.err != nil {
 		return nil, 0, reasonOf(d.err)
 	}
-	sym, ok := d.table.Lookup(off)
-	if !ok {
-		return nil, 0, NoSymbol
-	}
-	return sym, off - sym.Start, Found
+	return nil, 0, NoSymbol
 }
 
 // dso returns a DSO, whose table it reads on first use.

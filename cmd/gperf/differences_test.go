@@ -36,6 +36,13 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 		"`main::{lambda()#1}::~main()`", "TestName"},
 	{"C++: an empty pack among parameters", "no parameter", "an empty one: `f(int, , int)`", "TestName"},
 	{"C++: a call of a template in a type", "`f<T>()`", "`(f<T>)()`", "TestName"},
+	{"C++: last words of `h` and hexadecimal digits, such as `list::head`", "the word", "no word, as of Rust's hashes: " +
+		"`list`", "TestName"},
+	{"PLT entries: those of mold, and of arm64 with branch protection", "the functions to which they jump",
+		"the functions of other entries, `[unknown]`", "TestPLTAgainstObjdump"},
+	{"PLT entries of programs without symbols", "their names", "`[unknown]`", "TestPLTAgainstObjdump"},
+	{"threads that start after the first thread has exited", "the mappings of the process", "no mappings",
+		"TestThreadsOutliveLeader"},
 	{"source lines of callers", "the line of the call", "the line of the next instruction", "TestRecordSrcline"},
 	{"probe arguments: floating-point numbers in memory", "numbers", "their bits", "TestScenarioValuesOfCXX"},
 	{"probe arguments: strings of C++, Rust and Go", "up to their length", "not supported", "TestScenarioValuesOfGo"},
