@@ -40,7 +40,7 @@ type Cache struct {
 const DefaultCacheLimit = 1 << 30
 
 const (
-	cacheMagic  = "gperfuw\x0c" // the last byte is the version of this format and of Build: change it with either
+	cacheMagic  = "gperfuw\x0d" // the last byte is the version of this format and of Build: change it with either
 	tableHeader = 40 + sha256.Size
 	cacheSuffix = ".table"
 )

@@ -44,20 +44,35 @@ func conventions(im *dso.Image) []known {
 }
 
 // x86PLT returns the rules of a section of x86-64 code if it is a procedure linkage table.
-func x86PLT(im *dso.Image, s *elf.Section) (k []known) {
-	end := s.Addr + s.Size
+func x86PLT(im *dso.Image, s *elf.Section) []known {
 	switch s.Name {
-	case ".plt.got", ".plt.sec":
-		k = append(k, known{s.Addr, end, sp(8), false})
+	case ".plt.got", ".plt.sec", ".iplt":
+		return []known{{s.Addr, s.Addr + s.Size, sp(8), false}}
 	case ".plt":
-		if s.Size >= 16 {
-			k = append(k, known{s.Addr, s.Addr + 6, sp(16), false}, known{s.Addr + 6, s.Addr + 16, sp(24), false})
-		}
-		if s.Size > 16 {
-			k = append(k, known{s.Addr + 16, end, pltRule(im, s), false})
-		}
+		return x86LazyPLT(im, s)
 	}
-	return k
+	return nil
+}
+
+// The beginnings of .plt, whose first entry finds functions when they are first called.
+var (
+	pltHeader  = []byte{0xff, 0x35}                         // push: an entry has pushed a number
+	moldHeader = []byte{0xf3, 0x0f, 0x1e, 0xfa, 0x41, 0x53} // endbr64; push %r11: an entry has set r11
+)
+
+// x86LazyPLT returns the rules of .plt. Without a first entry, as in static programs, entries only jump.
+func x86LazyPLT(im *dso.Image, s *elf.Section) []known {
+	at := func(start, end uint64, r Rule) known {
+		return known{s.Addr + start, s.Addr + min(end, s.Size), r, false}
+	}
+	head, _ := im.Bytes(s.Offset, min(s.Size, uint64(len(moldHeader))))
+	switch {
+	case bytes.HasPrefix(head, moldHeader):
+		return []known{at(0, 6, sp(8)), at(6, 12, sp(16)), at(12, 32, sp(24)), at(32, s.Size, sp(8))}
+	case bytes.HasPrefix(head, pltHeader):
+		return []known{at(0, 6, sp(16)), at(6, 16, sp(24)), at(16, s.Size, pltRule(im, s))}
+	}
+	return []known{at(0, s.Size, sp(8))}
 }
 
 // symbol is a symbol of an ELF file.

@@ -285,7 +285,7 @@ func (in *instruction) apply(s *frameState) flow {
 	case op >= 0x38 && op < 0x3e, (op == 0x80 || op == 0x81 || op == 0x83) && in.reg&7 == 7, op == 0x84, op == 0x85:
 		// compares
 	case (op == 0x31 || op == 0x33) && reg && in.rm == regFP && s.saved == 0 && s.fp == 0:
-		s.end = true // the ABI's mark of the outermost frame: rbp is lost for a caller
+		s.end = true // the ABI's mark of the outermost frame, unless the function returns: see mayEnd
 	case op == 0x8d || op == 0x89 || op == 0x8b:
 		in.move(s)
 	case in.mod == noBase && (op&0xf8 == 0x90 || op&0xf0 == 0xb0):

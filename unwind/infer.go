@@ -220,6 +220,10 @@ type function struct {
 	marked   []*int32        // what the flow has reached
 	noReturn map[uint64]bool // addresses after calls that do not return
 	returns  bool            // it returns, or goes on in another function or in code with the same state
+	// called means that the function has a caller although it clears rbp, as outermost functions do: it returns
+	// after that, or goes on elsewhere.
+	called    bool
+	outermost bool // the state at entry is one without a caller
 	// To add when the flow does not contradict itself:
 	calls []uint64
 	jumps []pendingCode
@@ -252,7 +256,9 @@ func (n *inference) followCase(p pendingCode) {
 
 func (n *inference) followFunction(f *function, state frameState) {
 	guess := f.guess
+	f.outermost = state.end
 	for range maxNoReturn {
+		called := f.called
 		f.todo = append(f.todo[:0], pendingCode{vaddr: f.entry, state: state})
 		f.calls, f.jumps, f.refs, f.returns = f.calls[:0], f.jumps[:0], f.refs[:0], false
 		ok, call := n.followOnce(f)
@@ -264,7 +270,7 @@ func (n *inference) followFunction(f *function, state frameState) {
 			n.refs = append(n.refs, f.refs...)
 			return
 		}
-		again := !ok && call != 0 && !f.noReturn[call]
+		again := !ok && (f.called != called || call != 0 && !f.noReturn[call])
 		for _, at := range f.marked {
 			if *at = notReached; !again && !guess {
 				*at = refused
@@ -274,7 +280,9 @@ func (n *inference) followFunction(f *function, state frameState) {
 		if !again {
 			return
 		}
-		f.noReturn[call] = true
+		if f.called == called {
+			f.noReturn[call] = true
+		}
 	}
 }
 
@@ -310,8 +318,9 @@ func (n *inference) straight(f *function, p pendingCode) (ok bool, call uint64) 
 	g := n.locate(p.vaddr)
 	for g != nil && p.vaddr-g.start < uint64(len(g.code)) && !f.noReturn[p.vaddr] {
 		if p.vaddr != f.entry && n.fixed[p.vaddr] { // another function: a tail call, or the end of one without return
-			f.returns = f.returns || p.state.cfa == entryState.cfa
-			return true, 0
+			tail := p.state.cfa == entryState.cfa
+			f.returns = f.returns || tail
+			return !tail || f.mayEnd(&p.state), 0
 		}
 		i := p.vaddr - g.start
 		if at := g.at[i]; at != notReached {
@@ -330,6 +339,10 @@ func (n *inference) straight(f *function, p pendingCode) (ok bool, call uint64) 
 			f.refs = append(f.refs, p.vaddr+uint64(int64(in.disp)))
 		}
 		kind := in.apply(&p.state)
+		if p.state.end && f.called {
+			p.state.end = false
+			p.state.loseFP()
+		}
 		if f.cases != nil && (kind == flowJump || kind == flowReturn || kind == flowEnd) {
 			f.jumps = append(f.jumps, pendingCode{vaddr: p.vaddr, state: *f.cases})
 		}
@@ -353,12 +366,20 @@ func (n *inference) straight(f *function, p pendingCode) (ok bool, call uint64) 
 			f.todo = append(f.todo, pendingCode{in.target, p.state, p.call, p.padded})
 			return true, 0
 		case flowIndirect:
+			if !f.mayEnd(&p.state) {
+				return false, 0
+			}
 			if p.state.rule().CFA != CFANone {
 				f.jumps = append(f.jumps, p)
 			}
 			return true, 0
 		case flowReturn:
 			f.returns = true
+			// With other than the return address on the stack, the flow never gets here: it follows an exit.
+			returned := p.state.cfa == entryState.cfa || p.state.cfa == unknownCFA
+			if returned && !f.mayEnd(&p.state) {
+				return false, 0
+			}
 			return p.state.end || p.state.cfa == entryState.cfa && (p.state.saved == 0 || !f.guess) ||
 				p.state.cfa == unknownCFA && !f.guess, p.call
 		case flowEnd:
@@ -369,6 +390,13 @@ func (n *inference) straight(f *function, p pendingCode) (ok bool, call uint64) 
 		}
 	}
 	return true, 0
+}
+
+// mayEnd reports whether the flow may leave the function in this state. A function that clears rbp, and that may return
+// to a caller nevertheless, is not outermost.
+func (f *function) mayEnd(s *frameState) bool {
+	f.called = f.called || s.end && !f.outermost
+	return !s.end || f.outermost
 }
 
 // mark stores the state of an instruction. It returns false if the instruction overlaps another one.

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gperf/internal/dso"
@@ -33,8 +34,13 @@ func TestInfer(t *testing.T) {
 		"aligned_left":     "cfa=rsp+8 ra=c-8 fp=s inferred",
 		"thread_child":     "end",
 		"thread_parent":    "cfa=rsp+8 ra=c-8 fp=s inferred",
-		"referenced_body":  "cfa=rsp+16 ra=c-8 fp=s inferred",
-		"bad":              "none", // its stack grows in a loop
+		// Functions that return after they have cleared rbp have a caller.
+		"clears_body":        "cfa=rsp+8 ra=c-8 fp=u inferred",
+		"clears_pushed":      "cfa=rsp+16 ra=c-8 fp=u inferred",
+		"clears_jumps_body":  "cfa=rsp+8 ra=c-8 fp=u inferred",
+		"clears_switch_body": "cfa=rsp+8 ra=c-8 fp=u inferred",
+		"referenced_body":    "cfa=rsp+16 ra=c-8 fp=s inferred",
+		"bad":                "none", // its stack grows in a loop
 	}
 	functions(im, func(s *symbol) {
 		rule, ok := want[string(s.name)]
@@ -48,6 +54,42 @@ func TestInfer(t *testing.T) {
 	})
 	if len(want) > 0 {
 		t.Errorf("labels that the program does not have: %v", want)
+	}
+}
+
+// TestPLTRows compares the rules of the PLT of a file without CFI for it with what its instructions have pushed.
+func TestPLTRows(t *testing.T) {
+	for _, c := range []struct {
+		section string
+		flags   []string
+		want    map[uint64]string // by offset in the section
+	}{
+		{".plt", []string{"-fuse-ld=mold"}, map[uint64]string{0: "cfa=rsp+8", 4: "cfa=rsp+8", 6: "cfa=rsp+16", 12: "cfa=rsp+24",
+			32: "cfa=rsp+8", 42: "cfa=rsp+8", 58: "cfa=rsp+8"}},
+		{".plt", []string{"-static", "-no-pie"}, map[uint64]string{0: "cfa=rsp+8", 8: "cfa=rsp+8", 24: "cfa=rsp+8"}},
+		{".iplt", []string{"-static", "-no-pie", "-fuse-ld=lld"}, map[uint64]string{0: "cfa=rsp+8", 16: "cfa=rsp+8"}},
+		{".plt", []string{"-fuse-ld=lld"}, map[uint64]string{0: "cfa=rsp+16", 6: "cfa=rsp+24", 16: "cfa=plt(11)+8"}},
+	} {
+		t.Run(strings.Join(c.flags, " "), func(t *testing.T) {
+			im, err := dso.Open(compileWith(t, "gcc", "step.c", c.flags...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer im.Close()
+			s := im.Section(c.section)
+			if s == nil {
+				t.Fatalf("no %s", c.section)
+			}
+			table, err := Build(im)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for off, want := range c.want {
+				if got := table.Lookup(s.Addr + off).String(); !strings.HasPrefix(got, want+" ") {
+					t.Errorf("%s+%d: %s, want %s", c.section, off, got, want)
+				}
+			}
+		})
 	}
 }
 

@@ -65,6 +65,32 @@ thread_parent:
 	ret
 
 	.p2align 4
+	.type clears, @function
+clears:
+	xor %ebp, %ebp
+clears_body:
+	test %eax, %eax
+	jz 1f
+	push %rax
+clears_pushed:
+	pop %rax
+1:	ret
+
+	.p2align 4
+	.type clears_jumps, @function
+clears_jumps:
+	xor %ebp, %ebp
+clears_jumps_body:
+	jmp clears
+
+	.p2align 4
+	.type clears_switch, @function
+clears_switch:
+	xor %ebp, %ebp
+clears_switch_body:
+	jmp *(%rdx,%rax,8)
+
+	.p2align 4
 leaf:
 	sub $8, %rsp
 	call *fatal(%rip)
