@@ -1,9 +1,11 @@
 package symbolize
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gperf/internal/dso"
@@ -39,8 +41,13 @@ func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, erro
 			return nil, err
 		}
 		if more := placeSymbols(list, from.im, runtime); len(more) > 0 {
+			var sizeless []uint64
+			if from.section == ".dynsym" && syms.Section(".symtab") == nil {
+				sizeless = sizelessStarts(more)
+			}
 			b.add(more)
 			b.resolve()
+			b.limit(sizeless, runtime)
 		}
 	}
 	var err error
@@ -49,6 +56,38 @@ func userTable(syms, runtime *dso.Image, show func(*entry) string) (*Table, erro
 	}
 	addPLT(&b, runtime)
 	return b.table(), err
+}
+
+// sizelessStarts returns the addresses of the symbols without a size.
+func sizelessStarts(list []entry) (starts []uint64) {
+	for i := range list {
+		if list[i].start == list[i].end {
+			starts = append(starts, list[i].start)
+		}
+	}
+	return starts
+}
+
+// limit ends the symbols at these addresses, which have no size, at the next function with an FDE. In a file without
+// .symtab the functions that follow may have no symbol, and would get the name of this one, as in perf.
+func (b *tableBuilder) limit(starts []uint64, im *dso.Image) {
+	if len(starts) == 0 {
+		return
+	}
+	functions := functionRanges(im)
+	for _, start := range starts {
+		i, _ := slices.BinarySearchFunc(functions, start+1, func(r functionRange, off uint64) int {
+			return cmp.Compare(r.end, off)
+		})
+		if e := b.find(start); i < len(functions) && e != nil && e.start == start {
+			next := functions[i]
+			if next.start <= start {
+				e.end = min(e.end, next.end)
+			} else {
+				e.end = min(e.end, next.start)
+			}
+		}
+	}
 }
 
 // goFunctions returns the functions of a Go program's own table: none in other files.

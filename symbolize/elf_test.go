@@ -59,6 +59,43 @@ int main(int argc, char **argv) {
 }
 `
 
+// TestSymbolWithoutSize: in a stripped file, a function of assembly without a size ends at the next function, which has
+// no symbol.
+func TestSymbolWithoutSize(t *testing.T) {
+	const source = `
+asm(".globl exported; .type exported, @function; exported: nop; ret; .p2align 4");
+static __attribute__((noinline, used)) int local(int n) { return n * 3; }
+int main(int argc, char **argv) { return local(argc); }
+asm(".globl last; .type last, @function; .cfi_startproc; last: nop; ret; .cfi_endproc; .p2align 4");
+static __attribute__((noinline, used)) int end(int n) { return n * 5; }`
+	path := compile(t, source, "-O1", "-rdynamic", "-fno-toplevel-reorder")
+	local, exported, last, end := vaddrOf(t, path, "local"), vaddrOf(t, path, "exported"), vaddrOf(t, path, "last"),
+		vaddrOf(t, path, "end")
+	if local < exported || end < last {
+		t.Fatalf("the compiler moved functions: %#x, %#x; %#x, %#x", exported, local, last, end)
+	}
+	if msg, err := exec.Command("strip", path).CombinedOutput(); err != nil {
+		t.Skipf("strip: %v: %s", err, msg)
+	}
+	im, err := dso.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	s := New(Options{})
+	for vaddr, want := range map[uint64]string{exported: "exported", exported + 1: "exported", local: "", local + 2: "",
+		last: "last", last + 1: "last", end: ""} {
+		off, _ := im.OffOfVaddr(vaddr)
+		name := ""
+		if sym, _, why := s.User(path, dso.BuildID{}, off); why == Found {
+			name = sym.Name
+		}
+		if name != want {
+			t.Errorf("at %#x: %q, want %q", vaddr, name, want)
+		}
+	}
+}
+
 // vaddrOf asks the symbol table for an address.
 func vaddrOf(t *testing.T, path, name string) uint64 {
 	t.Helper()

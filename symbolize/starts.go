@@ -55,6 +55,11 @@ func (f *functionStarts) read(key dsoKey) (list []functionRange) {
 		return nil
 	}
 	defer im.Close()
+	return functionRanges(im)
+}
+
+// functionRanges returns the functions with FDEs of a file by offset, none if its FDEs cannot be read.
+func functionRanges(im *dso.Image) (list []functionRange) {
 	cfi, err := unwind.NewCFI(im)
 	if err != nil {
 		return nil

@@ -43,6 +43,8 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 	{"PLT entries of programs without symbols", "their names", "`[unknown]`", "TestPLTAgainstObjdump"},
 	{"threads that start after the first thread has exited", "the mappings of the process", "no mappings",
 		"TestThreadsOutliveLeader"},
+	{"addresses after a function of assembly without a size, in stripped files", "`[unknown]` from the next function on",
+		"the name of that function", "TestSymbolWithoutSize"},
 	{"source lines of callers", "the line of the call", "the line of the next instruction", "TestRecordSrcline"},
 	{"probe arguments: floating-point numbers in memory", "numbers", "their bits", "TestScenarioValuesOfCXX"},
 	{"probe arguments: strings of C++, Rust and Go", "up to their length", "not supported", "TestScenarioValuesOfGo"},

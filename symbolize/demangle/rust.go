@@ -88,7 +88,9 @@ func demangleRustLegacy(name string) (shown, suffix string, ok bool) {
 
 // isRustHash reports whether an identifier is the hash at the end of a name of Rust. Other words of these letters, such
 // as list::head, are names.
-func isRustHash(s string) bool { return len(s) == len("h0123456789abcdef") && s[0] == 'h' && isHex(s[1:]) }
+func isRustHash(s string) bool {
+	return len(s) == len("h0123456789abcdef") && s[0] == 'h' && isHex(s[1:])
+}
 
 // rustEscapes maps the codes between dollar signs to characters that symbols cannot contain.
 var rustEscapes = map[string]string{
