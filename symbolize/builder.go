@@ -101,9 +101,10 @@ func (b *tableBuilder) overlap() *walk {
 }
 
 func (b *tableBuilder) table() *Table {
-	w := b.overlap()
-	if w != nil {
-		w = &walk{tree: w.tree, index: w.index} // do not keep the builder in memory
+	entries := slices.Clip(b.entries)
+	if b.overlap() == nil {
+		return newTable(entries, nil, b.show)
 	}
-	return newTable(slices.Clip(b.entries), w, b.show)
+	w := walk{tree: b.walk.tree, index: b.walk.index} // do not keep the builder in memory
+	return newTable(entries, func(addr uint64) int { return w.find(entries, addr) }, b.show)
 }

@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"gperf/internal/dso"
@@ -30,13 +31,53 @@ func loadPerfMap(f *dso.Locator, pid int32) (*Table, error) {
 	return table, nil
 }
 
-// perfMapTable returns the table of the functions in a perf map's text. Its addresses are ips.
+// perfMapTable returns the table of the functions in a perf map's text. Its addresses are ips. At addresses that a
+// process has used again, the last line counts. In perf, it depends on the shape of a tree.
 func perfMapTable(text string) *Table {
 	list := make([]entry, 0, strings.Count(text, "\n"))
 	for fn := range jit.Functions(text) {
 		list = append(list, entry{start: fn.Start, end: fn.End, name: fn.Name, typ: elf.STT_FUNC, bind: elf.STB_GLOBAL})
 	}
-	b := tableBuilder{show: func(e *entry) string { return e.name }}
-	b.add(list)
-	return b.table()
+	return newTable(list, lastOf(list), func(e *entry) string { return e.name })
+}
+
+// lastOf returns a search for the last entry of list at an address.
+func lastOf(list []entry) func(addr uint64) int {
+	end := func(e *entry) uint64 { return max(e.end, e.start+1) } // an entry without a size has one address
+	bounds := make([]uint64, 0, 2*len(list))
+	for i := range list {
+		bounds = append(bounds, list[i].start, end(&list[i]))
+	}
+	slices.Sort(bounds)
+	bounds = slices.Compact(bounds)
+	// Between two bounds, addresses belong to one entry: to the last one, so that later entries come first here. free
+	// leads to the next bound after which no entry owns the addresses.
+	owners, free := make([]int32, len(bounds)), make([]int32, len(bounds))
+	for i := range bounds {
+		owners[i], free[i] = -1, int32(i)
+	}
+	next := func(i int32) int32 {
+		for free[i] != i {
+			free[i] = free[free[i]]
+			i = free[i]
+		}
+		return i
+	}
+	for n := len(list) - 1; n >= 0; n-- {
+		from, _ := slices.BinarySearch(bounds, list[n].start)
+		to, _ := slices.BinarySearch(bounds, end(&list[n]))
+		for i := next(int32(from)); int(i) < to; i = next(i) {
+			owners[i], free[i] = int32(n), i+1
+		}
+	}
+	return func(addr uint64) int {
+		i, found := slices.BinarySearch(bounds, addr)
+		if !found {
+			i--
+		}
+		if i < 0 {
+			return -1
+		}
+		return int(owners[i])
+	}
 }

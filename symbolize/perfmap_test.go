@@ -32,6 +32,32 @@ func TestPerfMapTable(t *testing.T) {
 	}
 }
 
+// TestPerfMapReused: the last line counts at addresses that several lines list.
+func TestPerfMapReused(t *testing.T) {
+	table := perfMapTable(strings.Join([]string{
+		"1000 40 old", "1000 40 new",
+		"2000 100 outer", "2040 20 inner",
+		"3040 20 inside", "3000 100 around",
+		"4000 40 left", "4020 40 right", "4010 20 middle",
+		"5000 40 first", "5000 20 second", "5000 40 third",
+		"6000 0 point", "6000 10 sized",
+	}, "\n"))
+	for ip, want := range map[uint64]string{
+		0x1000: "new", 0x103f: "new", 0x203f: "outer", 0x2040: "inner", 0x205f: "inner", 0x2060: "outer", 0x3000: "around",
+		0x3040: "around", 0x30ff: "around", 0x400f: "left", 0x4010: "middle", 0x402f: "middle", 0x4030: "right",
+		0x405f: "right", 0x4060: "", 0x5000: "third", 0x501f: "third", 0x503f: "third", 0x6000: "sized", 0x600f: "sized",
+	} {
+		name := ""
+		sym, ok := table.Lookup(ip)
+		if ok {
+			name = sym.Name
+		}
+		if name != want || ok && ip < sym.Start {
+			t.Errorf("at %#x: %q, want %q", ip, name, want)
+		}
+	}
+}
+
 // TestPerfMap checks that ips are looked up in a perf map unless another user owns it.
 func TestPerfMap(t *testing.T) {
 	root := t.TempDir()

@@ -36,8 +36,8 @@ func (e *entry) contains(addr uint64) bool {
 
 // Table is a DSO's symbols by address. It is safe for concurrent use.
 type Table struct {
-	entries []entry // by start
-	walk    *walk   // nil if no entries overlap
+	entries []entry               // by start, if search is nil
+	search  func(addr uint64) int // of the index of the entry at addr, or -1; nil if no entries overlap
 	show    func(*entry) string
 	shown   []atomic.Pointer[Symbol] // by index in entries; nil before the first lookup
 }
@@ -48,8 +48,8 @@ type walk struct {
 	index []int32 // index in entries, by node of the tree
 }
 
-func newTable(entries []entry, w *walk, show func(*entry) string) *Table {
-	return &Table{entries: entries, walk: w, show: show, shown: make([]atomic.Pointer[Symbol], len(entries))}
+func newTable(entries []entry, search func(addr uint64) int, show func(*entry) string) *Table {
+	return &Table{entries: entries, search: search, show: show, shown: make([]atomic.Pointer[Symbol], len(entries))}
 }
 
 // Len returns the number of symbols.
@@ -85,8 +85,8 @@ func (e *entry) raw() string {
 
 // find returns the index of the entry at addr, or -1.
 func (t *Table) find(addr uint64) int {
-	if t.walk != nil {
-		return t.walk.find(t.entries, addr)
+	if t.search != nil {
+		return t.search(addr)
 	}
 	return find(t.entries, addr)
 }

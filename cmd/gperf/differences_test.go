@@ -45,6 +45,8 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 		"TestThreadsOutliveLeader"},
 	{"addresses after a function of assembly without a size, in stripped files", "`[unknown]` from the next function on",
 		"the name of that function", "TestSymbolWithoutSize"},
+	{"addresses that several lines of a perf map list", "the function of the last line", "the function of any of them",
+		"TestPerfMapReused"},
 	{"source lines of callers", "the line of the call", "the line of the next instruction", "TestRecordSrcline"},
 	{"probe arguments: floating-point numbers in memory", "numbers", "their bits", "TestScenarioValuesOfCXX"},
 	{"probe arguments: strings of C++, Rust and Go", "up to their length", "not supported", "TestScenarioValuesOfGo"},
