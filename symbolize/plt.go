@@ -91,8 +91,7 @@ func pltEntry(start, size uint64, name string) entry {
 	return entry{start: start, end: start + size, name: name, typ: elf.STT_FUNC, bind: elf.STB_GLOBAL, plt: true}
 }
 
-// pltStubs returns the entries of a section of the PLT, by address. The code before the first jump belongs to the first
-// entry.
+// pltStubs returns the entries of a section of the PLT, by address, none if there is no such section.
 func pltStubs(im *dso.Image, s *elf.Section) (list []stub) {
 	if s == nil || s.Type == elf.SHT_NOBITS {
 		return nil

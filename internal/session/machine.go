@@ -2,7 +2,6 @@ package session
 
 import (
 	"slices"
-	"strconv"
 	"sync"
 
 	"gperf/format"
@@ -146,8 +145,7 @@ func (m *machine) thread(pid, tid int32) *Thread {
 		m.last = th
 		return th // even if pid differs: samples of a dying thread may lack it
 	}
-	number := ":" + strconv.Itoa(int(tid))
-	th := &Thread{PID: pid, TID: tid, Comm: number, FirstComm: number, parent: -1}
+	th := newThread(pid, tid)
 	m.threads[tid] = th
 	m.join(th)
 	if th.leader == nil {
@@ -159,19 +157,21 @@ func (m *machine) thread(pid, tid int32) *Thread {
 	return th
 }
 
-// exit forgets a thread that exited. A leader stays as long as other threads of the process run, because those that
-// start later have its mappings.
+// exit forgets a thread that exited. As long as other threads of the process run, a leader without its name keeps the
+// mappings, because threads that start later have them.
 func (m *machine) exit(tid int32) {
 	th := m.threads[tid]
 	if th == nil {
 		return
 	}
 	if th.leader == nil && !th.exited && th.space.threads > 1 {
-		th.exited = true
+		kept := newThread(th.PID, tid)
+		kept.exited, kept.space = true, th.space
+		m.threads[tid], m.last = kept, nil
 		return
 	}
 	m.remove(tid)
-	if leader := th.Leader(); leader.exited && leader.space.threads == 1 {
+	if leader := m.threads[th.PID]; leader != nil && leader.exited && leader.space.threads == 1 {
 		m.remove(leader.TID)
 	}
 }

@@ -163,8 +163,8 @@ func TestThreadsOutliveLeader(t *testing.T) {
 				t.Errorf("thread %d maps %s, want %s", th.TID, got, want)
 			}
 		}
-		if got := session.machine.thread(10, 13).Leader().Comm; got != "server" {
-			t.Errorf("the first thread is called %q", got)
+		if got := session.machine.thread(10, 10).Comm; got != ":10" {
+			t.Errorf("after its exit the first thread is called %q", got)
 		}
 		for _, tid := range []int32{11, 12, 13, 99} {
 			session.Apply(&format.Exit{PID: 10, TID: tid})

@@ -1,6 +1,10 @@
 package session
 
-import "gperf/format"
+import (
+	"strconv"
+
+	"gperf/format"
+)
 
 // Thread is a thread at one moment of the recording.
 type Thread struct {
@@ -22,6 +26,11 @@ type Thread struct {
 type process struct {
 	maps    *maps
 	threads int // of the machine's threads, those of the process
+}
+
+func newThread(pid, tid int32) *Thread {
+	number := ":" + strconv.Itoa(int(tid))
+	return &Thread{PID: pid, TID: tid, Comm: number, FirstComm: number, parent: -1}
 }
 
 func (th *Thread) setComm(name string) {
