@@ -51,15 +51,6 @@ func (b *tableBuilder) resolve() {
 
 func (b *tableBuilder) erased(e *entry) { b.history = append(b.history, event{erase: e.node}) }
 
-// remove removes the entry with this start and name.
-func (b *tableBuilder) remove(start uint64, name string) {
-	i := slices.IndexFunc(b.entries, func(e entry) bool { return e.start == start && e.name == name })
-	if i >= 0 {
-		b.erased(&b.entries[i])
-		b.entries = slices.Delete(b.entries, i, i+1)
-	}
-}
-
 // find returns the current entry at addr, or nil.
 func (b *tableBuilder) find(addr uint64) *entry {
 	var i int

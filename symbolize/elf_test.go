@@ -385,7 +385,9 @@ func comparePLT(t *testing.T, path, objdump, readelf string) {
 	}
 	defer im.Close()
 	// x86 prints the slot next to the jump, arm64 next to the addition of its offset to the page.
-	jump := regexp.MustCompile(`(?m)^ +([0-9a-f]+):\t(?:(?:bnd )?jmp +\*.*# ([0-9a-f]+)\b|adrp\tx16, ([0-9a-f]+) .*\n.*\n.*add\tx16, x16, #(\S+))`)
+	jump := regexp.MustCompile(`(?m)^ +([0-9a-f]+):\t(?:(?:bnd )?` +
+		`jmp +\*.*# ([0-9a-f]+)\b|` +
+		`adrp\tx16, ([0-9a-f]+) .*\n.*\n.*add\tx16, x16, #(\S+))`)
 	s := New(Options{})
 	code := run(objdump, "-d", "--no-show-raw-insn", "-j", ".plt", "-j", ".plt.sec", "-j", ".plt.got")
 	for _, m := range regexp.MustCompile(`(?m)^([0-9a-f]+) <([^>]+@plt)>:`).FindAllStringSubmatch(code, -1) {

@@ -117,8 +117,8 @@ func (p *tracker) record(rec format.Record) {
 			p.replace(rec.PID, &addrSpace{})
 		}
 	case *format.Exit:
-		if proc := p.byPID[rec.PID]; proc != nil {
-			p.exit(proc, rec.TID)
+		if proc := p.byPID[rec.PID]; proc != nil && proc.exit(rec.TID) {
+			p.left = append(p.left, proc)
 		}
 	}
 }
@@ -130,16 +130,16 @@ func (p *process) addThread(tid int32) {
 	p.threads[tid] = true
 }
 
-// exit applies the EXIT of a thread. The process runs until the last thread exits, which need not be the leader.
-func (p *tracker) exit(proc *process, tid int32) {
-	if tid == proc.pid {
-		proc.leaderExited = true
+// exit applies the EXIT of a thread, and reports whether the process exited with it: with the last thread, which need
+// not be the leader.
+func (p *process) exit(tid int32) bool {
+	p.leaderExited = p.leaderExited || tid == p.pid
+	delete(p.threads, tid)
+	if p.exited || !p.leaderExited || len(p.threads) > 0 {
+		return false
 	}
-	delete(proc.threads, tid)
-	if proc.leaderExited && len(proc.threads) == 0 && !proc.exited {
-		proc.exited = true
-		p.left = append(p.left, proc)
-	}
+	p.exited = true
+	return true
 }
 
 // forgetExited removes the processes whose EXIT came before the last call. A process can be sampled for a while
