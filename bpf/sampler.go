@@ -295,9 +295,6 @@ func (e *Sampler) Pause(id uint16, pause bool) error {
 	return e.control.set(e.control.on)
 }
 
-// Enabled reports whether samples are made.
-func (e *Sampler) Enabled() bool { return e.control.on }
-
 // Stats reads the counters of this kernel.
 func (e *Sampler) Stats() (s Stats) {
 	for _, p := range e.programs {

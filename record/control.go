@@ -179,7 +179,7 @@ func (c *controller) switchNamed(name string, on bool) work {
 	for i := range events {
 		if events[i].Name == name {
 			c.opts.say(fmt.Sprintf("Event %s %s", name, onOff[on]))
-			return once(func() error { return c.enabler.one(i, on) })
+			return c.enabler.one(i, on)
 		}
 	}
 	c.opts.say(fmt.Sprintf("failed: can't find '%s' event", name))

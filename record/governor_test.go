@@ -2,9 +2,12 @@ package record
 
 import (
 	"encoding/binary"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gperf/format"
 	"gperf/record/event"
@@ -109,4 +112,54 @@ func TestGovernor(t *testing.T) {
 	if notices != 1 {
 		t.Errorf("%d notices in an hour", notices)
 	}
+}
+
+// TestPausedAndDisabled: an event runs only while it is neither disabled nor paused, in whichever order these end.
+func TestPausedAndDisabled(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	clock := format.Attr{Type: format.TypeSoftware, Config: format.SWTaskClock, Size: format.AttrSize,
+		Flags: format.FlagDisabled | format.FlagExcludeKernel}
+	set := &perfevent.Set{Attrs: []format.Attr{clock, clock}, Events: make([]event.Event, 2)}
+	if err := set.Open([]int{-1}, []int{unix.Gettid()}); err != nil {
+		t.Skip(err)
+	}
+	defer set.Close()
+	e := newEnabler(&plan{}, set, new(bpfPrograms))
+	for _, step := range []struct {
+		name string
+		do   func() work
+		want [2]bool
+	}{
+		{"start", e.start, [2]bool{true, true}},
+		{"disable the first", func() work { return e.one(0, false) }, [2]bool{false, true}},
+		{"pause", func() work { return e.pause(true) }, [2]bool{}},
+		{"resume", func() work { return e.pause(false) }, [2]bool{false, true}},
+		{"pause again", func() work { return e.pause(true) }, [2]bool{}},
+		{"disable in the pause", func() work { return e.all(false) }, [2]bool{}},
+		{"resume disabled", func() work { return e.pause(false) }, [2]bool{}},
+		{"pause disabled", func() work { return e.pause(true) }, [2]bool{}},
+		{"enable in the pause", func() work { return e.all(true) }, [2]bool{}},
+		{"resume enabled", func() work { return e.pause(false) }, [2]bool{true, true}},
+	} {
+		if err := run(step.do()); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		for i, want := range step.want {
+			before := countOf(t, set.Counters[i].FD)
+			if running := countOf(t, set.Counters[i].FD) > before; running != want {
+				t.Errorf("%s: event %d runs: %v, want %v", step.name, i, running, want)
+			}
+		}
+	}
+}
+
+// countOf returns the count of a counter.
+func countOf(t *testing.T, fd int) uint64 {
+	t.Helper()
+	var b [8]byte
+	if _, err := unix.Read(fd, b[:]); err != nil {
+		t.Fatal(err)
+	}
+	return binary.LittleEndian.Uint64(b[:])
 }

@@ -181,9 +181,10 @@ var trackingEvent = event.Event{Name: "dummy:u", Type: format.TypeSoftware, Conf
 // needed, and the events of these attrs.
 func (o *plan) attrs() ([]event.Event, []format.Attr) {
 	events := o.sampled()
-	// Side band is needed before the sampling events are enabled, and for all processes: a
+	// Side band is needed while the sampling events are disabled, and for all processes: a
 	// separate event writes it. Events that the kernel does not know need one too.
-	atOnce := o.Target.byCPU() || o.Delay != 0 || o.Count || events[0].BPFSampled()
+	atOnce := o.Target.byCPU() || o.Delay != 0 || o.Control.Commands != nil || o.Count ||
+		events[0].BPFSampled() || needSoftware(events)
 	separate := atOnce && !events[0].IsDummy()
 	leader := 0
 	var attrs []format.Attr
@@ -227,6 +228,14 @@ func (o *plan) attrs() ([]event.Event, []format.Attr) {
 		}
 	}
 	return events, attrs
+}
+
+// needSoftware reports whether BPF programs make samples, and the first event counts hardware. Before Linux 6.2, BPF
+// programs find the recorded threads by software events only: the kernel keeps these apart from hardware events.
+func needSoftware(events []event.Event) bool {
+	software := []format.EventType{format.TypeSoftware, format.TypeTracepoint, format.TypeBreakpoint}
+	return slices.ContainsFunc(events, func(ev event.Event) bool { return ev.BPFSampled() }) &&
+		!slices.Contains(software, events[0].Type)
 }
 
 // sampled returns the events that take samples.
@@ -432,7 +441,7 @@ func (o *plan) trackingAttr() format.Attr {
 }
 
 // trackAtOnce makes an event write the side band from the start, or from the exec of the
-// recorded command.
+// recorded command. For processes that run, the enabler enables it, because perf's attrs are the same.
 func (o *plan) trackAtOnce(a *format.Attr) {
 	if o.Target.byCPU() {
 		a.Flags &^= format.FlagDisabled

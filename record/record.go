@@ -139,13 +139,16 @@ func (r *recorder) begin() error {
 	r.losses = losses{file: &r.file, programs: &r.programs}
 	r.rereader = rereader{opts: o, file: &r.file, describe: &r.describer, losses: &r.losses,
 		successor: &r.successor}
-	r.enabler = enabler{opts: o, set: r.set, programs: &r.programs}
+	r.enabler = newEnabler(o, r.set, &r.programs)
 	r.control = controller{opts: o, file: &r.file, enabler: &r.enabler, requests: make(chan request, 16),
 		signal: signal}
 	r.switcher.opts, r.switcher.signal = o, signal
 	r.successor = successor{opts: o, file: &r.file, describe: &r.describer}
 	r.governor = governor{opts: o, set: r.set, used: r.governor.used}
 	if err := r.file.create(); err != nil {
+		return err
+	}
+	if err := r.enabler.track(); err != nil { // before /proc is read
 		return err
 	}
 	if r.programs.walker == nil {
@@ -240,15 +243,8 @@ func (r *recorder) start() error {
 	if r.command != nil {
 		r.programs.awaitPrepared()
 	}
-	if r.opts.Delay == 0 {
-		if err := r.enabler.runPrograms(true); err != nil {
-			return err
-		}
-		if !r.opts.Target.ownCommand() {
-			if err := r.do(r.enabler.counters(true)); err != nil {
-				return err
-			}
-		}
+	if err := r.do(r.enabler.start()); err != nil {
+		return err
 	}
 	if r.command != nil {
 		if err := r.command.exec(); err != nil {
@@ -272,9 +268,9 @@ func (r *recorder) start() error {
 func (r *recorder) govern() error {
 	switch r.governor.check() {
 	case pause:
-		return r.do(r.enabler.recording(false))
+		return r.do(r.enabler.pause(true))
 	case resume:
-		if err := r.do(r.enabler.recording(true)); err != nil {
+		if err := r.do(r.enabler.pause(false)); err != nil {
 			return err
 		}
 		r.programs.forget() // no side band was recorded
@@ -346,7 +342,7 @@ func (r *recorder) end(cause error) error {
 // until the rings are empty would never end.
 func (r *recorder) stop() error {
 	asleep := r.sleepers.remaining()
-	if err := r.do(r.enabler.recording(false)); err != nil {
+	if err := r.do(r.enabler.pause(true)); err != nil {
 		return err
 	}
 	if _, err := r.drain(); err != nil {

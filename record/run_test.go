@@ -21,6 +21,7 @@ func TestAttrs(t *testing.T) {
 	const (
 		sideBand = format.FlagMmap | format.FlagMmap2 | format.FlagComm | format.FlagCommExec | format.FlagTask |
 			format.FlagKSymbol | format.FlagBPFEvent | format.FlagBuildID
+		user   = format.FlagExcludeKernel | format.FlagExcludeHV | format.FlagExcludeGuest
 		always = format.SampleIP | format.SampleTID | format.SampleTime
 	)
 	command := Target{Command: []string{"true"}}
@@ -43,7 +44,7 @@ func TestAttrs(t *testing.T) {
 		{"all CPUs", Options{Events: []event.Event{tp}, Target: Target{All: true}, Stacks: StackOptions{Callchain: true}}, 0, "skb:kfree_skb", format.FlagDisabled,
 			always | format.SampleCallchain | format.SamplePeriod | format.SampleCPU | format.SampleRaw | format.SampleIdentifier, 1},
 		{"all CPUs, tracking", Options{Events: []event.Event{tp}}, 1, "dummy:u",
-			sideBand | format.FlagExcludeKernel | format.FlagExcludeHV | format.FlagExcludeGuest,
+			sideBand | user,
 			always | format.SampleCPU | format.SampleIdentifier, 1},
 		{"equal samples", Options{Events: []event.Event{clock, clock}, Target: command, Freq: 99}, 1, "cpu-clock",
 			format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq, always | format.SamplePeriod | format.SampleID, 99},
@@ -57,6 +58,18 @@ func TestAttrs(t *testing.T) {
 			sideBand&^format.FlagBuildID | format.FlagDisabled | format.FlagInherit | format.FlagFreq, always | format.SamplePeriod, 99},
 		{"default", Options{Target: command, Freq: 99}, 0, "cycles:P",
 			(sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq).WithPreciseIP(3), always | format.SamplePeriod, 99},
+		{"process, later", Options{Events: []event.Event{clock}, Target: Target{PIDs: []int{1}}, Delay: 1}, 1, "dummy:u",
+			sideBand | user | format.FlagInherit | format.FlagDisabled | format.FlagEnableOnExec,
+			always | format.SampleIdentifier, 1},
+		{"command, controlled", Options{Events: []event.Event{clock}, Target: command, Control: Control{Commands: os.Stdin}}, 1,
+			"dummy:u", sideBand | user | format.FlagInherit | format.FlagDisabled | format.FlagEnableOnExec,
+			always | format.SampleIdentifier, 1},
+		{"waits after a hardware event", Options{Events: []event.Event{event.Default}, Target: command, OffCPU: true}, 2,
+			"dummy:u", sideBand | user | format.FlagInherit | format.FlagDisabled | format.FlagEnableOnExec,
+			always | format.SampleIdentifier, 1},
+		{"waits after a software event", Options{Events: []event.Event{clock}, Target: command, OffCPU: true, Freq: 99}, 0,
+			"cpu-clock", sideBand | format.FlagDisabled | format.FlagInherit | format.FlagEnableOnExec | format.FlagFreq,
+			always | format.SamplePeriod | format.SampleIdentifier, 99},
 	} {
 		_, attrs := (&plan{Options: c.opts}).attrs()
 		a := attrs[c.index]

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,6 +73,89 @@ func TestScenarioLostSideBand(t *testing.T) {
 			}
 			if names, all := namedSamples(file, pid); names*10 < all*9 {
 				t.Errorf("%d of %d samples have names\n%s", names, all, errs.String())
+			}
+		})
+	}
+}
+
+// Side band goes on while the events are disabled: samples of a program that started meanwhile have names.
+func TestScenarioDisabledSideBand(t *testing.T) {
+	needEvents(t)
+	for _, test := range []struct {
+		name    string
+		args    []string
+		disable bool // by a command, in place of -D
+		command bool // gperf starts the program
+	}{
+		{"process, -D", []string{"-D", "-1"}, false, false},
+		{"process, disable", nil, true, false},
+		{"process, disable, stacks", []string{"--call-graph", "dwarf"}, true, false},
+		{"command, disable", nil, true, true},
+		{"all CPUs, disable", []string{"-a"}, true, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := syscall.Mkfifo(filepath.Join(dir, "go"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			program := []string{"sh", "-c", `echo $$ >part; mv part pid; read go <go; exec "$0" -c "while :; do :; done"`,
+				named(t, "sh", "later")}
+			control, extra, commands, acks := controls[0].open(t, dir)
+			args := slices.Concat([]string{"--control", control, "-e", "cpu-clock:u", "-F", "999"}, test.args)
+			if test.command {
+				args = slices.Concat(args, []string{"--"}, program)
+			} else {
+				own := exec.Command(program[0], program[1:]...)
+				own.Dir = dir
+				if err := own.Start(); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { own.Process.Kill(); own.Wait() })
+				if !slices.Contains(args, "-a") {
+					args = append(args, "-p", strconv.Itoa(own.Process.Pid))
+				}
+			}
+			r := startRecord(t, dir, extra, args...)
+			wait := func(what string, done func() bool) {
+				t.Helper()
+				for end := time.Now().Add(patience(10 * time.Second)); !done(); time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatalf("%s\n%s", what, r.errs)
+					}
+				}
+			}
+			read := func(path string) string {
+				b, _ := os.ReadFile(path)
+				return strings.TrimSpace(string(b))
+			}
+			answers := bufio.NewReader(acks)
+			send := func(command string) {
+				t.Helper()
+				fmt.Fprintln(commands, command)
+				if s, err := answers.ReadString('\n'); err != nil || s != "ack\n" {
+					t.Fatalf("%s: %q, %v", command, s, err)
+				}
+			}
+			wait("the program does not start", func() bool { return exists(filepath.Join(dir, "pid")) })
+			pid, _ := strconv.Atoi(read(filepath.Join(dir, "pid")))
+			if send("ping"); test.disable {
+				send("disable")
+			}
+			if err := os.WriteFile(filepath.Join(dir, "go"), []byte("go\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			wait("the program does not call exec", func() bool {
+				return read(fmt.Sprintf("/proc/%d/comm", pid)) == "later"
+			})
+			send("enable")
+			file := filepath.Join(dir, "perf.data")
+			waitNamed(t, file, pid)
+			send("stop")
+			if err := r.Wait(); err != nil && !test.command { // gperf ends the command
+				t.Errorf("%v\n%s", err, r.errs)
+			}
+			if names, all := namedSamples(file, pid); names < all {
+				t.Errorf("%d of %d samples have names\n%s", names, all, r.errs)
 			}
 		})
 	}

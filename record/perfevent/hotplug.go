@@ -89,8 +89,5 @@ func (s *Set) replace(ring *Ring, removed *Counter, fresh Counter) error {
 		unix.Close(removed.FD)
 	}
 	*removed = fresh
-	if fresh.enabled {
-		return s.Enable(removed, true)
-	}
-	return nil
+	return s.Enable(removed, fresh.enabled)
 }

@@ -185,6 +185,7 @@ func (s *Set) openEvent(e int, cpus, threads []int) error {
 			if err != nil {
 				return fail(err)
 			}
+			c.enabled = s.Attrs[e].Flags&format.FlagDisabled == 0
 			s.Counters = append(s.Counters, c)
 			opened++
 			if err := c.setFilter(ev, filter, badFilter); err != nil {
@@ -485,6 +486,22 @@ func (s *Set) Enable(c *Counter, on bool) error {
 	}
 	c.enabled = on
 	return nil
+}
+
+// EnabledByExec notes that the exec of the recorded command, which follows, enables the counters that ask for it.
+func (s *Set) EnabledByExec() {
+	for i := range s.Counters {
+		c := &s.Counters[i]
+		c.enabled = c.enabled || s.Attrs[c.Event].Flags&format.FlagEnableOnExec != 0
+	}
+}
+
+// Switch starts or stops a counter, unless it is running or stopped already.
+func (s *Set) Switch(c *Counter, on bool) error {
+	if c.enabled == on {
+		return nil
+	}
+	return s.Enable(c, on)
 }
 
 // SetPeriod changes the counter's period, or its frequency if it has one. It fails for a CPU that is offline.

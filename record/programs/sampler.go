@@ -303,28 +303,13 @@ func (s *Sampler) direct(fd int, n *stacks.Merger, a *format.Attr) error {
 // Enable starts or stops the programs, and those that walk stacks.
 func (s *Sampler) Enable(on bool) error { return s.bpf.Enable(on) }
 
-// EnableEvents starts all events again that EnableEvent stopped.
-func (s *Sampler) EnableEvents(events []event.Event) error {
+// PauseEvents stops the samples of the events that are off, while the programs make samples of the others.
+func (s *Sampler) PauseEvents(events []event.Event, off []bool) error {
 	for i := range events {
-		if events[i].BPFSampled() && events[i].OffCPU == 0 {
-			if err := s.bpf.Pause(uint16(events[i].Config), false); err != nil {
+		if ev := &events[i]; ev.BPFSampled() && ev.OffCPU == 0 {
+			if err := s.bpf.Pause(uint16(ev.Config), off[i]); err != nil {
 				return err
 			}
-		}
-	}
-	return nil
-}
-
-// EnableEvent starts or stops the samples of one event. If the programs do not run, the other events stay stopped
-// when the programs are enabled.
-func (s *Sampler) EnableEvent(events []event.Event, event int, on bool) error {
-	for i := range events {
-		ev := &events[i]
-		if !ev.BPFSampled() || ev.OffCPU != 0 || i != event && s.bpf.Enabled() {
-			continue
-		}
-		if err := s.bpf.Pause(uint16(ev.Config), i != event || !on); err != nil {
-			return err
 		}
 	}
 	return nil
