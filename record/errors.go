@@ -105,3 +105,12 @@ func (e *RingsError) Error() string {
 	return fmt.Sprintf("rings of %d pages each instead of %d: "+
 		"locked memory is limited (kernel.perf_event_mlock_kb, CAP_IPC_LOCK)", e.Pages, e.Usual)
 }
+
+// ChildlessError is a notice: the kernel cannot count what the target starts with these events, whose samples include
+// counts.
+type ChildlessError struct{ Events []string }
+
+func (e *ChildlessError) Error() string {
+	return fmt.Sprintf("%s: before Linux 6.12, events with the modifier S do not count the programs and threads that "+
+		"start later: record all CPUs (-a), or remove S", strings.Join(e.Events, ", "))
+}

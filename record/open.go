@@ -76,6 +76,20 @@ func (r *opened) checkIdle() {
 	}
 }
 
+// checkChildren warns if events cannot count the programs and threads that the target starts.
+func (r *opened) checkChildren() {
+	var childless []string
+	for i := range r.set.Events {
+		ev, a := &r.set.Events[i], &r.set.Attrs[i]
+		if a.SampleType&format.SampleRead != 0 && r.opts.commonAttr(ev).Flags&^a.Flags&format.FlagInherit != 0 {
+			childless = append(childless, ev.Name)
+		}
+	}
+	if childless != nil {
+		r.opts.notice(&ChildlessError{childless})
+	}
+}
+
 // newSet begins a set of counters.
 func (r *opened) newSet() {
 	r.set = &perfevent.Set{Config: r.opts.counterConfig()}

@@ -43,6 +43,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	}
 	defer r.hurryToCloser()()
 	r.checkIdle()
+	r.checkChildren()
 	restore, err := prioritize(o.Realtime)
 	if err != nil {
 		return nil, err

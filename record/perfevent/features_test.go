@@ -24,3 +24,18 @@ func TestDoWithout(t *testing.T) {
 		t.Errorf("%d features are missing, want 2", len(s.Missing))
 	}
 }
+
+// TestDoWithoutInheritedCounts checks that counts in samples cost only the inheritance of their own event, and no other
+// feature.
+func TestDoWithoutInheritedCounts(t *testing.T) {
+	s := Set{}
+	counts := &format.Attr{ReadFormat: format.ReadLost, Flags: format.FlagInherit | format.FlagBuildID,
+		SampleType: format.SampleRead}
+	if !s.Missing.add(counts) || counts.Flags != format.FlagBuildID || counts.ReadFormat != format.ReadLost {
+		t.Errorf("the event with counts: flags %#x, read format %#x", counts.Flags, counts.ReadFormat)
+	}
+	other := &format.Attr{ReadFormat: format.ReadLost, Flags: format.FlagInherit}
+	if s.Missing.drop(other); other.Flags != format.FlagInherit || other.ReadFormat != format.ReadLost {
+		t.Errorf("another event: flags %#x, read format %#x", other.Flags, other.ReadFormat)
+	}
+}

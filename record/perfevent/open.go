@@ -42,6 +42,11 @@ type feature struct {
 
 // features are dropped in this order, the newest first.
 var features = []feature{
+	{"inherited counts in samples (Linux 6.12)",
+		func(a *format.Attr) bool {
+			return a.Flags&format.FlagInherit != 0 && a.SampleType&format.SampleRead != 0
+		},
+		func(a *format.Attr) { a.Flags &^= format.FlagInherit }},
 	{"counts of lost samples (Linux 6.0)",
 		func(a *format.Attr) bool { return a.ReadFormat&format.ReadLost != 0 },
 		func(a *format.Attr) { a.ReadFormat &^= format.ReadLost }},
@@ -51,11 +56,6 @@ var features = []feature{
 	{"build IDs in mmap records (Linux 5.12)",
 		func(a *format.Attr) bool { return a.Flags&format.FlagBuildID != 0 },
 		func(a *format.Attr) { a.Flags &^= format.FlagBuildID }},
-	{"inherited counts in samples (Linux 6.12)",
-		func(a *format.Attr) bool {
-			return a.Flags&format.FlagInherit != 0 && a.SampleType&format.SampleRead != 0
-		},
-		func(a *format.Attr) { a.Flags &^= format.FlagInherit }},
 }
 
 // Missing is the features that this kernel does not know.
@@ -69,10 +69,12 @@ func (m Missing) Names() (names []string) {
 	return names
 }
 
-// drop drops the features from an attr.
+// drop drops the features that an attr uses.
 func (m Missing) drop(a *format.Attr) {
 	for _, f := range m {
-		f.drop(a)
+		if f.used(a) {
+			f.drop(a)
+		}
 	}
 }
 
