@@ -114,3 +114,28 @@ func (e *ChildlessError) Error() string {
 	return fmt.Sprintf("%s: before Linux 6.12, events with the modifier S do not count the programs and threads that "+
 		"start later: record all CPUs (-a), or remove S", strings.Join(e.Events, ", "))
 }
+
+// StartedError is a notice: so many threads of the target started while its counters were opened.
+type StartedError struct{ Threads int }
+
+func (e *StartedError) Error() string {
+	return fmt.Sprintf("threads that started while the events were opened may have no samples: %d (-a records all "+
+		"threads, and so does -p PID after kill -STOP PID)", e.Threads)
+}
+
+// UnrecordedCPUError is a notice: a CPU came online, and is not recorded.
+type UnrecordedCPUError struct {
+	CPU int
+	Err error
+}
+
+func (e *UnrecordedCPUError) Error() string {
+	return fmt.Sprintf("CPU %d came online, but is not recorded: %v", e.CPU, e.Err)
+}
+func (e *UnrecordedCPUError) Unwrap() error { return e.Err }
+
+// Reasons of an UnrecordedCPUError.
+var (
+	ErrNewCPU  = errors.New("it was offline when the recording began (start another recording to include it)")
+	errOldRing = errors.New("its ring was read-only, for --overwrite (start another recording to include it)")
+)

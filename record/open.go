@@ -148,7 +148,7 @@ func (r *opened) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := r.set.Open(r.cpus, threads); err != nil {
+	if threads, err = r.openCounters(threads); err != nil {
 		return err
 	}
 	logCounters(r.opts, r.set, len(r.cpus))
@@ -171,6 +171,30 @@ func (r *opened) prepare(ctx context.Context) (err error) {
 		r.sleepers = findSleepers(threads)
 	}
 	return nil
+}
+
+// openTries limits how often the counters of a target that starts threads all the time are opened.
+const openTries = 4
+
+// openCounters opens the counters, and returns the threads that have some. A thread that starts meanwhile inherits all
+// of them, some or none: then it opens all again, for that thread too. Programs that count have space for the first
+// threads only.
+func (r *opened) openCounters(threads []int) ([]int, error) {
+	for try := 1; ; try++ {
+		if err := r.set.Open(r.cpus, threads); err != nil {
+			return nil, err
+		}
+		started := r.opts.Target.startedSince(threads)
+		if len(started) == 0 {
+			return threads, nil
+		}
+		if try == openTries || r.opts.Count {
+			r.opts.notice(&StartedError{len(started)})
+			return threads, nil
+		}
+		r.set.Reset()
+		threads = append(threads, started...)
+	}
 }
 
 // startTarget starts the waiting command, if there is one, and returns the threads that

@@ -115,7 +115,9 @@ type recorder struct {
 	began     time.Time // when the command began; zero without one
 	exited    chan *os.ProcessState
 	closer    closer
-	sum       Summary
+	// unrecorded are the CPUs that came online and are not recorded, which was reported.
+	unrecorded map[int]bool
+	sum        Summary
 }
 
 func newRecorder(o *plan) *recorder {

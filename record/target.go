@@ -93,6 +93,15 @@ func (t *Target) threads() ([]int, error) {
 	return slices.Compact(l), nil
 }
 
+// startedSince returns the running threads of the target that are not among threads.
+func (t *Target) startedSince(threads []int) []int {
+	if !t.byTask() {
+		return nil
+	}
+	now, _ := t.threads() // an error means that they have exited
+	return slices.DeleteFunc(now, func(tid int) bool { return slices.Contains(threads, tid) })
+}
+
 // processesOf returns the ids of a user's processes, except this one.
 func processesOf(uid int) (l []int) {
 	pids, _ := procfs.Processes()

@@ -126,9 +126,11 @@ func (o *Options) record(ctx context.Context, s *Settings) error {
 		case <-changed.Done():
 		}
 	}()
-	r := &s.Record
+	own := s.Record
+	r := &own
 	r.Output.Path, r.Output.NextFile, r.Output.Checkpoints = s.Dir, files.next, true
 	r.Output.Switch = record.Switch{Every: s.FileTime, Aligned: true, Size: max(1, s.MaxTotal/partsOfTotal)}
+	r.Notice = exceptNewCPUs(s.Record.Notice)
 	r.Dumped = func(path string, _ uint64) {
 		files.add(path)
 		if err := untrusted.NoAnswer(); err != nil {
@@ -141,6 +143,15 @@ func (o *Options) record(ctx context.Context, s *Settings) error {
 		return errStopped
 	}
 	return err
+}
+
+// exceptNewCPUs passes notices on, except those of CPUs that the next recording includes at once.
+func exceptNewCPUs(notice func(error)) func(error) {
+	return func(what error) {
+		if notice != nil && !errors.Is(what, record.ErrNewCPU) {
+			notice(what)
+		}
+	}
 }
 
 // cancelOnNewCPU calls cancel when a CPU comes online that is not online now: the recording has no ring for it.

@@ -262,6 +262,12 @@ func (s *Set) Close() {
 	}
 }
 
+// Reset closes all counters, so that Open can open them for other threads.
+func (s *Set) Reset() {
+	s.Close()
+	s.Counters = nil
+}
+
 // CloseCounter closes counter i.
 func (s *Set) CloseCounter(i int) { unix.Close(s.Counters[i].FD) }
 

@@ -259,8 +259,12 @@ func (s *Sampler) Attach(mergers []*stacks.Merger) error {
 	return nil
 }
 
-// Reopen opens the output of a CPU again that is online again. group is the number of events.
+// Reopen opens the output of a CPU again that is online again. group is the number of events. Histograms have no
+// output.
 func (s *Sampler) Reopen(n *stacks.Merger, group int) error {
+	if s.attrs == nil {
+		return nil
+	}
 	return reopen(s.counters, n, &s.attrs[0], group, s.openOutput)
 }
 

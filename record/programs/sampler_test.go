@@ -243,3 +243,11 @@ func TestRewriteShort(t *testing.T) {
 		}
 	}
 }
+
+// TestReopenHistograms checks that a CPU may come online while all events are histograms, which write no samples.
+func TestReopenHistograms(t *testing.T) {
+	s := &Sampler{histograms: []*histogram{{}}}
+	if err := s.Reopen(&stacks.Merger{Ring: &perfevent.Ring{CPU: 1}}, 1); err != nil {
+		t.Error(err)
+	}
+}
