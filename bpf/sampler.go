@@ -305,6 +305,20 @@ func (e *Sampler) Stats() (s Stats) {
 	return s
 }
 
+// MissedCalls returns how many calls and returns of functions did not run the programs. Linux counts them since 6.7.
+func (e *Sampler) MissedCalls() (n uint64) {
+	for _, l := range e.links {
+		info, err := l.Info()
+		if err != nil {
+			continue
+		}
+		if functions := info.KprobeMulti(); functions != nil {
+			n += functions.Missed
+		}
+	}
+	return n
+}
+
 // Close detaches the programs and unloads them.
 func (e *Sampler) Close() {
 	for _, l := range e.links {

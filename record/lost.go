@@ -52,6 +52,21 @@ func (l *losses) append(b []byte, c *perfevent.Counter, n uint64) []byte {
 	return rec.AppendTo(b, f.set.Attrs[c.Event].SampleType)
 }
 
+// throttled returns by event how often the kernel throttled it, nil if never.
+func (l *losses) throttled() (n map[string]uint64) {
+	for i := range l.file.set.Attrs {
+		for _, id := range l.file.set.Attrs[i].IDs {
+			if times := l.file.tally.Throttled[id]; times > 0 {
+				if n == nil {
+					n = map[string]uint64{}
+				}
+				n[l.file.set.Events[i].Name] += times
+			}
+		}
+	}
+	return n
+}
+
 func (l *losses) flush(b []byte) error {
 	if len(b) == 0 {
 		return nil

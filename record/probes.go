@@ -122,6 +122,22 @@ func nameProbes(events []event.Event) {
 	}
 }
 
+// summarize adds the hits that the kernel has missed.
+func (p *probeSetup) summarize(sum *programs.Summary, events []event.Event) {
+	if p.set == nil {
+		return
+	}
+	hits, err := p.set.Missed()
+	if err != nil {
+		p.opts.verbose("missed hits of probes: " + err.Error())
+	}
+	for i := range events {
+		if n := hits[events[i].Tracepoint]; n > 0 {
+			sum.AddMissedHits(events[i].Name, n)
+		}
+	}
+}
+
 // remove removes the probes from the kernel, which is possible only when all their counters are
 // closed. In a hurry it leaves them: the next recording reports them.
 func (p *probeSetup) remove(counters *perfevent.Set) {

@@ -371,6 +371,8 @@ func (r *recorder) stop() error {
 		return err
 	}
 	r.programs.summarize(&r.sum, r.opts.verbose, r.opts.notice)
+	r.probes.summarize(&r.sum.Summary, r.set.Events)
+	r.sum.Throttled = r.losses.throttled()
 	return r.losses.write()
 }
 

@@ -29,6 +29,8 @@ type Summary struct {
 	// Linux 6.0) does not count per event. A sample whose user stack is walked in the kernel
 	// is two records.
 	LostRecords uint64
+	// Throttled counts by event how often the kernel took no samples, because there were too many; nil if never.
+	Throttled map[string]uint64
 	programs.Summary
 	// Slept is the number of target threads that slept from before the recording until its end, and SleptUnknown how
 	// many of them have no sample, because where they sleep could not be read.

@@ -337,6 +337,13 @@ func printSummary(sum *record.Summary, w io.Writer) {
 		status(w, "Threads that slept from before the recording until its end have no samples: %d; "+
 			"/proc/PID/task/TID/stack shows where each waits", sum.SleptUnknown)
 	}
+	if sum.MissedHits != nil {
+		status(w, "The kernel missed hits of %s, in any process: another probe was running on the CPU, or too many calls "+
+			"of a kretprobe's function; fewer probes miss less", input.EventTimes(sum.MissedHits))
+	}
+	if text := input.ThrottledText(sum.Throttled); text != "" {
+		status(w, "%s", strings.ToUpper(text[:1])+text[1:])
+	}
 	if len(lost) > 0 {
 		status(w, "Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) "+
 			"or fewer samples (-F, -c) lose less",

@@ -14,6 +14,8 @@ type Tally struct {
 	First, Last uint64 // times of these samples, in ns
 	Lost        uint64 // according to LOST records
 	LostAt      uint64 // time of the last LOST record, or of the last sample before it
+	// Throttled counts the THROTTLE records by id of the counter, which is nil without any.
+	Throttled map[uint64]uint64
 	// Mapped collects file names from MMAP2 records, if the kernel does not put build IDs
 	// into them; nil otherwise.
 	Mapped map[string]bool
@@ -60,6 +62,14 @@ func (t *Tally) record(r *words, pos, h uint64) {
 		if at := lostTime(r, pos, &t.Layout); at != 0 {
 			t.LostAt = at
 		}
+	case format.TypeThrottle:
+		if h>>48 < throttleID+8 {
+			break
+		}
+		if t.Throttled == nil {
+			t.Throttled = map[uint64]uint64{}
+		}
+		t.Throttled[r.Word(pos+throttleID)]++
 	case format.TypeFork:
 		if t.Forked != nil {
 			t.Forked[int32(r.Word(pos+8))] = true

@@ -15,6 +15,33 @@ import (
 	"gperf/record/tracefs"
 )
 
+// TestMissedHits: each line of kprobe_profile belongs to the line of kprobe_events at the same place, although events of
+// several groups may have one name.
+func TestMissedHits(t *testing.T) {
+	const events = "p:other/f f\np:own/f f\nr3:own/g__return g\np:own/h h a=%di\n"
+	for _, test := range []struct {
+		name, profile string
+		want          map[string]uint64
+	}{
+		{"all", "  f   9   5\n  f   7   2\n  g__return   3   4\n  h   8   0\n", map[string]uint64{"own/f": 2, "own/g__return": 4}},
+		{"changed meanwhile", "  f   9   5\n  f   7   2\n  h   8   3\n", map[string]uint64{"own/f": 2}},
+		{"empty", "", map[string]uint64{}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, text := range map[string]string{kprobeEvents: events, kprobeProfile: test.profile} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := &Set{tracefs: &tracefs.FS{Root: dir}, group: "own", l: []Installed{{Kind: Kprobe}}}
+			if got, err := s.Missed(); err != nil || !reflect.DeepEqual(got, test.want) {
+				t.Errorf("%v, %v; want %v", got, err, test.want)
+			}
+		})
+	}
+}
+
 func TestParseInstalled(t *testing.T) {
 	text := "p:probe/ip_rcv ip_rcv+4 dev=%si len=+112(%di):u32\n" +
 		"r3:probe/dst nf_conntrack:nf_conntrack_in\n" +

@@ -2,7 +2,10 @@ package probe
 
 import (
 	"fmt"
+	"iter"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 
 	"gperf/record/probe/program"
@@ -23,6 +26,9 @@ const (
 	kprobeEvents = "kprobe_events"
 	uprobeEvents = "uprobe_events"
 )
+
+// kprobeProfile is the file of tracefs with the hits of kprobes.
+const kprobeProfile = "kprobe_profile"
 
 func eventsFile(k Kind) string {
 	if k.User() {
@@ -100,6 +106,54 @@ func numbered(event string, taken func(string) bool) string {
 		}
 		if name := event[:min(len(event), maxEventName-len(end))] + end; !taken(name) {
 			return name
+		}
+	}
+}
+
+// Missed returns how many hits the kernel has missed of the set's kprobes and kretprobes with any, by "group/event". Their
+// handlers did not run, in whichever process: another probe's handler was running on the CPU, or a kretprobe's function
+// had too many active calls.
+func (s *Set) Missed() (map[string]uint64, error) {
+	if !slices.ContainsFunc(s.l, func(p Installed) bool { return !p.Kind.User() }) {
+		return nil, nil
+	}
+	var texts [2]string
+	for i, file := range []string{kprobeEvents, kprobeProfile} {
+		text, err := s.tracefs.Read(file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		texts[i] = string(text)
+	}
+	missed := map[string]uint64{}
+	for place, n := range missedHits(texts[0], texts[1]) {
+		if group, _, _ := strings.Cut(place, "/"); group == s.group && n > 0 {
+			missed[place] += n
+		}
+	}
+	return missed, nil
+}
+
+// missedHits yields the probes of kprobe_events, as "group/event", and how many of their hits the kernel has missed. The
+// lines of kprobe_profile, "EVENT HITS MISSED", have no groups, but the same order. Probes that other programs set or
+// removed between the two readings end it.
+func missedHits(events, profile string) iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		counts := strings.Split(strings.TrimSpace(profile), "\n")
+		for i, line := range strings.Split(strings.TrimSpace(events), "\n") {
+			definition, _, _ := strings.Cut(line, " ")
+			_, place, _ := strings.Cut(definition, ":")
+			if i >= len(counts) {
+				return
+			}
+			words := strings.Fields(counts[i])
+			if len(words) != 3 || words[0] != place[strings.IndexByte(place, '/')+1:] {
+				return
+			}
+			n, err := strconv.ParseUint(words[2], 10, 64)
+			if err != nil || !yield(place, n) {
+				return
+			}
 		}
 	}
 }

@@ -48,12 +48,23 @@ type Summary struct {
 	Unwind *stacks.Summary
 	// Missed counts samples that BPF programs could not make because another program was running.
 	Missed uint64
+	// MissedHits counts by event the hits of kprobes and kretprobes, in all processes, that the kernel missed; nil if
+	// none.
+	MissedHits map[string]uint64
 	// Spans counts the spans without a sample.
 	Spans bpf.SpanStats
 	// Uncounted is the number of events that were not counted, because there were too many stacks.
 	Uncounted uint64
 	// UnrecordedWaits counts waits without a sample, because too many threads waited at once.
 	UnrecordedWaits uint64
+}
+
+// AddMissedHits adds the hits of an event that the kernel missed.
+func (s *Summary) AddMissedHits(event string, n uint64) {
+	if s.MissedHits == nil {
+		s.MissedHits = map[string]uint64{}
+	}
+	s.MissedHits[event] += n
 }
 
 // defaults implements the methods of Program that a kind of programs does not need.

@@ -332,6 +332,9 @@ func (s *Sampler) Tracepoints() (own map[uint64]int, others []int) {
 
 // Summary implements Program.
 func (s *Sampler) Summary(sum *Summary) (err error) {
+	if n := s.bpf.MissedCalls(); n > 0 {
+		sum.AddMissedHits("functions with BPF programs", n)
+	}
 	sum.Spans, err = s.bpf.SpanStats()
 	return err
 }
