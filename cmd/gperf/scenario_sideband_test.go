@@ -81,36 +81,40 @@ func TestScenarioLostSideBand(t *testing.T) {
 // Side band goes on while the events are disabled: samples of a program that started meanwhile have names.
 func TestScenarioDisabledSideBand(t *testing.T) {
 	needEvents(t)
+	const (
+		execs = `echo $$ >part; mv part pid; exec "$0" -c "while :; do :; done"`
+		forks = `while :; do :; done & echo $! >part; mv part pid; wait`
+	)
 	for _, test := range []struct {
 		name    string
 		args    []string
-		disable bool // by a command, in place of -D
-		command bool // gperf starts the program
+		does    string // while the events are disabled
+		disable bool   // by a command, in place of -D
+		command bool   // gperf starts the program
 	}{
-		{"process, -D", []string{"-D", "-1"}, false, false},
-		{"process, disable", nil, true, false},
-		{"process, disable, stacks", []string{"--call-graph", "dwarf"}, true, false},
-		{"command, disable", nil, true, true},
-		{"all CPUs, disable", []string{"-a"}, true, false},
+		{"process, -D", []string{"-D", "-1"}, forks, false, false},
+		{"process, disable", nil, execs, true, false},
+		{"process, disable, stacks", []string{"--call-graph", "dwarf"}, execs, true, false},
+		{"command, disable", nil, execs, true, true},
+		{"all CPUs, disable", []string{"-a"}, execs, true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := syscall.Mkfifo(filepath.Join(dir, "go"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			program := []string{"sh", "-c", `echo $$ >part; mv part pid; read go <go; exec "$0" -c "while :; do :; done"`,
-				named(t, "sh", "later")}
+			program := []string{"sh", "-c", ">ready; read go <go; " + test.does, named(t, "sh", "later")}
 			control, extra, commands, acks := controls[0].open(t, dir)
 			args := slices.Concat([]string{"--control", control, "-e", "cpu-clock:u", "-F", "999"}, test.args)
 			if test.command {
 				args = slices.Concat(args, []string{"--"}, program)
 			} else {
 				own := exec.Command(program[0], program[1:]...)
-				own.Dir = dir
+				own.Dir, own.SysProcAttr = dir, &syscall.SysProcAttr{Setpgid: true}
 				if err := own.Start(); err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { own.Process.Kill(); own.Wait() })
+				t.Cleanup(func() { syscall.Kill(-own.Process.Pid, syscall.SIGKILL); own.Wait() })
 				if !slices.Contains(args, "-a") {
 					args = append(args, "-p", strconv.Itoa(own.Process.Pid))
 				}
@@ -136,16 +140,17 @@ func TestScenarioDisabledSideBand(t *testing.T) {
 					t.Fatalf("%s: %q, %v", command, s, err)
 				}
 			}
-			wait("the program does not start", func() bool { return exists(filepath.Join(dir, "pid")) })
-			pid, _ := strconv.Atoi(read(filepath.Join(dir, "pid")))
+			wait("the program does not start", func() bool { return exists(filepath.Join(dir, "ready")) })
 			if send("ping"); test.disable {
 				send("disable")
 			}
 			if err := os.WriteFile(filepath.Join(dir, "go"), []byte("go\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
+			wait("the program starts no process", func() bool { return exists(filepath.Join(dir, "pid")) })
+			pid, _ := strconv.Atoi(read(filepath.Join(dir, "pid")))
 			wait("the program does not call exec", func() bool {
-				return read(fmt.Sprintf("/proc/%d/comm", pid)) == "later"
+				return test.does == forks || read(fmt.Sprintf("/proc/%d/comm", pid)) == "later"
 			})
 			send("enable")
 			file := filepath.Join(dir, "perf.data")
