@@ -1,6 +1,7 @@
 package record
 
 import (
+	"gperf/format"
 	"gperf/record/perfevent"
 	"gperf/record/programs"
 )
@@ -61,7 +62,7 @@ func (e *enabler) counters(yield func(error) bool) {
 		if e.opts.Count && !programs.CounterEnabled(&e.set.Attrs[c.Event]) {
 			continue
 		}
-		err := e.set.Switch(c, !e.paused && !e.off[c.Event])
+		err := e.set.Enable(c, !e.paused && !e.off[c.Event])
 		if step := i%64 == 63; !step && err == nil {
 			continue
 		}
@@ -101,8 +102,10 @@ func (e *enabler) track() error {
 
 // start starts all events, except with a delay.
 func (e *enabler) start() work {
-	if e.opts.Target.ownCommand() {
-		e.set.EnabledByExec()
+	for i := range e.set.Counters {
+		c := &e.set.Counters[i]
+		onExec := e.set.Attrs[c.Event].Flags&format.FlagEnableOnExec != 0
+		c.Enabled = c.Enabled || onExec && e.opts.Target.ownCommand()
 	}
 	if e.opts.Delay == 0 {
 		e.disableAll(false)

@@ -192,7 +192,8 @@ func (r *opened) openCounters(threads []int) ([]int, error) {
 			r.opts.notice(&StartedError{len(started)})
 			return threads, nil
 		}
-		r.set.Reset()
+		r.set.Close()
+		r.set.Counters = nil
 		threads = append(threads, started...)
 	}
 }

@@ -338,8 +338,9 @@ func printSummary(sum *record.Summary, w io.Writer) {
 			"/proc/PID/task/TID/stack shows where each waits", sum.SleptUnknown)
 	}
 	if sum.MissedHits != nil {
-		status(w, "The kernel missed hits of %s, in any process: another probe was running on the CPU, or too many calls "+
-			"of a kretprobe's function; fewer probes miss less", input.EventTimes(sum.MissedHits))
+		status(w, "The kernel missed hits of %s, in any process, because another probe was running on the CPU, or "+
+			"too many calls of a kretprobe's function were active: fewer probes miss less",
+			input.EventTimes(sum.MissedHits))
 	}
 	if text := input.ThrottledText(sum.Throttled); text != "" {
 		status(w, "%s", strings.ToUpper(text[:1])+text[1:])

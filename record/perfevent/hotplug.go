@@ -88,6 +88,7 @@ func (s *Set) replace(ring *Ring, removed *Counter, fresh Counter) error {
 	} else {
 		unix.Close(removed.FD)
 	}
+	on := removed.Enabled
 	*removed = fresh
-	return s.Enable(removed, fresh.enabled)
+	return s.Enable(removed, on)
 }

@@ -25,8 +25,9 @@ type Counter struct {
 	ID    uint64 // identifies it in the file's records
 	// Reported is the number of lost records that LOST_SAMPLES records have reported.
 	Reported uint64
+	// Enabled means that it runs, or will when the recorded command is executed.
+	Enabled bool
 
-	enabled bool
 	// lostBefore counts the lost records of earlier counters here, until the CPU went
 	// offline.
 	lostBefore uint64
@@ -187,7 +188,7 @@ func (s *Set) openEvent(e int, cpus, threads []int) error {
 			if err != nil {
 				return fail(err)
 			}
-			c.enabled = s.Attrs[e].Flags&format.FlagDisabled == 0
+			c.Enabled = s.Attrs[e].Flags&format.FlagDisabled == 0
 			s.Counters = append(s.Counters, c)
 			opened++
 			if err := c.setFilter(ev, filter, badFilter); err != nil {
@@ -260,12 +261,6 @@ func (s *Set) Close() {
 	for _, fd := range s.retired {
 		unix.Close(fd)
 	}
-}
-
-// Reset closes all counters, so that Open can open them for other threads.
-func (s *Set) Reset() {
-	s.Close()
-	s.Counters = nil
 }
 
 // CloseCounter closes counter i.
@@ -456,7 +451,7 @@ func (c *Counter) readLost(a *format.Attr, group int) (uint64, error) {
 // continues its count of lost records.
 func (c *Counter) Replace(removed *Counter, a *format.Attr, group int) {
 	c.lostBefore, _ = removed.Lost(a, group) // on an error this count stays incomplete
-	c.ID, c.Reported, c.enabled = removed.ID, removed.Reported, removed.enabled
+	c.ID, c.Reported = removed.ID, removed.Reported
 }
 
 // ReadIDs reads the counters' ids into them and the attrs. BPF programs make some events'
@@ -483,8 +478,11 @@ func (s *Set) fail(c *Counter, err error) error {
 	return &OpenError{s.Events[c.Event], c.CPU, c.TID, err}
 }
 
-// Enable starts or stops a counter.
+// Enable starts or stops a counter, unless it is in this state.
 func (s *Set) Enable(c *Counter, on bool) error {
+	if c.Enabled == on {
+		return nil
+	}
 	req := uint(unix.PERF_EVENT_IOC_ENABLE)
 	if !on {
 		req = unix.PERF_EVENT_IOC_DISABLE
@@ -492,24 +490,8 @@ func (s *Set) Enable(c *Counter, on bool) error {
 	if err := unix.IoctlSetInt(c.FD, req, 0); err != nil {
 		return s.fail(c, err)
 	}
-	c.enabled = on
+	c.Enabled = on
 	return nil
-}
-
-// EnabledByExec notes that the exec of the recorded command, which follows, enables the counters that ask for it.
-func (s *Set) EnabledByExec() {
-	for i := range s.Counters {
-		c := &s.Counters[i]
-		c.enabled = c.enabled || s.Attrs[c.Event].Flags&format.FlagEnableOnExec != 0
-	}
-}
-
-// Switch starts or stops a counter, unless it is running or stopped already.
-func (s *Set) Switch(c *Counter, on bool) error {
-	if c.enabled == on {
-		return nil
-	}
-	return s.Enable(c, on)
 }
 
 // SetPeriod changes the counter's period, or its frequency if it has one. It fails for a CPU that is offline.

@@ -139,7 +139,8 @@ func TestTallyMapped(t *testing.T) {
 // TestTallyThrottled checks that the records of throttled counters are counted by id, without their ends.
 func TestTallyThrottled(t *testing.T) {
 	r := fakeRing(512)
-	for _, rec := range [][]byte{testRecord(format.TypeThrottle, 1000, 7, 70), testRecord(format.TypeUnthrottle, 2000, 7, 70),
+	for _, rec := range [][]byte{testRecord(format.TypeThrottle, 1000, 7, 70),
+		testRecord(format.TypeUnthrottle, 2000, 7, 70),
 		testRecord(format.TypeThrottle, 3000, 7, 71), testRecord(format.TypeThrottle, 4000, 8, 80),
 		testRecord(format.TypeThrottle, 5000)} { // the last is too short
 		r.put(rec)

@@ -15,15 +15,16 @@ import (
 	"gperf/record/tracefs"
 )
 
-// TestMissedHits: each line of kprobe_profile belongs to the line of kprobe_events at the same place, although events of
-// several groups may have one name.
+// TestMissedHits: each line of kprobe_profile belongs to the line of kprobe_events at the same place, although events
+// of several groups may have one name.
 func TestMissedHits(t *testing.T) {
 	const events = "p:other/f f\np:own/f f\nr3:own/g__return g\np:own/h h a=%di\n"
 	for _, test := range []struct {
 		name, profile string
 		want          map[string]uint64
 	}{
-		{"all", "  f   9   5\n  f   7   2\n  g__return   3   4\n  h   8   0\n", map[string]uint64{"own/f": 2, "own/g__return": 4}},
+		{"all", "  f   9   5\n  f   7   2\n  g__return   3   4\n  h   8   0\n",
+			map[string]uint64{"own/f": 2, "own/g__return": 4}},
 		{"changed meanwhile", "  f   9   5\n  f   7   2\n  h   8   3\n", map[string]uint64{"own/f": 2}},
 		{"empty", "", map[string]uint64{}},
 	} {

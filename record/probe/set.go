@@ -110,9 +110,9 @@ func numbered(event string, taken func(string) bool) string {
 	}
 }
 
-// Missed returns how many hits the kernel has missed of the set's kprobes and kretprobes with any, by "group/event". Their
-// handlers did not run, in whichever process: another probe's handler was running on the CPU, or a kretprobe's function
-// had too many active calls.
+// Missed returns how many hits the kernel has missed, by "group/event" of the set's kprobes and kretprobes. Their
+// handlers did not run, in whichever process: another probe's handler was running on the CPU, or a kretprobe's
+// function had too many active calls.
 func (s *Set) Missed() (map[string]uint64, error) {
 	if !slices.ContainsFunc(s.l, func(p Installed) bool { return !p.Kind.User() }) {
 		return nil, nil
@@ -134,9 +134,9 @@ func (s *Set) Missed() (map[string]uint64, error) {
 	return missed, nil
 }
 
-// missedHits yields the probes of kprobe_events, as "group/event", and how many of their hits the kernel has missed. The
-// lines of kprobe_profile, "EVENT HITS MISSED", have no groups, but the same order. Probes that other programs set or
-// removed between the two readings end it.
+// missedHits yields the probes of kprobe_events, as "group/event", and how many of their hits the kernel has missed.
+// The lines of kprobe_profile, "EVENT HITS MISSED", have no groups, but the same order. Probes that other programs set
+// or removed between the two readings end it.
 func missedHits(events, profile string) iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		counts := strings.Split(strings.TrimSpace(profile), "\n")
