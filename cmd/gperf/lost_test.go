@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
-	bin "encoding/binary"
 	"strings"
 	"testing"
 
 	"gperf/format"
-	"gperf/record"
 )
 
 // TestLostSideBand: losses of an event without samples are no samples, though perf
@@ -44,40 +41,5 @@ func TestLostSideBand(t *testing.T) {
 			}
 			asPerf(t, file, "report", "report --stats")
 		})
-	}
-}
-
-// TestThrottled: record, and the commands that read, report once how often the kernel throttled which event.
-func TestThrottled(t *testing.T) {
-	const first, second = 7, 8 // ids
-	st := format.SampleIdentifier | usual
-	attrs := []format.Attr{
-		{Type: format.TypeSoftware, SamplePeriod: 1, SampleType: st, Flags: format.FlagSampleIDAll, IDs: []uint64{first}},
-		{Type: format.TypeSoftware, Config: 1, SamplePeriod: 1, SampleType: st, Flags: format.FlagSampleIDAll,
-			IDs: []uint64{second}},
-	}
-	throttle := func(typ format.Type, id uint64) []byte {
-		var b []byte
-		for _, w := range []uint64{uint64(typ) | 56<<48, 1000, id, id, 10 | 10<<32, 1000, id} {
-			b = bin.LittleEndian.AppendUint64(b, w)
-		}
-		return b
-	}
-	data := sample(format.MiscUser, u64s(first, 0x400100), pidTID(10, 10), u64s(1000))
-	for range 3 {
-		data = append(data, throttle(format.TypeThrottle, second)...)
-		data = append(data, throttle(format.TypeUnthrottle, second)...)
-	}
-	file := makeRecording(t, "x86_64", attrs, append(data, throttle(format.TypeThrottle, first)...))
-	const want = "the kernel left out samples of cpu-clock (1 times), task-clock (3 times) because there were too many"
-	for _, command := range []string{"script", "report"} {
-		if _, stderr := gperf(t, command, "-i", file); strings.Count(stderr, want) != 1 {
-			t.Errorf("gperf %s says\n%swant %q", command, stderr, want)
-		}
-	}
-	var b bytes.Buffer
-	printSummary(&record.Summary{Throttled: map[string]uint64{"cpu-clock": 1, "task-clock": 3}}, &b)
-	if !strings.Contains(b.String(), want[1:]) {
-		t.Errorf("gperf record says\n%swant %q", b.String(), want)
 	}
 }

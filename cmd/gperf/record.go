@@ -340,10 +340,11 @@ func printSummary(sum *record.Summary, w io.Writer) {
 	if sum.MissedHits != nil {
 		status(w, "The kernel missed hits of %s, in any process, because another probe was running on the CPU, or "+
 			"too many calls of a kretprobe's function were active: fewer probes miss less",
-			input.EventTimes(sum.MissedHits))
+			eventTimes(sum.MissedHits))
 	}
-	if text := input.ThrottledText(sum.Throttled); text != "" {
-		status(w, "%s", strings.ToUpper(text[:1])+text[1:])
+	if sum.Throttled != nil {
+		status(w, "The kernel left out samples of %s, because there were too many: take fewer (-F, -c), or raise "+
+			"kernel.perf_event_max_sample_rate or kernel.perf_cpu_time_max_percent", eventTimes(sum.Throttled))
 	}
 	if len(lost) > 0 {
 		status(w, "Lost %s, for lack of space in the rings: larger ones (now %d pages, -m %d) "+

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -24,6 +25,15 @@ const (
 
 // maxNames limits lists of names, which other users' programs may make long.
 const maxNames = 5
+
+// eventTimes lists events with numbers.
+func eventTimes(times map[string]uint64) string {
+	var events []string
+	for _, event := range slices.Sorted(maps.Keys(times)) {
+		events = append(events, fmt.Sprintf("%s (%d times)", event, times[event]))
+	}
+	return text.JoinFirst(events, maxNames)
+}
 
 // stackLines returns lines about a recording's user stacks: how many are complete, and the frequent
 // causes of incomplete ones with the remedies.

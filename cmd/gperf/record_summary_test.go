@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
 
 	"gperf/bpf"
+	"gperf/record"
+	"gperf/record/programs"
 	"gperf/record/stacks"
 )
 
@@ -134,6 +137,19 @@ func TestUnreadRemedy(t *testing.T) {
 	} {
 		if got := unreadRemedy(c.why, c.root); got != c.want {
 			t.Errorf("%s, root %v: %q, want %q", c.why, c.root, got, c.want)
+		}
+	}
+}
+
+// The summary says once which events the kernel throttled, and which probes missed hits.
+func TestThrottledAndMissed(t *testing.T) {
+	var b bytes.Buffer
+	printSummary(&record.Summary{Throttled: map[string]uint64{"cycles": 1, "cpu-clock": 3},
+		Summary: programs.Summary{MissedHits: map[string]uint64{"probe:f": 7}}}, &b)
+	for _, want := range []string{"left out samples of cpu-clock (3 times), cycles (1 times), because",
+		"missed hits of probe:f (7 times), in any process"} {
+		if strings.Count(b.String(), want) != 1 {
+			t.Errorf("%s\nlacks %q", b.String(), want)
 		}
 	}
 }

@@ -16,8 +16,6 @@ type Summary struct {
 	CutSize uint32
 	// Lost counts the records and samples that the kernel dropped.
 	Lost Lost
-	// Throttled counts by event how often the kernel took no samples, because there were too many; nil if never.
-	Throttled map[string]uint64
 	// Late counts the records that arrived after younger ones.
 	Late int
 	// Unknown counts the records of unknown types.
@@ -59,13 +57,6 @@ func (s *Summary) add(f *format.File, rec format.Record) {
 	case *format.Lost:
 		s.Lost.Records += r.Lost
 		s.Lost.Chunks++
-	case *format.Throttle:
-		if i, ok := f.EventByID(r.EventID); ok && !r.Off {
-			if s.Throttled == nil {
-				s.Throttled = map[string]uint64{}
-			}
-			s.Throttled[f.EventName(i)]++
-		}
 	case *format.LostSamples:
 		if r.Misc&format.MiscLostSamplesBPF != 0 {
 			return

@@ -6,12 +6,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"gperf/format"
 	"gperf/internal/session"
-	"gperf/internal/text"
 	"gperf/symbolize"
 )
 
@@ -99,12 +97,6 @@ func (l *Warnings) addSummary(s *session.Summary) {
 	l.Lost.Samples += s.Lost.Samples
 	l.Lost.SideBand += s.Lost.SideBand
 	l.Lost.Chunks += s.Lost.Chunks
-	for event, times := range s.Throttled {
-		if l.Throttled == nil {
-			l.Throttled = map[string]uint64{}
-		}
-		l.Throttled[event] += times
-	}
 	l.Unknown.Merge(s.Unknown)
 	l.Traced.Records += s.Traced.Records
 	l.Traced.Bytes += s.Traced.Bytes
@@ -148,9 +140,6 @@ func mergeUnresolved(l, more []symbolize.Unresolved) []symbolize.Unresolved {
 func (l *Warnings) Print(stderr io.Writer, servers func(io.Writer)) (incomplete bool) {
 	if lost := lostText(l.Lost); lost != "" {
 		fmt.Fprintf(stderr, "gperf: %s while recording: use a larger ring (gperf record -m) or fewer events\n", lost)
-	}
-	if what := ThrottledText(l.Throttled); what != "" {
-		fmt.Fprintf(stderr, "gperf: while recording, %s\n", what)
 	}
 	if n := l.Unknown; n.Count > 0 {
 		fmt.Fprintf(stderr, "gperf: skipped %d records of unknown types, the first: %v\n", n.Count, n.First)
@@ -216,27 +205,6 @@ func lostText(l session.Lost) string {
 		return fmt.Sprintf("%d records were lost in %d places", l.Records, l.Chunks)
 	}
 	return ""
-}
-
-// maxEvents is how many events are listed with numbers.
-const maxEvents = 5
-
-// ThrottledText describes how often the kernel throttled events, and the remedy, or returns "".
-func ThrottledText(times map[string]uint64) string {
-	if len(times) == 0 {
-		return ""
-	}
-	return "the kernel left out samples of " + EventTimes(times) + " because there were too many: take fewer " +
-		"(-F, -c), or raise kernel.perf_event_max_sample_rate or kernel.perf_cpu_time_max_percent"
-}
-
-// EventTimes lists events with numbers.
-func EventTimes(times map[string]uint64) string {
-	var events []string
-	for _, event := range slices.Sorted(maps.Keys(times)) {
-		events = append(events, fmt.Sprintf("%s (%d times)", event, times[event]))
-	}
-	return text.JoinFirst(events, maxEvents)
 }
 
 // WarnSkipped reports the skipped parts of a recording.
