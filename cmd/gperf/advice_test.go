@@ -128,6 +128,7 @@ var adviceCases = []struct {
 	{&args.NoDebugError{Lack: "BTF of f"}, exitError, "Registers do not"},
 	{&probe.ExistsError{Event: "probe:f"}, exitError, "gperf probe --del probe:f"},
 	{&probe.SkippedError{}, exitError, ""},
+	{&program.PartialError{}, exitError, ""},
 	{&probe.AccessError{Err: fs.ErrPermission}, exitError, "?"},
 	{&probe.InstallError{Err: errCause, Probe: &probe.Probe{}}, exitError, "?"},
 	{&probe.DeleteError{Err: errCause}, exitError, ""},

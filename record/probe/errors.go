@@ -16,6 +16,9 @@ import (
 // SpecError means that a probe is specified wrongly.
 type SpecError = args.SpecError
 
+// PartialError means that a probe misses calls of a function.
+type PartialError = program.PartialError
+
 // SkippedError means that some functions of a glob cannot be probed, and why. It is a notice,
 // unless it concerns all of them.
 type SkippedError struct {

@@ -28,7 +28,21 @@ func (r *Resolver) kernelProbes(s *spec) ([]*Probe, error) {
 		return r.kernelGlob(s, q)
 	}
 	sites, err := r.symbols().Find(q)
-	return s.atFunctions(sites), err
+	if err != nil {
+		return nil, err
+	}
+	r.noticeCopies(s, sites)
+	return s.atFunctions(sites), nil
+}
+
+// noticeCopies reports the copies of functions of the kernel that a spec does not probe.
+func (r *Resolver) noticeCopies(s *spec, sites []kernel.Site) {
+	if s.off != 0 {
+		return // an instruction, not the calls of a function
+	}
+	if copies := r.symbols().Copies(sites); len(copies) > 0 {
+		r.notice(&PartialError{Spec: s.text, Copies: copies})
+	}
 }
 
 // kernelGroup is perf's group of kernel probes.
@@ -64,6 +78,7 @@ func (r *Resolver) kernelGlob(s *spec, q kernel.Query) ([]*Probe, error) {
 	case skipped.Skipped > 0:
 		r.notice(skipped)
 	}
+	r.noticeCopies(s, sites)
 	probes := s.atFunctions(sites)
 	for _, p := range probes {
 		p.Glob = s.text

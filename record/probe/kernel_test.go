@@ -22,6 +22,10 @@ ffffffff81001400 W weak_one
 ffffffff81001400 t another_name_of_weak_one
 ffffffff81001500 d ip_data
 ffffffff81001600 t __pfx_ip_rcv
+ffffffff81001700 T tcp_send
+ffffffff81001780 t tcp_send.constprop.0.isra.0
+ffffffff81001800 t tcp_send.part.0
+ffffffff81001880 t tcp_send.part.0.cold
 ffffffff81002000 T __noinstr_text_start
 ffffffff81002010 t ip_noinstr
 ffffffff81002100 T __noinstr_text_end
@@ -41,8 +45,9 @@ nonsense
 func testResolver(t *testing.T, notices *[]error) *Resolver {
 	t.Helper()
 	fs := fakeTracefs(t, map[string]string{
-		kprobeEvents:                 "",
-		"available_filter_functions": "ip_rcv\nip_rcv_core.isra.0\ncleanup\nip_init\nnf_conntrack_in [nf_conntrack]\n",
+		kprobeEvents: "",
+		"available_filter_functions": "ip_rcv\nip_rcv_core.isra.0\ncleanup\nip_init\ntcp_send\n" +
+			"nf_conntrack_in [nf_conntrack]\n",
 	})
 	return &Resolver{Tracefs: fs, Root: rootWith(t, testKallsyms), Notice: func(err error) {
 		*notices = append(*notices, err)
@@ -120,6 +125,30 @@ func TestKernelGlobSkips(t *testing.T) {
 	}
 	if _, err := testResolver(t, &notices).Find("kprobe:ip_no*"); !errors.As(err, &skipped) {
 		t.Errorf("of a glob nothing of which can be probed: %v", err)
+	}
+}
+
+// TestKernelCopies checks that a probe at a function reports the compiler's copies, which callers call instead.
+func TestKernelCopies(t *testing.T) {
+	for spec, want := range map[string]string{
+		"kprobe:tcp_send": `probe "kprobe:tcp_send" misses calls of the compiler's copies ` +
+			"(tcp_send.constprop.0.isra.0, tcp_send.part.0; probe these, too)",
+		"kretprobe:vmlinux:*_send": `probe "kretprobe:vmlinux:*_send" misses calls of the compiler's copies ` +
+			"(tcp_send.constprop.0.isra.0, tcp_send.part.0; probe these, too)",
+		"kprobe:tcp_send+4":      "",
+		"kprobe:tcp_send.part.0": "",
+		"kprobe:ip_rcv_core":     "",
+	} {
+		t.Run(spec, func(t *testing.T) {
+			var notices []error
+			r := testResolver(t, &notices)
+			if _, err := r.Find(spec); err != nil {
+				t.Fatal(err)
+			}
+			if got := errors.Join(notices...); (got == nil) != (want == "") || got != nil && got.Error() != want {
+				t.Errorf("%v, want %q", got, want)
+			}
+		})
 	}
 }
 

@@ -119,6 +119,34 @@ func TestFindRefusals(t *testing.T) {
 	}
 }
 
+// TestFindMissedCalls checks that a probe at a function reports the calls that do not get there: of an inlined function,
+// and of the compiler's copies. It reports them once.
+func TestFindMissedCalls(t *testing.T) {
+	path := functionsC.Path(t)
+	for _, c := range []struct{ place, want string }{
+		{"twice", `probe "uprobe:PATH:twice" misses inlined calls (1: main+`},
+		{"copied", `probe "uprobe:PATH:copied" misses calls of the compiler's copies (copied.constprop.0; probe these, too)`},
+		{"copied*", ""},
+		{"copied.constprop.0", ""},
+		{"func_c", ""},
+		{"[cft]*", `probe "uprobe:PATH:[cft]*" misses inlined calls (1: main+`},
+	} {
+		t.Run(c.place, func(t *testing.T) {
+			var notices []string
+			r := Resolver{Notice: func(err error) { notices = append(notices, err.Error()) }}
+			for range 2 {
+				if _, err := r.Find("uprobe:" + path + ":" + c.place); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := strings.ReplaceAll(strings.Join(notices, "\n"), path, "PATH")
+			if len(notices) > 1 || got == "" != (c.want == "") || !strings.HasPrefix(got, c.want) {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // TestFindOtherMachine rejects programs for another machine.
 func TestFindOtherMachine(t *testing.T) {
 	b, err := os.ReadFile(functionsC.Path(t))

@@ -96,3 +96,19 @@ var nameWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // IsName reports whether s is a name in C and in the kernel's definitions of probes.
 func IsName(s string) bool { return nameWord.MatchString(s) }
+
+// copied matches the symbols that GCC and LLVM make for copies and parts of functions. Nothing calls the cold part of a
+// function.
+var copied = regexp.MustCompile(`^(.+?)(?:\.(?:isra|constprop|part|specialized|llvm)\.\d+)+$`)
+
+// CopyOf returns the symbol of the function that the compiler copied or split; ok is false for other symbols.
+func CopyOf(symbol string) (original string, ok bool) {
+	if !strings.Contains(symbol, ".") {
+		return "", false // most symbols
+	}
+	m := copied.FindStringSubmatch(symbol)
+	if m == nil {
+		return "", false
+	}
+	return m[1], true
+}

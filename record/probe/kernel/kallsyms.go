@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gperf/internal/procfs"
+	"gperf/record/probe/args"
 	"gperf/record/tracefs"
 )
 
@@ -105,24 +106,6 @@ func parseBlacklist(text string) map[string]bool {
 	return m
 }
 
-// suffixes are added by compilers to the name of a function that they changed. A split-off
-// part (.cold) is not the function.
-var suffixes = []string{".isra.", ".constprop.", ".part.", ".llvm."}
-
-// plain returns the function's name in the source code.
-func (f Function) plain() string {
-	base, rest, ok := strings.Cut(f.Name, ".")
-	if !ok || !f.whole() {
-		return f.Name
-	}
-	for _, s := range suffixes {
-		if strings.HasPrefix("."+rest, s) {
-			return base
-		}
-	}
-	return f.Name
-}
-
 // whole reports whether this is a function, rather than padding or a cold part, which are
 // never called.
 func (f Function) whole() bool {
@@ -165,8 +148,7 @@ func (k *code) called(name string) (l []Function) {
 	return l
 }
 
-// named returns the functions with this name, or if there are none, the compiler's variants
-// of it.
+// named returns the functions with this name, or if there are none, the compiler's copies of it.
 func (k *code) named(module, name string) (l []Function) {
 	for _, f := range k.called(name) {
 		if f.inModule(module) {
@@ -177,7 +159,10 @@ func (k *code) named(module, name string) (l []Function) {
 		return distinct(l)
 	}
 	for _, f := range k.functions {
-		if strings.HasPrefix(f.Name, name) && f.plain() == name && f.inModule(module) {
+		if !strings.HasPrefix(f.Name, name) || !f.inModule(module) {
+			continue
+		}
+		if original, ok := args.CopyOf(f.Name); ok && original == name {
 			l = append(l, f)
 		}
 	}

@@ -119,6 +119,26 @@ func (s *Symbols) FindGlob(q Query) (sites []Site, skipped map[string]int, err e
 	return c.sites(functions), skipped, nil
 }
 
+// Copies returns the names of the compiler's copies of the functions of sites, without those that have a site
+// themselves. Calls that enter a copy do not enter the function.
+func (s *Symbols) Copies(sites []Site) (names []string) {
+	c, err := s.read()
+	if err != nil {
+		return nil
+	}
+	probed := map[key]bool{}
+	for _, site := range sites {
+		probed[site.key()] = true
+	}
+	for _, f := range c.functions {
+		if original, ok := args.CopyOf(f.Name); ok && probed[key{original, f.Module}] && !probed[f.key()] {
+			names = append(names, f.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Functions returns the functions of the kernel, or of a module, that match the glob and that kprobes can probe,
 // by name, each name once. If the kernel does not list traceable functions, it only excludes those on kprobes'
 // blacklist.

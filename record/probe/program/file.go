@@ -99,11 +99,7 @@ var procRoot = regexp.MustCompile(`^(/proc/[0-9]+/root)(/.*)$`)
 func (l *Locator) files(name string) ([]string, error) {
 	paths, err := l.candidates(name)
 	for _, path := range paths {
-		if !strings.Contains(name, "/") && !l.reported[name+path] {
-			if l.reported == nil {
-				l.reported = map[string]bool{}
-			}
-			l.reported[name+path] = true
+		if !strings.Contains(name, "/") && l.first(name, path) {
 			l.notice(fmt.Errorf("%s is %s", name, path))
 		}
 	}

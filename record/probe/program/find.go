@@ -34,6 +34,26 @@ func (e *FunctionError) Error() string {
 // WrongUse reports that the command line caused the error.
 func (e *FunctionError) WrongUse() bool { return true }
 
+// PartialError is a notice: a probe misses calls of a function, because the compiler has directed them elsewhere.
+type PartialError struct {
+	Spec    string   // the probe as requested
+	Inlined int      // calls that are inlined
+	Where   string   // the places of the first inlined calls
+	Copies  []string // symbols of the compiler's copies and parts of the function
+}
+
+func (e *PartialError) Error() string {
+	var missed []string
+	if e.Inlined > 0 {
+		missed = append(missed, fmt.Sprintf("inlined calls (%d: %s; probe these places, or compile with noinline)",
+			e.Inlined, e.Where))
+	}
+	if len(e.Copies) > 0 {
+		missed = append(missed, fmt.Sprintf("calls of the compiler's copies (%s; probe these, too)", few(e.Copies)))
+	}
+	return fmt.Sprintf("probe %q misses %s", e.Spec, strings.Join(missed, ", and "))
+}
+
 // Locator finds files of code, and places in them.
 type Locator struct {
 	PIDs    []int  // processes whose files are meant
@@ -41,7 +61,7 @@ type Locator struct {
 	// Notice, if set, receives warnings as they occur, and once the path of each file that is given by name alone.
 	Notice func(what error)
 
-	reported map[string]bool // by name and path
+	reported map[string]bool // notices about a file, by what they concern and the path
 }
 
 // Query names places in a file of code: a function, an address, a source line, or a USDT probe.
@@ -121,7 +141,42 @@ func (l *Locator) findIn(q Query, path string) ([]Site, error) {
 	for i := range sites {
 		sites[i].Path, sites[i].Go = path, file.isGo()
 	}
+	if !q.USDT && q.Line == 0 && q.Off == 0 && len(sites) > 0 && l.first(q.Spec, path) {
+		l.reportMissed(s, sites)
+	}
 	return sites, err
+}
+
+// first reports whether a notice about a file is the first one of its kind.
+func (l *Locator) first(what, path string) bool {
+	if l.reported == nil {
+		l.reported = map[string]bool{}
+	}
+	was := l.reported[what+path]
+	l.reported[what+path] = true
+	return !was
+}
+
+// reportMissed reports the calls of the functions of sites that do not get there.
+func (l *Locator) reportMissed(s *search, sites []Site) {
+	probed := map[string]bool{}
+	for i := range sites {
+		if fn := sites[i].Function; fn != nil {
+			probed[fn.Symbol] = true
+		}
+	}
+	e := &PartialError{Spec: s.Spec}
+	for i := range s.file.functions {
+		symbol := s.file.functions[i].Symbol
+		original, ok := args.CopyOf(symbol)
+		if ok && probed[original] && !probed[symbol] && !slices.Contains(e.Copies, symbol) {
+			e.Copies = append(e.Copies, symbol)
+		}
+	}
+	e.Inlined, e.Where = s.file.inlinedCalls(probed)
+	if e.Inlined+len(e.Copies) > 0 {
+		l.notice(e)
+	}
 }
 
 // open opens the file of code with this name: of several, the first.
@@ -274,7 +329,7 @@ func (s *search) missing(imported []*Function) error {
 		}
 		return e
 	}
-	if info := s.file.debugInfo(); info != nil {
+	if info := s.file.debugInfo(anySize); info != nil {
 		if e.Why = info.inlined(s.Name); e.Why != "" {
 			return e
 		}

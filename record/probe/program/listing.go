@@ -55,7 +55,7 @@ func (l *Locator) List(def, name string) (*Listing, error) {
 		return nil, err
 	}
 	defer file.Close()
-	info := file.debugInfo()
+	info := file.debugInfo(anySize)
 	if info == nil {
 		return nil, &args.NoDebugError{File: file.path, Lack: "DWARF"}
 	}

@@ -26,11 +26,26 @@ __attribute__((noinline)) int func_a(int n)
 	return got + 1;
 }
 
+// twice is inlined where it is called by name, and exists for calls by its address.
+static inline __attribute__((always_inline)) int twice(int n)
+{
+	volatile int sum = n + n;
+	return sum;
+}
+
+int (*volatile by_address)(int) = twice;
+
+// A compiler that knows an argument of a function makes a copy with a name like this.
+__attribute__((noinline)) int copied(int n) { return n + 1; }
+__attribute__((noinline)) int copy(int n) __asm__("copied.constprop.0");
+__attribute__((noinline)) int copy(int n) { return n + 2; }
+
 int main(int argc, char **argv)
 {
 	size_t all = 0;
 	for (int i = 0; i < 5; i++)
 		all += func_a(i) + strlen(argv[0] + i % argc);
+	all += twice(argc) + by_address(argc) + copied(argc) + copy(argc);
 	printf("%zu\n", all);
 	return 0;
 }
