@@ -85,9 +85,13 @@ func anyOf(names []string) string {
 // ofProcess matches the root of a process in a path.
 var ofProcess = regexp.MustCompile(`^/proc/[0-9]+/root/`)
 
-// probedFile returns the file of code of a probe without symbolic links, as mappings name it; "" for other events.
+// ofMapping matches the path of a file that a process maps, but that has another name now, or none.
+var ofMapping = regexp.MustCompile(`^/proc/[0-9]+/map_files/`)
+
+// probedFile returns the file of code of a probe without symbolic links, as mappings name it; "" for other events, and
+// for a file that a process is known to map.
 func probedFile(e *event.Event) string {
-	if e.Probe == nil || e.Probe.Path == "" {
+	if e.Probe == nil || e.Probe.Path == "" || ofMapping.MatchString(e.Probe.Path) {
 		return ""
 	}
 	path := e.Probe.Path

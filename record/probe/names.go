@@ -2,10 +2,12 @@ package probe
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"gperf/internal/dso"
 	"gperf/record/probe/args"
 	"gperf/record/probe/program"
 )
@@ -75,6 +77,8 @@ func userGroup(site *program.Site) string {
 	path := site.Path
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
+	} else if mapped, err := os.Readlink(path); err == nil { // a deleted file that a process maps
+		path = dso.TrimDeleted(mapped)
 	}
 	return "probe_" + args.Word(filepath.Base(path))
 }

@@ -2,10 +2,14 @@ package probe
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gperf/record/probe/program"
@@ -145,6 +149,85 @@ func TestFindMissedCalls(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFindReplaced finds functions in the file that a process maps after another file has got its name, as in an upgrade.
+func TestFindReplaced(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: deleted files cannot be opened")
+	}
+	dir := t.TempDir()
+	path, link := dir+"/functions", dir+"/link"
+	code, err := os.ReadFile(functionsC.Path(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	install := func() {
+		if err := os.WriteFile(path+".new", code, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	install()
+	if err := os.Symlink("functions", link); err != nil {
+		t.Fatal(err)
+	}
+	pid := startStopped(t, path)
+	for _, state := range []struct {
+		name   string
+		change func()
+		old    bool
+	}{
+		{"installed", func() {}, false},
+		{"upgraded", install, true},
+		{"removed", func() { os.Remove(path) }, true},
+	} {
+		state.change()
+		for _, file := range []string{path, link, "functions"} {
+			if _, err := os.Stat(file); err != nil && file == link {
+				continue // it leads nowhere
+			}
+			t.Run(state.name+" "+filepath.Base(file), func(t *testing.T) {
+				var notices []string
+				r := Resolver{PIDs: []int{pid}, Notice: func(err error) { notices = append(notices, err.Error()) }}
+				l, err := r.Find("uprobe:" + file + ":func_c")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if old := strings.HasPrefix(l[0].Path, fmt.Sprintf("/proc/%d/map_files/", pid)); len(l) != 1 ||
+					old != state.old || l[0].String() != "probe_functions:func_c" {
+					t.Errorf("%d probes, the first is %v in %s", len(l), l[0], l[0].Path)
+				}
+				want := fmt.Sprintf("%s was deleted or replaced after process %d mapped it", path, pid)
+				if strings.Contains(strings.Join(notices, "\n"), want) != state.old {
+					t.Errorf("warned: %q", notices)
+				}
+			})
+		}
+	}
+}
+
+// startStopped starts a program that stops before its first instruction, and returns the PID.
+func startStopped(t *testing.T, path string) int {
+	t.Helper()
+	runtime.LockOSThread() // the tracer is a thread
+	cmd := exec.Command(path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		runtime.UnlockOSThread()
+	})
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(cmd.Process.Pid, &status, 0, nil); err != nil || !status.Stopped() {
+		t.Fatalf("the program did not stop: %v, %v", status, err)
+	}
+	return cmd.Process.Pid
 }
 
 // TestFindOtherMachine rejects programs for another machine.

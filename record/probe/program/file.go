@@ -114,7 +114,7 @@ func (l *Locator) candidates(name string) ([]string, error) {
 	var paths []string
 	var first error
 	for _, pid := range l.PIDs {
-		path, err := fileOf(pid, name)
+		path, err := l.fileOf(pid, name)
 		if err != nil {
 			first = cmp.Or(first, err)
 		} else if !slices.ContainsFunc(paths, func(p string) bool { return same(p, path) }) {
@@ -137,12 +137,15 @@ func (l *Locator) ofCommand(name string) (string, error) {
 	own := native()
 	if !strings.Contains(name, "/") && l.Command != "" {
 		if path, err := exec.LookPath(l.Command); err == nil {
-			files := Needed(path)
-			if path, ok := root("").named(files, name); ok {
-				return path, nil
+			var files []mapping
+			for _, needed := range Needed(path) {
+				files = append(files, mapping{name: needed, path: needed})
+			}
+			if m := named(files, name); m != nil {
+				return m.path, nil
 			}
 			if len(files) > 0 {
-				own = abiAt(files[0])
+				own = abiAt(files[0].path)
 			}
 		}
 	}
@@ -166,11 +169,12 @@ func same(a, b string) bool {
 }
 
 // fileOf looks up a file for a process: first among the process's mapped files, then below the process's root.
-func fileOf(pid int, name string) (string, error) {
+func (l *Locator) fileOf(pid int, name string) (string, error) {
 	r := rootOf(pid)
+	maps, _ := mappings(pid) // of another user's process they are unknown
 	if !strings.Contains(name, "/") {
-		if path, ok := r.named(mapped(pid), name); ok {
-			return path, nil
+		if m := named(maps, name); m != nil {
+			return l.mapped(pid, m), nil
 		}
 	}
 	if r != "" && strings.Contains(name, "/") && !filepath.IsAbs(name) {
@@ -184,24 +188,39 @@ func fileOf(pid int, name string) (string, error) {
 	if err == nil {
 		_, err = os.Stat(path)
 	}
+	view := strings.TrimPrefix(cmp.Or(path, name), string(r))
+	if real, err := filepath.EvalSymlinks(view); r == "" && err == nil {
+		view = real
+	}
+	i := slices.IndexFunc(maps, func(m mapping) bool { return m.name == view })
+	if i >= 0 && maps[i].replaced {
+		return l.mapped(pid, &maps[i]), nil
+	}
 	return path, err
 }
 
-// named returns the path of the first of a program's files with a name: with this file name, or else with this
-// name by which programs ask for the library (DT_SONAME), as libc-2.31.so is libc.so.6.
-func (r root) named(files []string, name string) (string, bool) {
-	for _, nameOf := range [...]func(string) string{filepath.Base, soname} {
-		for _, f := range files {
-			path, err := r.path(f)
-			if err != nil {
-				continue
-			}
-			if n := nameOf(path); n == name || isLibrary(n, name) {
-				return path, true
+// mapped returns the path of a file that a process maps. It reports that probes do not get into the file that has
+// the name now.
+func (l *Locator) mapped(pid int, m *mapping) string {
+	if m.replaced && l.first("replaced ", m.path) {
+		l.notice(fmt.Errorf("%s was deleted or replaced after process %d mapped it: probing the mapped file", m.name, pid))
+	}
+	return m.path
+}
+
+// named returns the first of a program's files with a name: with this file name, or else with this name by which
+// programs ask for the library (DT_SONAME), as libc-2.31.so is libc.so.6.
+func named(files []mapping, name string) *mapping {
+	base := func(m *mapping) string { return filepath.Base(m.name) }
+	asked := func(m *mapping) string { return soname(m.path) }
+	for _, nameOf := range [...]func(*mapping) string{base, asked} {
+		for i := range files {
+			if n := nameOf(&files[i]); n == name || isLibrary(n, name) {
+				return &files[i]
 			}
 		}
 	}
-	return "", false
+	return nil
 }
 
 // soname returns the DT_SONAME of a library; "" if there is none.
@@ -215,18 +234,46 @@ func soname(path string) string {
 	return strings.Join(names[:min(1, len(names))], "")
 }
 
-// mapped returns the paths of a process's mapped files of code, in the process's view.
-func mapped(pid int) (l []string) {
+// mapping is code that a process mapped from a file.
+type mapping struct {
+	start, end, pgoff uint64
+	name              string // path of the file in the process's view when it was mapped
+	path              string // path of the mapped file in gperf's view
+	replaced          bool   // name does not lead to the mapped file any more, path is a link of /proc
+}
+
+// mappings returns the code that a process mapped: first the code of files that still have a name.
+func mappings(pid int) (l []mapping, err error) {
 	maps, err := procfs.Maps(pid)
 	if err != nil {
-		return nil
+		return nil, err
 	}
+	r := rootOf(pid)
 	for m := range maps {
 		if m.Executable() && strings.HasPrefix(m.Path, "/") {
-			l = append(l, m.Path)
+			l = append(l, r.mapping(pid, m))
 		}
 	}
-	return slices.Compact(l)
+	slices.SortStableFunc(l, func(a, b mapping) int { return cmp.Compare(b2i(a.replaced), b2i(b.replaced)) })
+	return l, nil
+}
+
+// mapping looks up the file that a process maps. An upgrade deletes it, and gives another file the name.
+func (r root) mapping(pid int, m procfs.Mapping) mapping {
+	at := mapping{start: m.Start, end: m.End, pgoff: m.Off, name: dso.TrimDeleted(m.Path)}
+	link := fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
+	path, err := r.path(at.name)
+	file, linkErr := untrusted.Stat(link)
+	if linkErr != nil { // it requires CAP_CHECKPOINT_RESTORE
+		at.replaced = dso.IsDeleted(m.Path)
+	} else if err == nil {
+		named, err := untrusted.Stat(path)
+		at.replaced = err != nil || !os.SameFile(named, file)
+	}
+	if at.path = path; at.replaced || err != nil {
+		at.path, at.replaced = link, true
+	}
+	return at
 }
 
 // lookUp returns the path of the file that a spec names: by path, or by name alone, for a program in $PATH, a

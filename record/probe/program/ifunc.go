@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"gperf/internal/dso"
-	"gperf/internal/procfs"
 	"gperf/internal/procmem"
 	"gperf/internal/text"
 )
@@ -195,26 +194,6 @@ func (i ifuncs) readSlots(pid int) error {
 		im.Close()
 	}
 	return nil
-}
-
-// mapping is code that a process mapped from a file.
-type mapping struct {
-	start, end, pgoff uint64
-	path              string // path in gperf's view
-}
-
-func mappings(pid int) (l []mapping, err error) {
-	maps, err := procfs.Maps(pid)
-	if err != nil {
-		return nil, err
-	}
-	r := rootOf(pid)
-	for m := range maps {
-		if m.Executable() && strings.HasPrefix(m.Path, "/") {
-			l = append(l, mapping{m.Start, m.End, m.Off, string(r) + m.Path})
-		}
-	}
-	return l, nil
 }
 
 func biasOf(im *dso.Image, maps []mapping, path string) (uint64, bool) {
