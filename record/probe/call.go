@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -57,16 +58,24 @@ func (r *Resolver) FindCalls(text, place string) (l []*Call, err error) {
 	if err != nil {
 		addrs = nil // kprobes may still be there
 	}
+	skipped := &SkippedError{Glob: text, Of: len(probes), Why: map[string]int{}}
+	why := ""
 	for _, p := range probes {
-		c := &Call{Probe: p, Address: p.site.Addr}
 		if addrs != nil && addrs[p] == 0 && p.Glob != "" {
+			skipped.Skipped++
+			why = cmp.Or(why, "ftrace cannot trace them, such as "+p.Symbol)
 			continue
 		}
+		c := &Call{Probe: p, Address: p.site.Addr}
 		c.describe(r.scope(s, p))
 		l = append(l, c)
 	}
 	if len(l) == 0 {
 		return nil, s.bad("ftrace can trace none of these functions")
+	}
+	if skipped.Skipped > 0 {
+		skipped.Why[why] = skipped.Skipped
+		r.notice(skipped)
 	}
 	return l, nil
 }

@@ -128,6 +128,25 @@ func TestKernelGlobSkips(t *testing.T) {
 	}
 }
 
+// TestCallsGlobSkips checks that functions of a glob are counted if ftrace cannot trace them, which the list of
+// traceable names does not say of functions with one name.
+func TestCallsGlobSkips(t *testing.T) {
+	var notices []error
+	r := testResolver(t, &notices)
+	path := filepath.Join(r.Tracefs.Root, "available_filter_functions_addrs")
+	if err := os.WriteFile(path, []byte("ffffffff81001304 cleanup\nffffffff81001004 ip_rcv\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l, err := r.FindCalls("span:c*", "c*")
+	if err != nil || len(l) != 1 || l[0].Address != 0xffffffff81001300 {
+		t.Errorf("%v, %v", l, err)
+	}
+	const want = `probe "span:c*": 1 of 2 functions cannot be probed (1: ftrace cannot trace them, such as cleanup)`
+	if len(notices) != 1 || notices[0].Error() != want {
+		t.Errorf("warned: %v, want %s", notices, want)
+	}
+}
+
 // TestKernelCopies checks that a probe at a function reports the compiler's copies, which callers call instead.
 func TestKernelCopies(t *testing.T) {
 	for spec, want := range map[string]string{
