@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -147,6 +148,30 @@ func TestRecordCallLanguages(t *testing.T) {
 			t.Errorf("%d calls with their arguments:\n%s", n, text)
 		}
 	})
+}
+
+// Functions of the kernel with one name have spans of their own, also on kernels where each has a kprobe of its own.
+// Reading each file calls another function.
+func TestRecordCallNamesakes(t *testing.T) {
+	needKprobes(t)
+	const name = "c_start"
+	kallsyms, err := os.ReadFile("/proc/kallsyms")
+	if err != nil || strings.Count(string(kallsyms), " t "+name+"\n") < 2 {
+		t.Skipf("the kernel does not have several functions %s: %v", name, err)
+	}
+	called := map[string]string{} // event by file
+	for _, file := range []string{"/proc/cpuinfo", "/proc/crypto"} {
+		path := filepath.Join(t.TempDir(), "perf.data")
+		recordCalls(t, "-o", path, "-e", "span:"+name, "--", "cat", file)
+		counts := counted(t, path)
+		called[file] = strings.Join(slices.Collect(maps.Keys(counts)), " ")
+		if len(counts) != 1 {
+			t.Errorf("%s: samples %v, want those of one function", file, counts)
+		}
+	}
+	if called["/proc/cpuinfo"] == called["/proc/crypto"] {
+		t.Errorf("both files call one function: %v", called)
+	}
 }
 
 // Wrong functions are errors with the way out.

@@ -3,12 +3,14 @@ package event
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"gperf/format"
 	"gperf/internal/procfs"
 	"gperf/internal/suggest"
+	"gperf/internal/text"
 )
 
 const breakpointPrefix = "mem:"
@@ -78,44 +80,64 @@ func (w *words) address(place string, at *Resolver) (uint64, error) {
 		}
 		return n, nil
 	}
-	addr, names, err := at.kernelSymbol(place)
+	addrs, names, err := at.kernelSymbol(place)
 	switch {
 	case err != nil:
 		return 0, err
-	case addr != 0:
-		return addr, nil
+	case len(addrs) == 1:
+		return addrs[0].Addr, nil
+	case len(addrs) > 1:
+		return 0, w.spec.bad(fmt.Sprintf("the kernel has %d symbols %s: use an address, %s", len(addrs), place,
+			candidates(addrs)))
 	case names == nil:
 		return 0, w.spec.bad("the kernel hides its addresses from this user (kernel.kptr_restrict)")
 	}
 	return 0, &UnknownError{Spec: string(w.spec), Kind: "symbol", Name: place, Near: suggest.Names(place, names)}
 }
 
-// kernelSymbol returns the address of a symbol of the kernel. If there is none, names are the
+// kernelSymbol returns the symbols of the kernel with a name, one of each address. If there is none, names are the
 // existing symbols, nil if the kernel hides their addresses.
-func (f *Resolver) kernelSymbol(name string) (addr uint64, names []string, err error) {
+func (f *Resolver) kernelSymbol(name string) (found []procfs.Symbol, names []string, err error) {
 	path := f.Kallsyms
 	if path == "" {
 		path = procfs.Kallsyms
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	defer file.Close()
 	shown := false
 	for s, err := range procfs.Symbols(file) {
 		if err != nil {
-			return 0, nil, err
+			return nil, nil, err
 		}
 		// Per-CPU symbols are offsets, small numbers.
 		shown = shown || s.Addr != 0
-		if s.Name() == name && s.Addr != 0 {
-			return s.Addr, nil, nil
+		if s.Name() == name && s.Addr != 0 &&
+			!slices.ContainsFunc(found, func(other procfs.Symbol) bool { return other.Addr == s.Addr }) {
+			found = append(found, s)
 		}
 		names = append(names, s.Name())
 	}
 	if !shown {
-		return 0, nil, nil
+		return nil, nil, nil
 	}
-	return 0, names, nil
+	return found, names, nil
+}
+
+// maxCandidates is the maximum number of symbols in an error.
+const maxCandidates = 4
+
+// candidates lists symbols of the same name: "0xffffffff81001200, 0xffffffffc0001100 (nf_conntrack)".
+func candidates(symbols []procfs.Symbol) string {
+	var l []string
+	for _, s := range symbols {
+		of := ""
+		if m := s.Module(); m != "" {
+			of = " (" + m + ")"
+		}
+		l = append(l, fmt.Sprintf("%#x%s", s.Addr, of))
+	}
+	return text.JoinFirst(l, maxCandidates)
 }

@@ -171,6 +171,23 @@ func TestBreakpointHidden(t *testing.T) {
 	}
 }
 
+// TestBreakpointAmbiguous checks that a name of several symbols, except aliases, is refused with their addresses.
+func TestBreakpointAmbiguous(t *testing.T) {
+	at := machine(t)
+	if err := os.WriteFile(at.Kallsyms, []byte("ffffffff82000010 d count\nffffffff82000020 d alias\n"+
+		"ffffffff82000020 D alias\nffffffffc0000010 d count\t[nft]\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const want = "the kernel has 2 symbols count: use an address, 0xffffffff82000010, 0xffffffffc0000010 (nft)"
+	var bad *SpecError
+	if l, err := Parse("mem:count/8:w", at); !errors.As(err, &bad) || bad.Msg != want {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if l, err := Parse("mem:alias/8:w", at); err != nil || l[0].Config1 != 0xffffffff82000020 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
 // self is a program with functions that every kernel can probe: the test itself.
 func self(t *testing.T) string {
 	t.Helper()

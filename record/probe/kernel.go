@@ -31,18 +31,21 @@ func (r *Resolver) kernelProbes(s *spec) ([]*Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.noticeCopies(s, sites)
+	if err := missedCopies(s, r.symbols(), sites); err != nil {
+		r.notice(err)
+	}
 	return s.atFunctions(sites), nil
 }
 
-// noticeCopies reports the copies of functions of the kernel that a spec does not probe.
-func (r *Resolver) noticeCopies(s *spec, sites []kernel.Site) {
+// missedCopies reports the copies of functions of the kernel that a spec does not probe, nil if there are none.
+func missedCopies(s *spec, symbols *kernel.Symbols, sites []kernel.Site) error {
 	if s.off != 0 {
-		return // an instruction, not the calls of a function
+		return nil // an instruction, not the calls of a function
 	}
-	if copies := r.symbols().Copies(sites); len(copies) > 0 {
-		r.notice(&PartialError{Spec: s.text, Copies: copies})
+	if copies := symbols.Copies(sites); len(copies) > 0 {
+		return &PartialError{Spec: s.text, Copies: copies}
 	}
+	return nil
 }
 
 // kernelGroup is perf's group of kernel probes.
@@ -78,7 +81,9 @@ func (r *Resolver) kernelGlob(s *spec, q kernel.Query) ([]*Probe, error) {
 	case skipped.Skipped > 0:
 		r.notice(skipped)
 	}
-	r.noticeCopies(s, sites)
+	if err := missedCopies(s, r.symbols(), sites); err != nil {
+		r.notice(err)
+	}
 	probes := s.atFunctions(sites)
 	for _, p := range probes {
 		p.Glob = s.text

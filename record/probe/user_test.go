@@ -123,13 +123,14 @@ func TestFindRefusals(t *testing.T) {
 	}
 }
 
-// TestFindMissedCalls checks that a probe at a function reports the calls that do not get there: of an inlined function,
-// and of the compiler's copies. It reports them once.
+// TestFindMissedCalls checks that a probe at a function reports, once, the calls that do not get there: inlined calls,
+// and those of the compiler's copies.
 func TestFindMissedCalls(t *testing.T) {
 	path := functionsC.Path(t)
 	for _, c := range []struct{ place, want string }{
 		{"twice", `probe "uprobe:PATH:twice" misses inlined calls (1: main+`},
-		{"copied", `probe "uprobe:PATH:copied" misses calls of the compiler's copies (copied.constprop.0; probe these, too)`},
+		{"copied", `probe "uprobe:PATH:copied" misses calls of the compiler's copies ` +
+			"(copied.constprop.0; probe these, too)"},
 		{"copied*", ""},
 		{"copied.constprop.0", ""},
 		{"func_c", ""},
@@ -151,7 +152,7 @@ func TestFindMissedCalls(t *testing.T) {
 	}
 }
 
-// TestFindReplaced finds functions in the file that a process maps after another file has got its name, as in an upgrade.
+// TestFindReplaced finds functions in the file that a process maps after an upgrade has given its name to another file.
 func TestFindReplaced(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: deleted files cannot be opened")

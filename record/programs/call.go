@@ -38,8 +38,8 @@ func (a *attachments) attachCalls(list []call) error {
 			if again || o.ev != first.ev && !first.sameProgram(&o) {
 				return false
 			}
-			c.Functions = append(c.Functions, bpf.Function{ID: o.span.ID, Address: to.Address, Symbol: to.Symbol,
-				Off: to.Off, Returns: to.Returns})
+			c.Functions = append(c.Functions, bpf.Function{ID: o.span.ID, Address: to.Address,
+				Kprobe: bpf.Kprobe{Symbol: to.Symbol, FromText: to.FromText}, Off: to.Off, Returns: to.Returns})
 			return true
 		})
 		if err := a.bpf.AttachCalls(c); err != nil {

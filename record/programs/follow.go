@@ -29,9 +29,14 @@ var ending = strings.Fields("napi_skb_cache_put __kfree_skb_defer napi_skb_free_
 // freeing are parts of the names of functions that run while an sk_buff is freed.
 var freeing = []string{"free", "release", "destruct", "orphan"}
 
+// hopOf returns the place of a function.
+func hopOf(f *kernel.PacketFunction) bpf.Hop {
+	return bpf.Hop{Kprobe: bpf.Kprobe{Symbol: f.Name, FromText: f.FromText}, Address: f.Addr, SKB: f.SKB, Sock: f.Sock}
+}
+
 // Hop returns how the programs see a function: required functions are always needed to follow packets.
 func Hop(f *kernel.PacketFunction) (h bpf.Hop, required bool) {
-	h = bpf.Hop{Symbol: f.Name, Address: f.Addr, SKB: f.SKB, Sock: f.Sock}
+	h = hopOf(f)
 	switch {
 	case slices.Contains(copying, f.Name):
 		h.Kind |= bpf.HopCopies
@@ -112,9 +117,7 @@ func (f *Following) passage(ev *event.Event, events []*event.Event) bpf.Passage 
 func (a *attachments) attachHops(ev *event.Event, t *bpf.RawTracepoint) error {
 	f := a.opts.Follow
 	if ev.Function != nil {
-		of := ev.Function
-		hop := bpf.Hop{Symbol: of.Name, Address: of.Addr, SKB: of.SKB, Sock: of.Sock}
-		if _, err := bpf.AttachHops(a.bpf, t, []bpf.Hop{hop}, false); err != nil {
+		if _, err := bpf.AttachHops(a.bpf, t, []bpf.Hop{hopOf(ev.Function)}, false); err != nil {
 			return &SamplerError{ev.Name, err}
 		}
 		return nil

@@ -203,7 +203,8 @@ func (l *Locator) fileOf(pid int, name string) (string, error) {
 // the name now.
 func (l *Locator) mapped(pid int, m *mapping) string {
 	if m.replaced && l.first("replaced ", m.path) {
-		l.notice(fmt.Errorf("%s was deleted or replaced after process %d mapped it: probing the mapped file", m.name, pid))
+		l.notice(fmt.Errorf("%s was deleted or replaced after process %d mapped it: probing the mapped file", m.name,
+			pid))
 	}
 	return m.path
 }
