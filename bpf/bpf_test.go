@@ -476,3 +476,20 @@ func TestFetchErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestKprobePlace checks that the place of a kprobe is unambiguous if the offset is known. Several functions may have
+// one name: the kernel takes the first, or, since Linux 6.6, refuses.
+func TestKprobePlace(t *testing.T) {
+	for _, c := range []struct {
+		k      Kprobe
+		symbol string
+		off    uint64
+	}{
+		{Kprobe{Symbol: "c_start", FromText: 0x1000}, "_text", 0x1000},
+		{Kprobe{Symbol: "nf_conntrack_in"}, "nf_conntrack_in", 0}, // of a module
+	} {
+		if symbol, o := c.k.place(7); symbol != c.symbol || o.Offset != c.off || o.Cookie != 7 {
+			t.Errorf("%+v: %s+%#x, cookie %d", c.k, symbol, o.Offset, o.Cookie)
+		}
+	}
+}

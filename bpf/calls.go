@@ -32,9 +32,26 @@ type Calls struct {
 type Function struct {
 	ID      uint16   // event of the function
 	Address uint64   // of a kernel function
-	Symbol  string   // of a kernel function
+	Kprobe           // place of a kernel function
 	Off     uint64   // in the file
 	Returns []uint64 // return instructions in the file; nil: a return probe
+}
+
+// Kprobe is the place of a kprobe at the entry of a function of the kernel.
+type Kprobe struct {
+	Symbol string // the function's, which may be ambiguous
+	// FromText is the offset from _text, in bytes, which is unambiguous; 0: unknown, as of functions of modules.
+	FromText uint64
+}
+
+// place returns the place in the words of perf_event_open.
+func (k *Kprobe) place(cookie uint64) (symbol string, o *link.KprobeOptions) {
+	o = &link.KprobeOptions{Cookie: cookie}
+	if k.FromText == 0 {
+		return k.Symbol, o
+	}
+	o.Offset = k.FromText
+	return "_text", o
 }
 
 // openCalls is the map of the open calls.
@@ -124,11 +141,11 @@ func (c *Calls) attachKprobes(e *Sampler) error {
 		return attachRaw(e, progs[2:], "sched_process_free")
 	}
 	return c.attachEach(e, "sched_process_free", func(f *Function, ends, begins *ebpf.Program, cookie uint64) error {
-		o := &link.KprobeOptions{Cookie: cookie}
-		if err := e.attached(link.Kretprobe(f.Symbol, ends, o)); err != nil {
+		symbol, o := f.place(cookie)
+		if err := e.attached(link.Kretprobe(symbol, ends, o)); err != nil {
 			return fmt.Errorf("attaching a BPF program to the return of %s: %w", f.Symbol, err)
 		}
-		if err := e.attached(link.Kprobe(f.Symbol, begins, o)); err != nil {
+		if err := e.attached(link.Kprobe(symbol, begins, o)); err != nil {
 			return fmt.Errorf("attaching a BPF program to %s: %w", f.Symbol, err)
 		}
 		return nil

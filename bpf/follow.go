@@ -48,7 +48,7 @@ func (p *Passage) setVars(vars map[string]any) {
 
 // Hop is a function of the kernel that packets pass.
 type Hop struct {
-	Symbol  string
+	Kprobe
 	Address uint64 // of the entry
 	SKB     int    // number of the parameter that is a struct sk_buff *, from 1 to MaxHopArgs
 	Sock    int    // number of the one that is a struct sock *; 0: none
@@ -136,11 +136,12 @@ func AttachHops(e *Sampler, t *RawTracepoint, hops []Hop, atOnce bool) (refused 
 func attachEachHop(e *Sampler, p *ebpf.Program, hops []Hop) (refused []error, err error) {
 	cookies := haveCookies()
 	for i := range hops {
-		var o link.KprobeOptions
+		var cookie uint64
 		if cookies {
-			o.Cookie = hops[i].cookie()
+			cookie = hops[i].cookie()
 		}
-		if err := e.attached(link.Kprobe(hops[i].Symbol, p, &o)); err != nil {
+		symbol, o := hops[i].place(cookie)
+		if err := e.attached(link.Kprobe(symbol, p, o)); err != nil {
 			refused = append(refused, fmt.Errorf("attaching a BPF program to %s: %w", hops[i].Symbol, err))
 		}
 	}
