@@ -380,6 +380,28 @@ func TestBrowserNearestCallers(t *testing.T) {
 		`(functionView.callers.canvas.parentElement)`)
 }
 
+// TestBrowserSameName: of two functions of one name, the page shows the one that was opened.
+func TestBrowserSameName(t *testing.T) {
+	data := craft(t, false)
+	for i := range data.Functions {
+		if data.Functions[i].Name == sysRead {
+			data.Functions[i].Name = fib
+		}
+	}
+	_, url := serve(t, data)
+	b := open(t, url, 1400, 900)
+	for _, dso := range []string{"/usr/bin/app", "[kernel.kallsyms]"} {
+		b.text(`page.open(page.table.functions.name.findIndex((name, i) => name === "fib" &&
+			page.table.dsos[page.table.functions.dso[i]] === "` + dso + `"))`)
+		b.until(`functionView?.head.textContent.includes("` + dso + `")`)
+		b.text(`Object.assign(page.state, fromHash(location.hash), {view: "functions"}), page.update()`)
+		b.until(`document.querySelectorAll("#panel tr.selected").length === 1`)
+		if row := b.text(`document.querySelector("#panel tr.selected td.dso").title`); row != dso {
+			t.Errorf("the function of %s is selected, want %s", row, dso)
+		}
+	}
+}
+
 // A page with a baseline shows the changes.
 func TestBrowserDiff(t *testing.T) {
 	_, url := serve(t, craft(t, true))

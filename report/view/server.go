@@ -238,7 +238,7 @@ func (s *Server) annotate(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such function in the recording", http.StatusNotFound)
 		return
 	}
-	text, err := s.codeOf(&t.Functions[i])
+	text, err := s.codeOf(t, &t.Functions[i])
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
@@ -247,8 +247,8 @@ func (s *Server) annotate(w http.ResponseWriter, r *http.Request) {
 	w.Write(text)
 }
 
-// codeOf annotates a function. It reads the recording again, one request after the other.
-func (s *Server) codeOf(f *table.Function) ([]byte, error) {
+// codeOf annotates a function of a table. It reads the recording again, one request after the other.
+func (s *Server) codeOf(t *table.Table, f *table.Function) ([]byte, error) {
 	place, err := annotate.ParsePlace(f.Name)
 	if err != nil {
 		return nil, err
@@ -259,10 +259,14 @@ func (s *Server) codeOf(f *table.Function) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	dsos := []string{t.DSOs[f.DSO].Name}
+	if len(t.Recordings) > 1 { // in the recording that is read again, the file may be at another path
+		dsos = append(dsos, t.DSOs[f.DSO].Short)
+	}
 	var text bytes.Buffer
 	// The first reading reported damage.
-	_, missing, err := annotate.Text(&text, again, annotate.Options{Place: place, Sources: s.Sources,
-		NoSource: s.NoSource})
+	_, missing, err := annotate.Text(&text, again, annotate.Options{Place: place, DSOs: dsos,
+		Sources: s.Sources, NoSource: s.NoSource})
 	if err = errors.Join(append(missing, err)...); text.Len() == 0 && err != nil {
 		return nil, err
 	}

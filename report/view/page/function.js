@@ -22,9 +22,9 @@ class FunctionView {
 		const {table, state, counted, tree} = page,
 			names = table.functions.name;
 		const rows = byFunction(tree, counted);
-		let fn = names.indexOf(state.fn);
+		let fn = names.findIndex((_, i) => page.isOpened(i));
 		const row =
-			rows.find(r => names[r.fn] === state.fn) || (state.fn ? null : rows.sort((a, b) => b.self - a.self)[0]);
+			rows.find(r => page.isOpened(r.fn)) || (state.fn ? null : rows.sort((a, b) => b.self - a.self)[0]);
 		if (row) fn = row.fn;
 		if (fn < 0) {
 			fill(this.head);

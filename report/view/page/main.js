@@ -131,7 +131,13 @@ const page = {
 	},
 
 	open(fn) {
-		if (fn >= 0) this.set({view: "function", fn: this.table.functions.name[fn]});
+		const {functions, dsos} = this.table;
+		if (fn >= 0) this.set({view: "function", fn: functions.name[fn], dso: dsos[functions.dso[fn]]});
+	},
+	// isOpened reports whether a function is the one that the address names. Functions of several files have one name.
+	isOpened(fn) {
+		const {table, state} = this;
+		return table.functions.name[fn] === state.fn && (!state.dso || table.dsos[table.functions.dso[fn]] === state.dso);
 	},
 	focusOn(fn) {
 		const pattern = "=" + this.table.functions.name[fn];

@@ -16,6 +16,7 @@ const emptyState = {
 	search: "",
 	filter: "",
 	fn: "",
+	dso: "", // of fn; "": any
 	zoom: 0,
 	order: "heavy",
 	flip: false,

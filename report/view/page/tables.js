@@ -79,7 +79,7 @@ class FunctionTable {
 			.map((r, i) =>
 				el(
 					"tr",
-					{class: names[r.fn] === state.fn ? "selected" : ""},
+					{class: page.isOpened(r.fn) ? "selected" : ""},
 					el(
 						"th",
 						{scope: "row"},
