@@ -206,8 +206,11 @@ func (e *encoder) appendSample(b []byte, r *Row) []byte {
 // appendFields appends the fields of a sample's tracepoint.
 func (e *encoder) appendFields(b []byte, r *Row) []byte {
 	var names, values []string
+	columns := e.data.Events[r.Event].Columns
 	for i := range r.Values {
 		switch v := &r.Values[i]; {
+		case v.Numeric && columns[i].Unsigned:
+			names, values = append(names, v.Key), append(values, strconv.FormatUint(uint64(v.Number), 10))
 		case v.Numeric:
 			names, values = append(names, v.Key), append(values, strconv.FormatInt(v.Number, 10))
 		case v.Text != key.Missing:

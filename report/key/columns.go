@@ -1,12 +1,24 @@
 package key
 
-import "gperf/internal/session"
+import (
+	"strconv"
+
+	"gperf/internal/session"
+)
 
 // Column is a key as a column of a table.
 type Column struct {
 	Key      string
 	Numeric  bool // all values are numbers, or Missing
 	Unsigned bool // Value.Number is a uint64
+}
+
+// valueOf returns a number as a value. A number that an int64 cannot hold has only a text.
+func (c *Column) valueOf(n int64) Value {
+	if c.Unsigned && n < 0 {
+		return Value{Key: c.Key, Text: strconv.FormatUint(uint64(n), 10)}
+	}
+	return number(c.Key, n)
 }
 
 // Columns returns the keys of an event, in the order of Group.Values and of Values. event is an index in File.Attrs.

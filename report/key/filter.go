@@ -1,6 +1,7 @@
 package key
 
 import (
+	"cmp"
 	"math"
 	"path"
 	"slices"
@@ -233,7 +234,7 @@ func (c *compiler) test(n *tracepoint.Filter, r *reader) (test, error) {
 			return nil, n.Value.Wrong(c.filter.text, "%v", err)
 		}
 		if ok {
-			return r.among(r.compareNumber(n.Op, number)), nil
+			return r.among(r.compareNumber(n.Op, number, r.isNegative(n.Value, number))), nil
 		}
 	}
 	if err := c.checkText(n, r); err != nil {
@@ -303,12 +304,24 @@ func (r *reader) numberOf(w tracepoint.FilterWord) (n uint64, ok bool, err error
 	return n, true, nil
 }
 
-// compareNumber returns the test of a key's number.
-func (r *reader) compareNumber(op string, with uint64) test {
+// isNegative reports whether a word, which means a number of numberOf, is a number below 0.
+func (r *reader) isNegative(w tracepoint.FilterWord, n uint64) bool {
+	_, digits, _ := w.Number()
+	return int64(n) < 0 && (!digits || strings.HasPrefix(w.Text, "-"))
+}
+
+// compareNumber returns the test of a key's number. A number of the other sign is above, or below, all numbers that the
+// key can have, but equal numbers only have equal bits: 0xffffffffffffffff is -1.
+func (r *reader) compareNumber(op string, with uint64, negative bool) test {
 	get := r.number
-	less := func(a, b uint64) bool { return int64(a) < int64(b) }
-	if r.Unsigned {
-		less = func(a, b uint64) bool { return a < b }
+	order := func(v int64) int { return cmp.Compare(v, int64(with)) }
+	switch {
+	case r.Unsigned && negative:
+		order = func(int64) int { return 1 }
+	case r.Unsigned:
+		order = func(v int64) int { return cmp.Compare(uint64(v), with) }
+	case int64(with) < 0 && !negative:
+		order = func(int64) int { return -1 }
 	}
 	switch op {
 	case "==":
@@ -316,13 +329,13 @@ func (r *reader) compareNumber(op string, with uint64) test {
 	case "!=":
 		return func(s *session.Sample) bool { return uint64(get(s)) != with }
 	case "<":
-		return func(s *session.Sample) bool { return less(uint64(get(s)), with) }
+		return func(s *session.Sample) bool { return order(get(s)) < 0 }
 	case "<=":
-		return func(s *session.Sample) bool { return !less(with, uint64(get(s))) }
+		return func(s *session.Sample) bool { return order(get(s)) <= 0 }
 	case ">":
-		return func(s *session.Sample) bool { return less(with, uint64(get(s))) }
+		return func(s *session.Sample) bool { return order(get(s)) > 0 }
 	case ">=":
-		return func(s *session.Sample) bool { return !less(uint64(get(s)), with) }
+		return func(s *session.Sample) bool { return order(get(s)) >= 0 }
 	}
 	return func(s *session.Sample) bool { return uint64(get(s))&with != 0 }
 }

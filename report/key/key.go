@@ -336,8 +336,8 @@ func isNumber(fd *tracepoint.Field) bool {
 
 // field returns the reader of a tracepoint's field.
 func (p *parser) field(t *tracepoint.Format, fd *tracepoint.Field) reader {
-	symbols := t.Symbols(fd)
-	r := reader{Column: Column{Key: fd.Name, Unsigned: !fd.Signed}, code: isCode(t, fd), names: namesOf(fd, symbols),
+	symbols, column := t.Symbols(fd), Column{Key: fd.Name, Unsigned: !fd.Signed}
+	r := reader{Column: column, code: isCode(t, fd), names: namesOf(fd, symbols),
 		appendID: func(b []byte, s *session.Sample) []byte { return append(b, p.bytes(fd, s)...) }}
 	if isNumber(fd) {
 		r.number = func(s *session.Sample) int64 { return p.int(fd, s) }
@@ -350,20 +350,20 @@ func (p *parser) field(t *tracepoint.Format, fd *tracepoint.Field) reader {
 		r.value = func(s *session.Sample) Value { return Value{Key: fd.Name, Text: string(p.bytes(fd, s))} }
 	case r.names != nil && symbols == nil && fd.Name != "ret":
 		r.value = func(s *session.Sample) Value {
-			v := number(fd.Name, p.int(fd, s))
-			if name := fields.NumberName(fd.Name, uint64(v.Number)); name != "" {
+			n := p.int(fd, s)
+			if name := fields.NumberName(fd.Name, uint64(n)); name != "" {
 				return Value{Key: fd.Name, Text: name}
 			}
-			return v
+			return column.valueOf(n)
 		}
 	case r.number != nil && r.printed == nil && !fd.Pointer && symbols == nil && !r.code:
 		r.Numeric = true
-		r.value = func(s *session.Sample) Value { return number(fd.Name, p.int(fd, s)) }
+		r.value = func(s *session.Sample) Value { return column.valueOf(p.int(fd, s)) }
 	default:
 		r.value = func(s *session.Sample) Value {
 			text := p.text(t, fd, symbols, s)
 			if r.number != nil && !fd.Pointer {
-				if plain := number(fd.Name, r.number(s)); plain.Text == text { // without a name
+				if plain := column.valueOf(p.int(fd, s)); plain.Text == text { // without a name
 					return plain
 				}
 			}

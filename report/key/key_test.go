@@ -2,8 +2,10 @@ package key
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -137,5 +139,58 @@ func TestUnknownKey(t *testing.T) {
 	var unknown *KeyError
 	if !errors.As(err, &unknown) || unknown.Key != "raeson" || !slices.Contains(unknown.Keys, "reason") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestUnsigned: a field of 64 bits without a sign has no negative numbers, in texts and in comparisons, and numbers
+// that a field cannot have are above or below all that it has.
+func TestUnsigned(t *testing.T) {
+	event, err := tracepoint.Parse([]byte("name: made\nID: 1\nformat:\n"+
+		"\tfield:u64 n;\toffset:0;\tsize:8;\tsigned:0;\n"+
+		"\tfield:s64 i;\toffset:0;\tsize:8;\tsigned:1;\n\nprint fmt: \"\"\n"), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &parser{file: &format.File{}, rawData: rawData{tracepoint.Env{Order: binary.LittleEndian}}}
+	n, i := p.field(event, event.Field("n")), p.field(event, event.Field("i"))
+	of := func(v uint64) *session.Sample {
+		return &session.Sample{Sample: format.Sample{Raw: binary.LittleEndian.AppendUint64(nil, v)}}
+	}
+	for _, c := range []struct {
+		r     *reader
+		v     uint64
+		want  string
+		exact bool // an int64
+	}{{&n, math.MaxUint64, "18446744073709551615", false}, {&n, 1 << 63, "9223372036854775808", false}, {&n, 7, "7", true},
+		{&i, math.MaxUint64, "-1", true}} {
+		if got := c.r.value(of(c.v)); got.Text != c.want || got.Numeric != c.exact {
+			t.Errorf("%s of %d: %+v, want %s", c.r.Key, c.v, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		filter string
+		v      uint64
+		want   bool
+	}{
+		{"n > 5", 1 << 63, true}, {"n < 5", 1 << 63, false}, {"n >= 0x8000000000000000", 1 << 63, true}, {"n > -1", 3, true},
+		{"n < -1", 3, false}, {"n == -1", math.MaxUint64, true}, {"n <= 18446744073709551615", math.MaxUint64, true},
+		{"i > 5", 1 << 63, false}, {"i < 0", 1 << 63, true}, {"i < 18446744073709551615", 3, true},
+		{"i > 0xffffffffffffffff", 3, false}, {"i == 0xffffffffffffffff", math.MaxUint64, true}, {"i > -2", math.MaxUint64, true},
+	} {
+		tree, err := tracepoint.ParseFilter(c.filter)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &n
+		if tree.Field.Text == "i" {
+			r = &i
+		}
+		is, err := (&compiler{parser: p, filter: &Filter{text: c.filter}}).test(tree, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := is(of(c.v)); got != c.want {
+			t.Errorf("%s of %d: %v", c.filter, c.v, got)
+		}
 	}
 }
