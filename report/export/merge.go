@@ -33,11 +33,9 @@ func (m *StackMerger) Part() *StackSet {
 func (m *StackMerger) Merge(part *StackSet) {
 	m.set.bases, m.set.files = append(m.set.bases, part.bases...), append(m.set.files, part.files...)
 	m.pool.Begin(allFrames(part))
-	events := make([]int32, len(part.events))
+	events := m.set.indexes(part.events)
 	for i := range part.events {
-		e := &part.events[i]
-		events[i] = m.set.index(e)
-		m.set.events[events[i]].addTotals(e)
+		m.set.events[events[i]].addTotals(&part.events[i])
 	}
 	for i := range part.tallies {
 		m.add(&part.tallies[i], events)

@@ -7,6 +7,7 @@ package export
 import (
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -142,9 +143,11 @@ func (c *StackSet) add(s *session.Session, base bool) (format.Skipped, error) {
 		c.files = append(c.files, factsOf(s.File))
 	}
 	in := stacksInput{set: c, session: s, base: base, first: math.MaxUint64}
+	var own []stackEvent
 	for i := range s.File.Attrs {
-		in.events = append(in.events, c.index(in.event(i)))
+		own = append(own, in.event(i))
 	}
+	in.events = c.indexes(own)
 	if err := in.readKeys(); err != nil {
 		return format.Skipped{}, err
 	}
@@ -166,28 +169,44 @@ func (c *StackSet) init() {
 	}
 }
 
-// index returns the index in Set.events of an event, which it adds without samples if it is missing.
-func (c *StackSet) index(e *stackEvent) int32 {
-	for _, same := range []func(*stackEvent) bool{
-		func(old *stackEvent) bool { return old.name == e.name },
-		func(old *stackEvent) bool {
-			return c.differs() && e.generic() && old.typ == e.typ && old.config == e.config
-		},
-	} {
-		for j := range c.events {
-			if same(&c.events[j]) {
-				return int32(j)
-			}
+// indexes returns the indexes in Set.events of a recording's events. It adds the missing ones without samples. With a
+// baseline, an event of another name may be the same, unless it is another event of this recording.
+func (c *StackSet) indexes(own []stackEvent) []int32 {
+	list, known := make([]int32, len(own)), len(c.events)
+	for i := range own {
+		list[i] = findEvent(c.events, func(_ int32, e *stackEvent) bool { return e.name == own[i].name })
+	}
+	for i := range own {
+		if list[i] < 0 && c.differs() && own[i].generic() {
+			list[i] = findEvent(c.events, func(j int32, e *stackEvent) bool {
+				return int(j) < known && e.typ == own[i].typ && e.config == own[i].config && !slices.Contains(list, j)
+			})
+		}
+		if list[i] < 0 { // two events of the recording may have one name
+			list[i] = findEvent(c.events, func(_ int32, e *stackEvent) bool { return e.name == own[i].name })
+		}
+		if list[i] < 0 {
+			added := own[i]
+			added.samples, added.total, added.weight, added.base = 0, 0, 0, eventTotals{}
+			c.events = append(c.events, added)
+			list[i] = int32(len(c.events) - 1)
 		}
 	}
-	added := *e
-	added.samples, added.total, added.weight, added.base = 0, 0, 0, eventTotals{}
-	c.events = append(c.events, added)
-	return int32(len(c.events) - 1)
+	return list
+}
+
+// findEvent returns the index of the first event that matches, -1 for none.
+func findEvent(events []stackEvent, match func(int32, *stackEvent) bool) int32 {
+	for j := range events {
+		if match(int32(j), &events[j]) {
+			return int32(j)
+		}
+	}
+	return -1
 }
 
 // generic reports whether the event's number is the same on all machines. With a baseline,
-// such events are one regardless of modifiers.
+// such events of two recordings are one regardless of modifiers.
 func (e *stackEvent) generic() bool { return e.typ <= format.TypeHWCache && !e.tracepoint }
 
 // stacksInput is one recording while it is counted.
@@ -211,7 +230,7 @@ type recentTally struct {
 }
 
 // event returns event i of the file.
-func (in *stacksInput) event(i int) *stackEvent {
+func (in *stacksInput) event(i int) stackEvent {
 	f, weight := in.session.File, in.set.Weight
 	name, a := f.EventName(i), &f.Attrs[i]
 	e := stackEvent{name: name, field: weight, typ: a.Type, config: a.Config,
@@ -220,7 +239,7 @@ func (in *stacksInput) event(i int) *stackEvent {
 	if a.Flags&format.FlagFreq == 0 {
 		e.period = a.SamplePeriod
 	}
-	return &e
+	return e
 }
 
 // readKeys finds the keys of the set in the recording.

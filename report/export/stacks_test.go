@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"gperf/format"
 	"gperf/internal/session"
 	"gperf/internal/testutil/recording"
 	"gperf/report"
@@ -330,6 +331,30 @@ func TestTooManyFields(t *testing.T) {
 	p := pprofOf(t, counted(t, &c, "drops.data"))
 	if n := c.Unlabeled()["skb:kfree_skb"]; n != 5 || len(p.Sample) != 1 || p.Sample[0].Label["reason"] != nil {
 		t.Errorf("%d samples without labels; %v", n, p.Sample)
+	}
+}
+
+// TestEventsOfDifference: of one recording, events that differ in modifiers stay apart; events of two recordings are
+// one if their names are equal, and else if they differ in modifiers only.
+func TestEventsOfDifference(t *testing.T) {
+	set := &StackSet{bases: []facts{{}}}
+	for _, c := range []struct {
+		names string
+		want  []int32
+	}{
+		{"cycles:u cycles:k", []int32{0, 1}}, // the baseline
+		{"cycles:k cycles:u", []int32{1, 0}},
+		{"cycles", []int32{0}},
+		{"cycles cycles:u", []int32{1, 0}},
+		{"cycles:k cycles cycles:u", []int32{1, 2, 0}},
+	} {
+		var own []stackEvent
+		for name := range strings.FieldsSeq(c.names) {
+			own = append(own, stackEvent{name: name, typ: format.TypeHardware})
+		}
+		if got := set.indexes(own); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.names, got, c.want)
+		}
 	}
 }
 
