@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -219,7 +220,7 @@ func (b *otlpBatch) add(t *tally) {
 	for j, n := range [...]uint64{t.samples, t.period} {
 		p := r.profiles[i+j]
 		p.Samples = append(p.Samples, measure(b, &otlp.Sample{StackIndex: stack, AttributeIndices: attrs,
-			Values: []int64{int64(n)}}))
+			Values: []int64{int64(min(n, math.MaxInt64))}}))
 	}
 }
 

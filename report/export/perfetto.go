@@ -49,8 +49,9 @@ func (m message) uint(field protowire.Number, v uint64) message {
 	return protowire.AppendVarint(protowire.AppendTag(m, field, protowire.VarintType), v)
 }
 
+// text appends a field that is a text. Texts of protocol buffers are UTF-8: readers refuse others.
 func (m message) text(field protowire.Number, v string) message {
-	return protowire.AppendString(protowire.AppendTag(m, field, protowire.BytesType), v)
+	return protowire.AppendString(protowire.AppendTag(m, field, protowire.BytesType), strings.ToValidUTF8(v, "\ufffd"))
 }
 
 // sub appends a field that is a message.
@@ -125,7 +126,7 @@ func appendAnnotation(b []byte, name string, v value) []byte {
 	if v.number {
 		m = m.uint(4, uint64(v.n))
 	} else {
-		m = m.text(6, strings.ToValidUTF8(v.text, "\ufffd"))
+		m = m.text(6, v.text)
 	}
 	return message(b).sub(trackAnnotation, m)
 }
@@ -161,13 +162,13 @@ func (t *perfetto) writeDescriptors(threads []*thread) map[*thread]uint64 {
 			if main := th.recording.comms[th.pid]; main != "" {
 				name = main
 			}
-			process := message{}.uint(1, uint64(uint32(th.pid))).text(6, strings.ToValidUTF8(name, "\ufffd"))
+			process := message{}.uint(1, uint64(uint32(th.pid))).text(6, name)
 			t.writeDescriptor(message{}.uint(descriptorUUID, processes[th.pid]).sub(descriptorProcess, process))
 		}
 		if ids[th.tid] == 0 {
 			ids[th.tid] = t.newUUID()
 			one := message{}.uint(1, uint64(uint32(th.pid))).uint(2, uint64(uint32(th.tid))).
-				text(5, strings.ToValidUTF8(th.comm, "\ufffd"))
+				text(5, th.comm)
 			t.writeDescriptor(message{}.uint(descriptorUUID, ids[th.tid]).
 				uint(descriptorParent, processes[th.pid]).sub(descriptorThread, one))
 		}

@@ -3,6 +3,7 @@ package export
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -34,11 +35,42 @@ func (c *StackSet) Pprof(w io.Writer) error {
 		p.add(&c.tallies[i])
 	}
 	p.mainFirst()
+	MakeUTF8(&p.Profile)
 	whole, err := profile.Merge([]*profile.Profile{&p.Profile}) // merges equal values
 	if err != nil {
 		return err
 	}
 	return whole.Write(w)
+}
+
+// MakeUTF8 replaces bytes of a profile's texts that are not UTF-8 by U+FFFD: readers of protocol buffers refuse the
+// whole profile otherwise.
+func MakeUTF8(p *profile.Profile) {
+	valid := func(texts ...*string) {
+		for _, s := range texts {
+			*s = strings.ToValidUTF8(*s, "\ufffd")
+		}
+	}
+	for i := range p.Comments {
+		valid(&p.Comments[i])
+	}
+	valid(&p.DefaultSampleType)
+	for _, t := range p.SampleType {
+		valid(&t.Type, &t.Unit)
+	}
+	for _, m := range p.Mapping {
+		valid(&m.File)
+	}
+	for _, f := range p.Function {
+		valid(&f.Name, &f.SystemName, &f.Filename)
+	}
+	for _, s := range p.Sample {
+		for _, texts := range s.Label {
+			for i := range texts {
+				valid(&texts[i])
+			}
+		}
+	}
 }
 
 // profiler builds a profile.
@@ -134,7 +166,7 @@ func comments(recordings []facts) (l []string) {
 func (p *profiler) add(t *tally) {
 	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.comm}},
 		NumLabel: map[string][]int64{}, NumUnit: map[string][]string{}}
-	s.Value[0], s.Value[p.index[t.event]] = int64(t.samples), int64(t.period)
+	s.Value[0], s.Value[p.index[t.event]] = int64(t.samples), int64(min(t.period, math.MaxInt64))
 	if e := &p.set.events[t.event]; t.base {
 		s.Value[0] = -int64(scaled(t.samples, e.base.samples, e.samples))
 		s.Value[p.index[t.event]] = -int64(scaled(t.period, e.base.total, e.total))

@@ -105,6 +105,7 @@ func profileOf(t *table.Table) *profile.Profile {
 			Mapping: mappings[t.Functions[f.Function].DSO], Line: []profile.Line{{Function: fn, Line: int64(f.Line)}}})
 	}
 	p.Sample = pprofSamples(t, p.Location)
+	export.MakeUTF8(p)
 	return p
 }
 
