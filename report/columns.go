@@ -1,6 +1,7 @@
 package report
 
 import (
+	"strconv"
 	"strings"
 
 	"gperf/internal/session"
@@ -35,8 +36,20 @@ func (c Column) Width(e *Entry) int {
 	return max(c.Min, c.k.width(c.h, e))
 }
 
-// Text returns an entry's complete text, without padding.
-func (c Column) Text(e *Entry) string { return strings.TrimSpace(string(c.Append(nil, e, maxPad))) }
+// Text returns an entry's complete text without padding, however long it is. Numbers that fill a column with zeros have
+// only the digits that they need.
+func (c Column) Text(e *Entry) string {
+	width := max(c.Width(e), maxPad)
+	switch c.k.Name {
+	case "cpu":
+		return strconv.Itoa(int(e.CPU))
+	case "socket":
+		return strconv.FormatInt(e.extra.socket, 10)
+	case "symoff":
+		width = len("[k] ") + hexWidth
+	}
+	return strings.TrimSpace(string(c.Append(nil, e, width)))
+}
 
 // DSO reports whether the column shows DSOs.
 func (c Column) DSO() bool { return c.k.Name == "dso" }

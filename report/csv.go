@@ -14,8 +14,8 @@ import (
 // CSV writes the entries that Text shows as comma-separated values (RFC 4180), or separated by Options.Separator: a row
 // with the names of the columns, then a row for each entry. The columns are the same as in Text, with the number of
 // samples and the sum of the periods, and for callers the sum of the periods of callees. Shares are percentages
-// without a sign, and not rounded. Recordings with several events get a column Event, and empty values in columns of
-// others.
+// without a sign, and not rounded. Bytes that are not UTF-8 become U+FFFD. Recordings with several events get a column
+// Event, and empty values in columns of others.
 func CSV(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) {
 	opts.ForCSV()
 	hists, skipped, err := Histograms(s, opts)
@@ -40,16 +40,17 @@ func writeCSV(w io.Writer, hists []*Hist, opts *Options) error {
 	}
 	for _, h := range hists {
 		for _, k := range h.layout.columns {
-			if k.shown(h.event) && !slices.Contains(t.columns, k) {
-				t.columns = append(t.columns, k)
+			t.children = t.children || k.Name == "overhead_children"
+			if name := k.csvName(); k.shown(h.event) && !slices.Contains(t.columns, name) {
+				t.columns = append(t.columns, name)
 			}
 		}
 	}
-	t.children = slices.ContainsFunc(t.columns, func(k *SortKey) bool { return k.Name == "overhead_children" })
 	t.Write(t.head())
 	for _, h := range hists {
+		own := t.columnsOf(h)
 		for _, e := range h.Visible() {
-			t.Write(t.row(h, e))
+			t.Write(t.row(h, own, e))
 		}
 	}
 	t.Flush()
@@ -59,55 +60,60 @@ func writeCSV(w io.Writer, hists []*Hist, opts *Options) error {
 // csvTable writes histograms as one table.
 type csvTable struct {
 	*csv.Writer
-	columns  []*SortKey
-	events   bool // there are several
-	children bool // callers include the samples of callees
+	columns  []string // names: events may share a column, which each of them makes in its own way
+	events   bool     // there are several
+	children bool     // callers include the samples of callees
+}
+
+// csvName returns the name of a column.
+func (k *SortKey) csvName() string {
+	if k.Name == "latency_children" { // its Head is also the head of the column latency
+		return "Latency children"
+	}
+	return strings.TrimSpace(k.Head)
+}
+
+// columnsOf returns the histogram's own keys of the table's columns, nil for columns that only other events have.
+func (t *csvTable) columnsOf(h *Hist) []*SortKey {
+	own := make([]*SortKey, len(t.columns))
+	for _, k := range h.layout.columns {
+		if k.shown(h.event) {
+			own[slices.Index(t.columns, k.csvName())] = k
+		}
+	}
+	return own
 }
 
 func (t *csvTable) head() (row []string) {
 	if t.events {
 		row = append(row, "Event")
 	}
-	for _, k := range t.columns {
-		name := strings.TrimSpace(k.Head)
-		if k.Name == "latency_children" { // its Head is also the head of the column latency
-			name = "Latency children"
-		}
-		row = append(row, name)
-	}
+	row = append(row, t.columns...)
 	if t.children {
 		row = append(row, "Children period")
 	}
 	return row
 }
 
-func (t *csvTable) row(h *Hist, e *Entry) (row []string) {
+func (t *csvTable) row(h *Hist, own []*SortKey, e *Entry) (row []string) {
 	if t.events {
 		row = append(row, h.Event)
 	}
-	for _, k := range t.columns {
+	for _, k := range own {
 		text := ""
 		switch {
-		case !k.shown(h.event):
+		case k == nil:
 		case k.figureOf != nil:
 			text = k.figureText(h, e)
 		default:
-			text = Column{k.Head, max(k.min, len(k.Head)), h, k}.full(e)
+			text = Column{k.Head, max(k.min, len(k.Head)), h, k}.Text(e)
 		}
-		row = append(row, text)
+		row = append(row, strings.ToValidUTF8(text, "\ufffd"))
 	}
 	if t.children {
 		row = append(row, strconv.FormatUint(e.Children.Period, 10))
 	}
 	return row
-}
-
-// full returns an entry's complete text, however long it is.
-func (c Column) full(e *Entry) string {
-	if c.k.Name == "cpu" { // the text contains a zero for each free column
-		return strconv.Itoa(int(e.CPU))
-	}
-	return strings.TrimSpace(string(c.Append(nil, e, max(c.Width(e), maxPad))))
 }
 
 // figureText returns a figure of an entry as a number.

@@ -740,6 +740,73 @@ func TestCSV(t *testing.T) {
 	}
 }
 
+// TestCSVOfSeveralEvents: events whose tables have different keys share the columns of the same name, and have no
+// values in the columns of other events.
+func TestCSVOfSeveralEvents(t *testing.T) {
+	args := []string{"-i", testRecording("answers.data")}
+	head, _, _ := strings.Cut(mustGperf(t, append([]string{"report", "--format", "csv"}, args...)...), "\n")
+	const want = "Event,Overhead,Samples,Period,Syscall,Command,Shared Object,Symbol,bytes"
+	if head != want {
+		t.Errorf("the columns are %s, want %s", head, want)
+	}
+	own := map[string][]string{"raw_syscalls:sys_enter": {"Syscall"}, "raw_syscalls:sys_exit": {"Syscall"},
+		"probe_libc:malloc": {"Command", "Shared Object", "Symbol", "bytes"}}
+	for _, row := range csvRows(t, args...) {
+		for _, key := range []string{"Syscall", "Command", "Shared Object", "Symbol", "bytes"} {
+			if has := slices.Contains(own[row["Event"]], key); has != (row[key] != "") {
+				t.Errorf("%s: %s is %q", row["Event"], key, row[key])
+			}
+		}
+	}
+}
+
+// TestCSVDigits: a number has the digits that it needs, not those that fill a column.
+func TestCSVDigits(t *testing.T) {
+	rows := csvRows(t, "--sort", "symoff,cpu,socket", "--symfs", t.TempDir(), "-i", testRecording("threads.data"))
+	if len(rows) == 0 {
+		t.Fatal("no rows")
+	}
+	for _, row := range rows {
+		if got := row["Symbol Offset"]; !regexp.MustCompile(`^\[\.\] 0x[0-9a-f]{16}$`).MatchString(got) {
+			t.Errorf("the offset is %.60s", got)
+		}
+		if row["CPU"] != "-1" || row["Socket"] != "-1" {
+			t.Errorf("CPU %s, socket %s", row["CPU"], row["Socket"])
+		}
+	}
+}
+
+// TestTextsAsUTF8: names that are no UTF-8 do not make files that other programs refuse.
+func TestTextsAsUTF8(t *testing.T) {
+	r := &recorder{attrs: 1}
+	r.comm(1, "a\xffb")
+	r.mmap(1, 0x1000, 0x1000, "/tmp/\xfec.so")
+	r.chain(1, 2, 0x1000)
+	path := r.save(t)
+	for _, format := range []string{"pprof", "perfetto", "csv", "json", "speedscope", "firefox", "svg"} {
+		text := mustGperf(t, "report", "--format", format, "--symfs", t.TempDir(), "-i", path)
+		if format == "pprof" {
+			z, err := gzip.NewReader(strings.NewReader(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(z)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = string(b)
+		}
+		for _, name := range []string{"\xffb", "\xfec.so"} {
+			if strings.Contains(text, name) {
+				t.Errorf("%s has %q", format, name)
+			}
+		}
+		if !strings.Contains(text, "\ufffdc.so") && !strings.Contains(text, `\ufffdc.so`) {
+			t.Errorf("%s does not have the DSO", format)
+		}
+	}
+}
+
 // TestJQ: jq gives the numbers of report for five questions.
 func TestJQ(t *testing.T) {
 	jq, err := exec.LookPath("jq")
