@@ -176,7 +176,7 @@ func (o *diffFlags) run(sides [][]string, stdout, stderr io.Writer) (err error) 
 		c.Add(i, 0, in.session, hists)
 		warnings = append(warnings, func() error { return in.warn(stderr, skipped) })
 	}
-	err = c.Write(stdout)
+	err = writeDiff(c, stdout, stderr)
 	for _, warn := range warnings {
 		incomplete = cmp.Or(incomplete, warn())
 	}
@@ -207,10 +207,18 @@ func (o *diffFlags) compareMany(c *diff.Comparison, sides [][]string, stdout, st
 		j++
 	})
 	if err == nil {
-		err = c.Write(stdout)
+		err = writeDiff(c, stdout, stderr)
 	}
 	incomplete := m.close()
 	return cmp.Or(err, incomplete)
+}
+
+// writeDiff writes the tables, and how the compared events differ.
+func writeDiff(c *diff.Comparison, stdout, stderr io.Writer) error {
+	for _, notice := range c.Notices() {
+		fmt.Fprintf(stderr, "gperf diff: %s\n", notice)
+	}
+	return c.Write(stdout)
 }
 
 // timesOf returns the value of --time for each recording. Like perf, it reads a list that contains ":" as one range for

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"gperf/format"
 	"gperf/internal/testutil/programs"
 )
 
@@ -76,6 +77,76 @@ func TestDiffFlameGraph(t *testing.T) {
 	}
 	if bases, others := weights(drops, two); len(bases) == 0 || slices.Equal(bases, others) {
 		t.Errorf("different recordings: %d, %d", bases, others)
+	}
+}
+
+// recordedCycles writes a recording of cycles with these flags of attrs, and as many samples of each.
+func recordedCycles(t *testing.T, flags []format.AttrFlags, samples []int) string {
+	t.Helper()
+	var attrs []format.Attr
+	var data []byte
+	for i, f := range flags {
+		id := uint64(7 + i)
+		attrs = append(attrs, format.Attr{Type: format.TypeHardware, SamplePeriod: 100, Flags: f,
+			SampleType: usual | format.SampleID, IDs: []uint64{id}})
+		for n := range samples[i] {
+			data = append(data, sample(format.MiscUser, u64s(0x400100), pidTID(10, 10), u64s(uint64(1000+n), id))...)
+		}
+	}
+	return makeRecording(t, "x86_64", attrs, data)
+}
+
+// TestDiffModifiers: events of one name are compared, whatever their order; events that differ in modifiers only if
+// none of the name is there, and gperf says so, as it names events that it compares with none.
+func TestDiffModifiers(t *testing.T) {
+	const both, user = format.AttrFlags(0), format.FlagExcludeKernel | format.FlagExcludeHV
+	const kernel = format.FlagExcludeUser | format.FlagExcludeHV
+	type flags = []format.AttrFlags
+	for _, c := range []struct {
+		name     string
+		old, new flags
+		want     []string // the events with the samples of both
+		notices  []string
+	}{
+		{"the same", flags{user, kernel}, flags{user, kernel}, []string{"cycles:u 100 100", "cycles:k 200 200"}, nil},
+		{"another order", flags{user, kernel}, flags{kernel, user}, []string{"cycles:u 100 200", "cycles:k 200 100"}, nil},
+		{"twice", flags{both, both}, flags{both, both}, []string{"cycles 100 100", "cycles 200 200"}, nil},
+		{"another mode", flags{user}, flags{kernel}, []string{"cycles:u 100 100"}, []string{"cycles:u of ", "modifiers differ"}},
+		{"all modes", flags{user, kernel}, flags{both}, []string{"cycles:u 100 100", "cycles:k 200 100"},
+			[]string{"cycles:u of ", "cycles:k of ", "modifiers differ"}},
+		{"one is missing", flags{user, kernel}, flags{user}, []string{"cycles:u 100 100", "cycles:k 200"},
+			[]string{"has no event cycles:k to compare"}},
+		{"one is new", flags{both}, flags{user, both}, []string{"cycles 100 200"}, []string{"cycles:u of ", "is left out"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			old, new := recordedCycles(t, c.old, []int{1, 2}), recordedCycles(t, c.new, []int{1, 2})
+			out, stderr := gperf(t, "diff", "-p", "-s", "comm", old, new)
+			var got []string
+			for line := range strings.Lines(out) {
+				words := strings.Fields(line)
+				switch {
+				case strings.HasPrefix(line, "# Event "):
+					got = append(got, strings.Trim(words[2], "'"))
+				case len(words) > 1 && words[0] != "#" && strings.HasSuffix(words[0], "%"):
+					for _, w := range words[:len(words)-1] {
+						if !strings.HasSuffix(w, "%") {
+							got[len(got)-1] += " " + w
+						}
+					}
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%q, want %q in\n%s", got, c.want, out)
+			}
+			for _, notice := range c.notices {
+				if !strings.Contains(stderr, notice) {
+					t.Errorf("want %q in\n%s", notice, stderr)
+				}
+			}
+			if c.notices == nil && strings.Contains(stderr, "gperf diff:") {
+				t.Errorf("a notice without a reason: %s", stderr)
+			}
+		})
 	}
 }
 

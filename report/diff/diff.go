@@ -37,12 +37,6 @@ const (
 	Weighted                // difference of the periods, each multiplied by the weight
 )
 
-// sameEvent reports whether the events of two recordings are the same, regardless of modifiers
-// are. The numbers of tracepoints differ between kernels, and the numbers of PMUs between machines.
-func sameEvent(a, b *format.Attr) bool {
-	return a.Type == b.Type && a.Config == b.Config && a.Type <= format.TypeRaw && a.Type != format.TypeTracepoint
-}
-
 // DefaultSort is the keys without --sort.
 const DefaultSort = "dso,symbol"
 
@@ -54,6 +48,7 @@ type Comparison struct {
 	sides    [][]string // paths of recordings
 	baseline []*session.DSO
 	tables   []*table
+	notices  []string
 }
 
 // New begins a comparison of the recordings at these paths.
@@ -72,26 +67,24 @@ func (c *Comparison) Histograms(s *session.Session) ([]*report.Hist, format.Skip
 // Add adds the histograms of recording j of side i, in this order: the baseline's come first. It uses the
 // session for the last time.
 func (c *Comparison) Add(i, j int, s *session.Session, hists []*report.Hist) {
+	own := make([]event, len(hists))
+	for k, h := range hists {
+		own[k] = event{h.Event, s.File.Attrs[h.Index()], h.Total.Samples}
+	}
 	var renamed map[string]string
 	if i == 0 {
 		c.baseline = append(c.baseline, s.DSOs()...)
-		for _, h := range hists {
-			if e := (event{h.Event, s.File.Attrs[h.Index()]}); !slices.ContainsFunc(c.tables, func(t *table) bool {
-				return t.of.same(e)
-			}) || j == 0 {
-				c.tables = append(c.tables, newTable(&c.opts, h, e, c.sides))
-			}
-		}
+		c.addTables(hists, own)
 	} else {
 		renamed = session.Renamed(c.baseline, s.DSOs())
 	}
-	for _, t := range c.tables {
-		if k := slices.IndexFunc(hists, func(h *report.Hist) bool {
-			return t.of.same(event{h.Event, s.File.Attrs[h.Index()]})
-		}); k >= 0 {
-			t.add(i, j, hists[k], renamed)
+	pairs := c.pair(own)
+	for n, k := range pairs {
+		if k >= 0 {
+			c.tables[n].add(i, j, hists[k], renamed)
 		}
 	}
+	c.note(c.sides[i][j], own, pairs)
 	for _, h := range hists {
 		h.Detach()
 	}
@@ -132,15 +125,6 @@ func (t *table) write(w *bufio.Writer, sides [][]string) {
 		w.Write(p.line)
 	}
 }
-
-// event is an event of a recording.
-type event struct {
-	name string
-	attr format.Attr
-}
-
-// same reports whether the events of two recordings are the same.
-func (e event) same(other event) bool { return sameEvent(&e.attr, &other.attr) || e.name == other.name }
 
 // table is the rows of one event.
 type table struct {
