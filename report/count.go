@@ -306,9 +306,11 @@ func (c *counter) filtered(s *session.Sample) bool { return !c.opts.Filter.Selec
 
 // Selects reports whether the filter selects a sample, whose frames are resolved.
 func (f *Filter) Selects(s *session.Sample) bool {
-	return f.Match(s) && (f.Parallelism == nil || slices.Contains(f.Parallelism, s.Parallelism)) &&
-		f.Where.Matches(s.Leaf)
+	return f.Match(s) && f.Where.Matches(s.Leaf)
 }
+
+// Misses returns why the filter selected none of the samples that it was asked about; nothing if it selected one.
+func (f *Filter) Misses() []session.Miss { return slices.Concat(f.Filter.Misses(), f.Where.Misses()) }
 
 func frameID(_ *SortKey, f *session.Frame) uint64 { return uint64(f.ID) }
 

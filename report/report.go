@@ -16,7 +16,6 @@ import (
 	"errors"
 	"io"
 	"regexp"
-	"slices"
 
 	"gperf/format"
 	"gperf/internal/session"
@@ -107,8 +106,6 @@ const (
 type Filter struct {
 	session.Filter
 	Where session.Where
-	// Parallelism is how many threads ran.
-	Parallelism []int
 }
 
 // Text writes a block for each event with samples, as `perf report --stdio` does.
@@ -179,7 +176,7 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 	if err != nil {
 		return skipped, err
 	}
-	s.Misses = slices.Concat(c.opts.Filter.Misses(), c.opts.Filter.Where.Misses())
+	s.Misses = c.opts.Filter.Misses()
 	c.nameThreads()
 	if c.opts.Inline || c.opts.Graph.ByAddress {
 		session.LookUpCalls(c.shownFrames())

@@ -231,6 +231,9 @@ type lister func(io.Writer, *openInput) (format.Skipped, error)
 
 // listing returns the list that the flags ask for, or nil.
 func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) {
+	if err := o.checkSelection(s); err != nil {
+		return nil, err
+	}
 	switch tasks := o.view.tasks || o.view.mmaps; {
 	case tasks && o.stats:
 		return nil, cli.WrongUse("--tasks and --mmaps cannot be used together with --stats")
@@ -244,11 +247,14 @@ func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) 
 		return func(w io.Writer, in *openInput) (format.Skipped, error) { return inspect.Stats(w, in.session) }, nil
 	case o.latHist:
 		return func(w io.Writer, in *openInput) (format.Skipped, error) {
-			return spans.Histograms(w, in.session, o.keep, key.Options{Words: words(o.Sort), Quantum: o.TimeQuantum})
+			defer o.noteMisses(in.session)
+			return spans.Histograms(w, in.session, o.Filter.Selects,
+				key.Options{Words: words(o.Sort), Quantum: o.TimeQuantum})
 		}, nil
 	case spans.Summarizes(f) && !o.head.header && !slices.ContainsFunc(tableFlags, s.Changed):
 		return func(w io.Writer, in *openInput) (format.Skipped, error) {
-			return spans.Summary(w, in.session, o.keep)
+			defer o.noteMisses(in.session)
+			return spans.Summary(w, in.session, o.Filter.Selects)
 		}, nil
 	}
 	return nil, nil
@@ -257,11 +263,34 @@ func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) 
 // tableFlags lists the flags that make the report of system calls' spans a table like other events'.
 var tableFlags = []string{"sort", "fields", "call-graph", "no-call-graph", "inverted", "children", "no-children",
 	"hierarchy", "weight", "dsos", "symbols", "symbol-filter", "percent-limit", "field-separator", "latency", "quiet",
-	"show-nr-samples", "show-total-period", "raw-trace", "parent", "threads", "parallelism", "group", "column-widths"}
+	"show-nr-samples", "show-total-period", "raw-trace", "parent", "threads", "parallelism", "group", "column-widths",
+	"exclude-other", "hide-unresolved"}
 
-// keep reports whether --comms, --pid and --tid select a sample.
-func (o *reportFlags) keep(s *session.Sample) bool {
-	return o.Filter.Match(s)
+// noteMisses records why the filters selected no sample of a list.
+func (o *reportFlags) noteMisses(s *session.Session) { s.Misses = o.Filter.Misses() }
+
+// Flags that select samples, and flags about the entries of a table.
+var (
+	selectionFlags = []string{"cpu", "pid", "tid", "comms", "no-idle", "time", "filter", "dsos", "symbols"}
+	entryFlags     = []string{"symbol-filter", "percent-limit", "exclude-other", "hide-unresolved", "weight",
+		"parallelism"}
+)
+
+// checkSelection refuses flags that select less than a list shows.
+func (o *reportFlags) checkSelection(s *pflag.FlagSet) error {
+	for _, list := range []string{"tasks", "mmaps", "dump-raw-trace", "stats", "latency-hist"} {
+		if !s.Changed(list) {
+			continue
+		}
+		refused, shows := slices.Concat(selectionFlags, entryFlags), "all records"
+		if list == "latency-hist" {
+			refused, shows = entryFlags, "durations"
+		}
+		if i := slices.IndexFunc(refused, s.Changed); i >= 0 {
+			return cli.WrongUse("--%s shows %s: it cannot be used together with --%s", list, shows, refused[i])
+		}
+	}
+	return nil
 }
 
 // dump prints all records. For input that can be read twice, it also counts them.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/internal/procfs"
+	"gperf/internal/session"
 	"gperf/report/spans"
 	"gperf/script"
 )
@@ -129,6 +131,9 @@ func scriptCommand() *cobra.Command {
 		if _, err := o.tree.options(); err != nil {
 			return err
 		}
+		if err := o.checkSelection(c.Flags()); err != nil {
+			return err
+		}
 		o.anyDepth = !c.Flags().Changed("max-stack")
 		if o.lines.list {
 			return listScripts(c.OutOrStdout(), c.ErrOrStderr())
@@ -189,6 +194,25 @@ func (o *scriptFlags) printMany(paths []string, opts script.Options, stdout, std
 	return cmp.Or(err, incomplete)
 }
 
+// checkSelection refuses flags that select less than -D and --packets show.
+func (o *scriptFlags) checkSelection(s *pflag.FlagSet) error {
+	where := []string{"dsos", "symbols", "addr-range"}
+	for _, view := range [...]struct {
+		flag, shows string
+		on          bool
+		refused     []string
+	}{
+		{"dump-raw-trace", "all records", o.dump, slices.Concat(where, selectionFlags)},
+		{"packets", "packets", o.packets.on, where},
+	} {
+		if i := slices.IndexFunc(view.refused, s.Changed); view.on && i >= 0 {
+			return cli.WrongUse("--%s shows %s: it cannot be used together with --%s", view.flag, view.shows,
+				view.refused[i])
+		}
+	}
+	return nil
+}
+
 func (o *scriptFlags) options() (script.Options, error) {
 	opts := script.Options{MaxStack: o.maxStack, NoChain: o.noChain, Nanosecs: o.ns, ShowUnwind: o.showUnwind,
 		Source: script.Source{Inline: !o.formats.noInline, FullPath: o.fullPath}}
@@ -245,7 +269,12 @@ func (o *scriptFlags) print(stdout io.Writer, in *openInput, opts script.Options
 		if err != nil {
 			return format.Skipped{}, err
 		}
-		return spans.Tree(stdout, in.session, limits)
+		if !opts.Where.All() {
+			limits.Keep = func(s *session.Sample) bool { return opts.Where.Matches(s.Leaf) }
+		}
+		skipped, err := spans.Tree(stdout, in.session, limits)
+		in.session.Misses = opts.Where.Misses()
+		return skipped, err
 	}
 	if o.lines.perEvent {
 		return o.printPerEvent(stdout, in, opts)

@@ -75,6 +75,12 @@ func TestWrongFlagValues(t *testing.T) {
 		bad("report --sort= -i two.data", "--sort '': name one key or more"),
 		bad("report --weight nosuch -i two.data", `numeric field "nosuch"`, "the fields are prev_pid"),
 		bad("report --weight nosuch -i threads.data", `numeric field "nosuch"`, "only tracepoints have fields"),
+		bad("report --stats --comm drops -i two.data", "--stats shows all records", "together with --comms"),
+		bad("report --tasks -d libc.so.6 -i two.data", "--tasks shows all records", "together with --dsos"),
+		bad("report -D --time 1,2 -i two.data", "--dump-raw-trace shows all records", "together with --time"),
+		bad("report --latency-hist -U -i spans.data", "--latency-hist shows durations", "together with --hide-unresolved"),
+		bad("script -D -S main -i two.data", "--dump-raw-trace shows all records", "together with --symbols"),
+		bad("script --packets --dsos x -i drops.data", "--packets shows packets", "together with --dsos"),
 		bad("version foo", `unexpected argument "foo"`),
 		bad("script --insn-trace -i two.data", "--insn-trace: gperf does not decode instruction traces"),
 	})
@@ -111,6 +117,13 @@ func TestFiltersWithoutMatch(t *testing.T) {
 		good("script --comm nosuch -i two.data", "no sample matches --comms nosuch"),
 		good("script --dso nosuch -i two.data", "no sample matches --dsos nosuch"),
 		good("report --stdio --comm nosuch -i two.data -i threads.data", "no sample matches --comms nosuch"),
+		good("report --stdio --parallelism 77 -i threads.data", "no sample matches --parallelism 77: the samples have 1"),
+		good("report --latency-hist --dso libc -i spans.data", "no sample matches --dsos libc: did you mean libc.so.6?"),
+		good("report --latency-hist --comm treu -i spans.data", "no sample matches --comms treu: did you mean true?"),
+		good("report -i spans.data --tid 3", "no sample matches --tid 3: the samples have "),
+		good("report --latency-hist --filter comm==treu -i spans.data", "no sample matches --filter comm==treu: did you "+
+			"mean true?"),
+		good("script --tree --dsos libc -i spans.data", "no sample matches --dsos libc: did you mean libc.so.6?"),
 	})
 }
 

@@ -13,6 +13,8 @@ type Filter struct {
 	Comms      []string
 	Times      Times
 	NoGuests   bool // no samples of virtual machines
+	// Parallelism is how many threads ran.
+	Parallelism []int
 
 	matched bool
 	missed  rejected // while no sample matched
@@ -34,7 +36,8 @@ func (f *Filter) selects(s *Sample) bool {
 		(f.PIDs == nil || slices.Contains(f.PIDs, s.PID)) &&
 		(f.TIDs == nil || slices.Contains(f.TIDs, s.TID)) &&
 		(f.Comms == nil || slices.Contains(f.Comms, s.Comm)) &&
-		(f.Times == nil || f.Times.Contain(s.Time))
+		(f.Times == nil || f.Times.Contain(s.Time)) &&
+		(f.Parallelism == nil || slices.Contains(f.Parallelism, s.Parallelism))
 }
 
 // WithoutCPU returns the name of an event whose samples lack the CPU, or "".

@@ -65,6 +65,7 @@ type rejected struct {
 	comms       tried[string]
 	pids, tids  tried[int32]
 	cpus        tried[int]
+	parallelism tried[int]
 	inTime      bool
 	first, last uint64
 }
@@ -78,6 +79,7 @@ func (r *rejected) add(f *Filter, s *Sample) {
 	r.pids.add(slices.Contains(f.PIDs, s.PID), s.PID)
 	r.tids.add(slices.Contains(f.TIDs, s.TID), s.TID)
 	r.cpus.add(slices.Contains(f.CPUs, int(s.CPU)), int(s.CPU))
+	r.parallelism.add(slices.Contains(f.Parallelism, s.Parallelism), s.Parallelism)
 	r.inTime = r.inTime || f.Times.Contain(s.Time)
 }
 
@@ -91,6 +93,7 @@ func (f *Filter) Misses() (l []Miss) {
 	l = r.pids.miss(l, "--pid", f.PIDs)
 	l = r.tids.miss(l, "--tid", f.TIDs)
 	l = r.cpus.miss(l, "--cpu", f.CPUs)
+	l = r.parallelism.miss(l, "--parallelism", f.Parallelism)
 	if f.Times != nil && !r.inTime {
 		l = append(l, Miss{"--time", []string{fmt.Sprintf("%.6f,%.6f", float64(r.first)/1e9, float64(r.last)/1e9)}})
 	}

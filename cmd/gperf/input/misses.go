@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gperf/internal/session"
@@ -47,9 +48,15 @@ func (l *Warnings) warnMisses(stderr io.Writer) {
 			continue
 		}
 		flag, words, _ := strings.Cut(m.Flag, " ")
+		if flag == "--filter" {
+			_, value, _ := strings.Cut(words, "==") // other operators compare with no name
+			words = strings.Trim(value, ` '"`)
+		}
 		var near []string
 		for word := range strings.SplitSeq(words, ",") {
-			near = append(near, suggest.Names(word, m.Have)...)
+			if _, err := strconv.Atoi(word); err != nil || len(word) > 2 { // all short numbers are similar
+				near = append(near, suggest.Names(word, m.Have)...)
+			}
 		}
 		have := "the samples have " + strings.Join(m.Have[:min(len(m.Have), maxHave)], ", ")
 		switch {
