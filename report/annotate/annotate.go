@@ -71,6 +71,7 @@ func Text(w io.Writer, s *session.Session, opts Options) (skipped format.Skipped
 		return skipped, nil, err
 	}
 	c.assign()
+	s.Misses = c.misses()
 	list, err := c.chosen()
 	if err != nil {
 		return skipped, nil, err

@@ -1,11 +1,15 @@
 package annotate
 
 import (
+	"fmt"
+	"io"
 	"maps"
 	"testing"
+	"time"
 
 	"gperf/format"
 	"gperf/internal/session"
+	"gperf/internal/testutil/recording"
 	"gperf/symbolize"
 )
 
@@ -115,5 +119,16 @@ func TestCallers(t *testing.T) {
 		{0x40, false}: true, {0x50, true}: true}
 	if !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestMisspeltDSO: a DSO without samples is reported with the DSOs that have some.
+func TestMisspeltDSO(t *testing.T) {
+	for dso, want := range map[string]string{"thraeds": "[{--dsos thraeds [threads]}]", "threads": "[]"} {
+		s := recording.Open(t, "threads.data", time.Time{})
+		Text(io.Discard, s, Options{DSOs: []string{dso}}) // the program is not on this machine
+		if got := fmt.Sprint(s.Misses); got != want {
+			t.Errorf("%s: %s, want %s", dso, got, want)
+		}
 	}
 }

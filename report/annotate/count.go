@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gperf/format/tracepoint"
 	"gperf/internal/session"
@@ -28,8 +29,9 @@ type counter struct {
 	order     []*stack // in the event of the first samples
 	samples   uint64
 	index     map[functionKey]*function
-	functions []*function // in the order in which they were met
-	touches   []touch     // of the current stack
+	functions []*function    // in the order in which they were met
+	touches   []touch        // of the current stack
+	others    map[string]int // stacks by a DSO that Options.DSOs lacks
 }
 
 // event is an event of the recording.
@@ -106,7 +108,8 @@ type stack struct {
 
 func newCounter(s *session.Session, opts *Options) *counter {
 	f := s.File
-	c := &counter{opts: opts, session: s, index: map[functionKey]*function{}, stacks: map[stackKey]*stack{}}
+	c := &counter{opts: opts, session: s, index: map[functionKey]*function{}, stacks: map[stackKey]*stack{},
+		others: map[string]int{}}
 	if f.Tracing != nil {
 		c.bytes = f.Tracing.Env().Order
 	}
@@ -171,12 +174,24 @@ func (c *counter) assign() {
 // touch adds frame f, which may be nil, to the current stack's functions. caller
 // says that the address is a return address.
 func (c *counter) touch(e *event, f *session.Frame, kind kinds, caller bool) {
-	if f == nil || f.Map == nil || c.opts.DSOs != nil && !slices.Contains(c.opts.DSOs, f.DSO()) &&
+	if f == nil || f.Map == nil {
+		return
+	}
+	if c.opts.DSOs != nil && !slices.Contains(c.opts.DSOs, f.DSO()) &&
 		!slices.Contains(c.opts.DSOs, filepath.Base(f.DSO())) {
+		c.others[f.Map.DSO.ShortName()]++
 		return
 	}
 	fn := c.function(e, f)
 	c.touches = append(c.touches, touch{fn, spot{f.MapOff() - fn.start, caller}, kind})
+}
+
+// misses returns the DSOs of samples if Options.DSOs has none of them.
+func (c *counter) misses() []session.Miss {
+	if len(c.functions) > 0 || len(c.others) == 0 {
+		return nil
+	}
+	return []session.Miss{{Flag: "--dsos " + strings.Join(c.opts.DSOs, ","), Have: session.MostFrequent(c.others)}}
 }
 
 // function returns the function of the event's that f is in.
