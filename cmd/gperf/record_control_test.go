@@ -35,7 +35,7 @@ func startRecord(t *testing.T, dir string, extra []*os.File, args ...string) *ru
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stuck := time.AfterFunc(patience(30*time.Second), func() { r.Process.Kill() })
+	stuck := time.AfterFunc(patience(2*time.Minute), func() { r.Process.Kill() })
 	t.Cleanup(func() { stuck.Stop(); r.Process.Kill() })
 	return r
 }
@@ -77,8 +77,8 @@ func TestRecordControl(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			arg, extra, commands, acks := c.open(t, dir)
-			r := startRecord(t, dir, extra, "-D", "-1", "--control", arg, "-a", "-e", "skb:kfree_skb",
-				"--filter", "protocol == 0", "-e", "cs") // without others' packets, dropped in softirqs
+			r := startRecord(t, dir, extra, "-D", "-1", "--control", arg, "-a", "-m", "4096", "-e",
+				"skb:kfree_skb", "--filter", "protocol == 0", "-e", "cs") // without others' packets, dropped in softirqs
 			answers := bufio.NewReader(acks)
 			send := func(command string) {
 				t.Helper()
@@ -262,12 +262,13 @@ func TestRecordTailSynthesize(t *testing.T) {
 	needTracepoints(t)
 	for _, stacks := range []string{"no", "dwarf"} {
 		dir := t.TempDir()
-		sleeper := exec.Command(binary(t, dropsProgram), "-unix", "-n", "100000", "-rate", "2000")
+		sleeper := exec.Command(binary(t, dropsProgram), "-unix", "-n", "100000000", "-rate", "2000")
 		if err := sleeper.Start(); err != nil {
 			t.Fatal(err)
 		}
-		mustRecord(t, dir, "--tail-synthesize", "--call-graph", stacks, "-p", strconv.Itoa(sleeper.Process.Pid), "-e",
-			"skb:kfree_skb", "--", "sleep", "0.5")
+		mustRecord(t, dir, append([]string{"--tail-synthesize", "--call-graph", stacks, "-p",
+			strconv.Itoa(sleeper.Process.Pid), "-e",
+			"skb:kfree_skb", "--"}, untilUsed(sleeper.Process.Pid, 20)...)...)
 		sleeper.Process.Kill()
 		sleeper.Wait()
 		file := filepath.Join(dir, "perf.data")
@@ -317,14 +318,14 @@ func TestRecordPerThread(t *testing.T) {
 	}
 	// Each thread of a process gets one.
 	dir := t.TempDir()
-	sender := exec.Command(binary(t, dropsProgram), "-unix", "-n", "100000", "-rate", "2000")
+	sender := exec.Command(binary(t, dropsProgram), "-unix", "-n", "100000000", "-rate", "2000")
 	if err := sender.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer sender.Wait()
 	defer sender.Process.Kill()
-	mustRecord(t, dir, "--per-thread", "-p", strconv.Itoa(sender.Process.Pid), "-e", "skb:kfree_skb",
-		"--", "sleep", "0.5")
+	mustRecord(t, dir, append([]string{"--per-thread", "-p", strconv.Itoa(sender.Process.Pid), "-e", "skb:kfree_skb",
+		"--"}, untilUsed(sender.Process.Pid, 20)...)...)
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", sender.Process.Pid))
 	c := read(t, filepath.Join(dir, "perf.data"))
 	if n := len(c.Attrs[0].IDs); n < 2 || n > len(threads) || c.total == 0 ||

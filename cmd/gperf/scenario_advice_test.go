@@ -29,7 +29,7 @@ const (
 	jitPHP = `<?php
 function leaf($n) { $s = 0; for ($i = 0; $i < $n; $i++) { $s += $i % 7; } return $s; }
 function outer($n) { $s = 0; for ($i = 0; $i < $n; $i++) { $s += leaf(2000); } return $s; }
-for ($end = microtime(true) + 1; microtime(true) < $end;) { outer(50); }
+for ($i = 0; $i < 2000; $i++) { outer(50); }
 `
 	jitLua = `
 local function leaf(n) local s = 0; for i = 1, n do s = s + i * 7 end; return s end
@@ -183,12 +183,16 @@ func TestScenarioAdviceOf32Bits(t *testing.T) {
 }
 
 // calledJava spends the time in a method that another one calls.
-const calledJava = `public class Called {
+const calledJava = `import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+
+public class Called {
 	static long leaf(long n) { long s = 0; for (long i = 0; i < n; i++) s += i % 7; return s; }
 	static long outer(long n) { long s = 0; for (int i = 0; i < n; i++) s += leaf(20000 + s % 3); return s; }
 	public static void main(String[] a) {
-		long s = 0;
-		for (long end = System.nanoTime() + 3000000000L; System.nanoTime() < end;) s += outer(100);
+		ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+		long s = 0, end = threads.getCurrentThreadCpuTime() + 3000000000L;
+		while (threads.getCurrentThreadCpuTime() < end) s += outer(100);
 		System.out.println(s);
 	}
 }
@@ -198,7 +202,7 @@ const calledJava = `public class Called {
 // machine's structures: Java is another user's, and the recorder lacks CAP_SYS_PTRACE.
 func TestScenarioAdviceJava(t *testing.T) {
 	needEvents(t)
-	needPrograms(t, "java", "setpriv")
+	needPrograms(t, "java", "javac", "setpriv")
 	if os.Geteuid() != 0 {
 		t.Skip("not root")
 	}
@@ -214,12 +218,15 @@ func TestScenarioAdviceJava(t *testing.T) {
 	if err := os.WriteFile(file, []byte(calledJava), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if out, err := exec.Command("javac", "-d", dir, file).CombinedOutput(); err != nil { // its own stacks would count
+		t.Fatalf("javac: %v\n%s", err, out)
+	}
 	record := func(flags ...string) (stderr string, complete float64) {
 		args := []string{"--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", binary(t, "./cmd/gperf"), "record",
 			"-o", filepath.Join(t.TempDir(), "perf.data"), "-e", "cpu-clock:u", "-F", "499", "-g", "--",
 			"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups",
 			"java", "-XX:+UseSerialGC", "-XX:CompileCommand=dontinline,Called::leaf"}
-		cmd := exec.Command("setpriv", append(append(args, flags...), file)...)
+		cmd := exec.Command("setpriv", append(append(args, flags...), "-cp", dir, "Called")...)
 		var errs strings.Builder
 		cmd.Stderr = &errs
 		if err := cmd.Run(); err != nil {

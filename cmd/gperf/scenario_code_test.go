@@ -108,11 +108,11 @@ func TestStacksOfNode(t *testing.T) {
 	needEvents(t)
 	needPrograms(t, "node")
 	const script = `
-		const end = Date.now() + 2000;
+		const cpu = () => process.cpuUsage().user / 1e6, end = cpu() + 2;
 		function ccc(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) % 1000003; return s; }
 		function bbb(n) { let r = 0; for (let i = 0; i < 20; i++) r += ccc(n + i); return r + 1; }
 		function aaa(n) { let r = 0; for (let i = 0; i < 5; i++) r += bbb(n + i); return r + 1; }
-		for (let z = 0; Date.now() < end; ) z += aaa(500);
+		for (let z = 0; cpu() < end; ) z += aaa(500);
 		console.log(process.pid);`
 	for _, option := range []string{"--interpreted-frames-native-stack", "--always-sparkplug", "--opt"} {
 		t.Run(option, func(t *testing.T) {
@@ -135,14 +135,14 @@ func TestStacksOfPythonPerf(t *testing.T) {
 	needEvents(t)
 	const script = `
 import os, time
-end = time.time() + 2
+end = time.process_time() + 2
 def ccc(n):
     s = 0
     for i in range(n): s = (s * 31 + i) % 1000003
     return s
 def bbb(n): return sum([ccc(n + i) for i in range(20)])
 def aaa(n): return bbb(n) + 1
-while time.time() < end: aaa(500)
+while time.process_time() < end: aaa(500)
 print(os.getpid())`
 	python := ""
 	for _, name := range []string{"python3", "python3.12", "python3.13", "python3.14"} {
@@ -224,7 +224,7 @@ func TestScenarioCopiedCode(t *testing.T) {
 		})
 	}
 	t.Run("attach", func(t *testing.T) {
-		cmd := exec.Command(program, "anonymous", "60000")
+		cmd := exec.Command(program, "anonymous", "600000")
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
@@ -236,8 +236,8 @@ func TestScenarioCopiedCode(t *testing.T) {
 		bufio.NewReader(out).ReadString('\n')
 		for _, graph := range []string{"dwarf", "fp"} {
 			dir := t.TempDir()
-			mustRecord(t, dir, "-e", "cpu-clock:u", "-F", "499", "--call-graph", graph,
-				"-p", strconv.Itoa(cmd.Process.Pid), "--", "sleep", "0.5")
+			mustRecord(t, dir, append([]string{"-e", "cpu-clock:u", "-F", "499", "--call-graph", graph,
+				"-p", strconv.Itoa(cmd.Process.Pid), "--"}, untilUsed(cmd.Process.Pid, 500)...)...)
 			checkCopied(t, dir, graph, "attached")
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,7 +40,8 @@ func TestScenarioNoBuildID(t *testing.T) {
 				copyFile(t, outside.Path(t), filepath.Join(app, "server"))
 			}
 			pid, end := startContained(t, app, insideProgram.Path(t))
-			mustRecord(t, dir, "-N", "-g", "-F", "199", "-p", pid, "--", "sleep", "1") // and keeps no copy
+			mustRecord(t, dir, append([]string{"-N", "-g", "-F", "199", "-p", strconv.Itoa(pid), "--"},
+				untilUsed(pid, 500)...)...) // and keeps no copy
 			data := filepath.Join(dir, "perf.data")
 			report := []string{"report", "--stdio", "-g", "none", "--no-children", "-i"}
 			checkNamed := func(what, out string) {
@@ -122,7 +124,7 @@ func TestScenarioKept(t *testing.T) {
 
 // startContained starts a copy of a program as server in a directory, where other processes do not see it, and returns
 // its PID. end ends it.
-func startContained(t *testing.T, dir, program string) (pid string, end func()) {
+func startContained(t *testing.T, dir, program string) (pid int, end func()) {
 	t.Helper()
 	cmd := exec.Command("unshare", "-m", "sh", "-ec",
 		`mount -t tmpfs none "$0"; cp "$1" "$0/server"; echo $$; exec "$0/server"`, dir, program)
@@ -143,5 +145,8 @@ func startContained(t *testing.T, dir, program string) (pid string, end func()) 
 		end()
 		t.Skip("no mount namespace, or no tmpfs in it")
 	}
-	return line.Text(), end
+	if pid, err = strconv.Atoi(line.Text()); err != nil {
+		t.Fatal(err)
+	}
+	return pid, end
 }

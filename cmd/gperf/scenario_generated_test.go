@@ -42,8 +42,8 @@ func TestScenarioGeneratedElsewhere(t *testing.T) {
 			var end func()
 			if c.alive {
 				var pid int
-				pid, end = startNamed(t, "server", append(run, "60000"))
-				args = append(args, "-p", strconv.Itoa(pid), "--", "sleep", "1")
+				pid, end = startNamed(t, "server", append(run, "600000"))
+				args = append(append(args, "-p", strconv.Itoa(pid), "--"), untilUsed(pid, 500)...)
 			} else {
 				args = append(append(append(args, "--"), run...), "1500")
 			}
@@ -91,7 +91,7 @@ func startNamed(t *testing.T, name string, args []string) (pid int, end func()) 
 	t.Cleanup(end)
 	children := "/proc/" + strconv.Itoa(cmd.Process.Pid) + "/task/" + strconv.Itoa(cmd.Process.Pid) + "/children"
 	const pause = 10 * time.Millisecond
-	for deadline := time.Now().Add(patience(20 * time.Second)); time.Now().Before(deadline); time.Sleep(pause) {
+	for deadline := time.Now().Add(patience(time.Minute)); time.Now().Before(deadline); time.Sleep(pause) {
 		list, _ := os.ReadFile(children)
 		pid, err := strconv.Atoi(strings.TrimSpace(string(list)))
 		if err != nil {

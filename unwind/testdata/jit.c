@@ -141,8 +141,8 @@ static void make(long generation, long depth) {
 	__builtin___clear_cache((char *)at(depth), (char *)at(depth + 1));
 }
 
-// main runs argv[1] generations, and waits argv[2] milliseconds after the first one. It ends after argv[3] seconds at
-// the latest.
+// main runs argv[1] generations, and waits argv[2] milliseconds after the first one. It ends after argv[3] seconds of
+// CPU time at the latest.
 int main(int argc, char **argv) {
 	int generations = argc > 1 ? atoi(argv[1]) : 8;
 	memory = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -151,9 +151,8 @@ int main(int argc, char **argv) {
 		return 1;
 	}
 	stepBegin();
-	time_t start = time(0);
 	for (long g = 0; g < generations; g++) {
-		if (argc > 3 && g % 1024 == 0 && time(0) - start > atoi(argv[3]))
+		if (argc > 3 && g % 1024 == 0 && clock() / CLOCKS_PER_SEC >= atoi(argv[3]))
 			break;
 		for (long depth = 0; depth < 3; depth++)
 			make(g, depth);

@@ -1,4 +1,7 @@
-/** Calls methods in a known order: main, a, rec 21 times, b, c, leaf. */
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
+
+/** Calls methods in a known order, for args[0] ms of CPU time: main, a, rec 21 times, b, c, leaf. */
 public class Calls {
 	static volatile long sink;
 
@@ -15,8 +18,9 @@ public class Calls {
 	static int a(int n) { return rec(20, n) + 3; }
 
 	public static void main(String[] args) {
-		long end = System.currentTimeMillis() + Long.parseLong(args[0]);
-		while (System.currentTimeMillis() < end)
+		ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+		long end = threads.getCurrentThreadCpuTime() + 1000000 * Long.parseLong(args[0]);
+		while (threads.getCurrentThreadCpuTime() < end)
 			for (int i = 0; i < 1000; i++)
 				sink += a(i);
 	}

@@ -1,6 +1,8 @@
 // Methods of classes that are loaded, run and unloaded: keep_N runs that at line N % 2 + 1 of made_N.java, of the folder that
 // args names. Each class takes the place of the one before.
 
+import com.sun.management.OperatingSystemMXBean;
+import java.lang.management.ManagementFactory;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.function.LongUnaryOperator;
@@ -28,8 +30,9 @@ public class Freed {
     }
 
     public static void main(String[] args) throws Exception {
-        long stop = System.currentTimeMillis() + 1000 * Long.parseLong(args[0]);
-        for (int i = 0; System.currentTimeMillis() < stop; i++) {
+        OperatingSystemMXBean process = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+        long stop = process.getProcessCpuTime() + 1000000000 * Long.parseLong(args[0]);
+        for (int i = 0; process.getProcessCpuTime() < stop; i++) {
             keep(i % 4, new Loader().load(args[1], "made_" + i % 4));
             System.gc();
         }

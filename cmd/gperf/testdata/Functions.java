@@ -1,5 +1,7 @@
 // Known functions: the comment of each line names its function and, after >, those that it calls.
 // A sample is right if the innermost function is at a line of its own, and each caller at a line that calls the next one.
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Comparator;
@@ -76,9 +78,10 @@ public class Functions {
 	} // Functions.sorted
 
 	static void run(double seconds) { // Functions.run
-		long end = System.nanoTime() + (long)(seconds * 1e9); // Functions.run > java.lang.System.nanoTime
+		ThreadMXBean threads = ManagementFactory.getThreadMXBean(); // Functions.run
+		long end = threads.getCurrentThreadCpuTime() + (long)(seconds * 1e9); // Functions.run
 		Größe g = new Größe(); // Functions.run > Functions$Größe.<init>
-		while (System.nanoTime() < end) { // Functions.run > java.lang.System.nanoTime
+		while (threads.getCurrentThreadCpuTime() < end) { // Functions.run
 			sink += deep(20, 3000); // Functions.run > Functions.deep
 			sink += g.berechneGröße数(3000); // Functions.run > Functions$Größe.berechneGröße数
 			sink += shapes(2000); // Functions.run > Functions.shapes

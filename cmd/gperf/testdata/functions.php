@@ -70,10 +70,15 @@ function in_fiber($n) { // in_fiber
 	$f->resume(); // in_fiber > Fiber::resume
 } // in_fiber
 
+function cpu() { // cpu
+	$used = getrusage(); // cpu > getrusage
+	return $used['ru_utime.tv_sec'] + $used['ru_utime.tv_usec'] / 1e6; // cpu
+} // cpu
+
 function main($seconds) { // main
 	global $long; // main
-	$end = microtime(true) + $seconds; // main > microtime
-	while (microtime(true) < $end) { // main > microtime
+	$end = cpu() + $seconds; // main > cpu
+	while (cpu() < $end) { // main > cpu
 		deep(20, 5000); // main > deep
 		Größe::of(5000); // main > Größe::of
 		consume(20); // main > consume

@@ -98,8 +98,8 @@ sub generated { # main::generated
     return $name->($n); # main::generated > made
 } # main::generated
 
-my $stop = time + $ARGV[0]; # (main)
-while (time < $stop) { # (main)
+my $stop = (times)[0] + $ARGV[0]; # (main)
+while ((times)[0] < $stop) { # (main)
     deep(20, 1000); # (main) > main::deep
     Größe->new(1)->berechne_größe_数(500); # (main) > Größe::new Größe::berechne_größe_数
     sorted(20); # (main) > main::sorted

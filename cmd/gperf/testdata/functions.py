@@ -81,9 +81,9 @@ def generated(n):  # generated
 
 
 def main(seconds):  # main
-    end = time.time() + seconds  # main
+    end = time.process_time() + seconds  # main
     g = Größe()  # main
-    while time.time() < end:  # main
+    while time.process_time() < end:  # main
         deep(20, 1000)  # main > deep
         g.berechne_größe_数(500)  # main > berechne_größe_数
         consume(20)  # main > consume
@@ -94,8 +94,8 @@ def main(seconds):  # main
 
 
 def thread(seconds):  # thread
-    end = time.time() + seconds  # thread
-    while time.time() < end:  # thread
+    end = time.process_time() + seconds  # thread
+    while time.process_time() < end:  # thread
         deep(3, 500)  # thread > deep
 
 

@@ -125,10 +125,14 @@ def big(n)  # big
   spin(n)  # big > spin
 end  # big
 
+def cpu_time  # cpu_time
+  Process.clock_gettime(Process::CLOCK_PROCESS_CPUTIME_ID)  # cpu_time
+end  # cpu_time
+
 def main(seconds)  # main
-  finish = Time.now + seconds  # main
+  finish = cpu_time + seconds  # main > cpu_time
   g = Größe.new  # main
-  while Time.now < finish  # main
+  while cpu_time < finish  # main > cpu_time
     deep(20, 500)  # main > deep
     g.berechne_größe_数(500)  # main > berechne_größe_数
     g.defined(500)  # main > block_in_<class:Größe>
@@ -148,8 +152,8 @@ def main(seconds)  # main
 end  # main
 
 def thread(seconds)  # thread
-  finish = Time.now + seconds  # thread
-  while Time.now < finish  # thread
+  finish = cpu_time + seconds  # thread > cpu_time
+  while cpu_time < finish  # thread > cpu_time
     i = 0  # thread
     while i < 200  # thread
       deep(3, 500)  # thread > deep

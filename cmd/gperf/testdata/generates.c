@@ -1,5 +1,5 @@
 /* A program that generates a function, compiled, and names it: "map" in a perf map, "dump" in a jitdump in /tmp. It runs
- * for so many milliseconds. */
+ * for so many milliseconds of CPU time. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,11 +18,11 @@ static const uint8_t code[] = {0xff, 0xcf, 0x75, 0xfc, 0xc3}; /* dec %edi; jnz; 
 static const uint32_t code[] = {0x71000400, 0x54ffffe1, 0xd65f03c0}; /* subs w0, w0, #1; b.ne; ret */
 #endif
 
-static uint64_t now(void)
+static uint64_t now(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
@@ -30,7 +30,7 @@ static void write_dump(FILE *f, void *at)
 {
 	uint32_t head[] = {0x4a695444, 1, 40, MACHINE, 0, getpid(), 0, 0, 0, 0};
 	uint32_t load[] = {0, 16 + 40 + 9 + sizeof(code)}, ids[] = {getpid(), getpid()};
-	uint64_t time = now(), fields[] = {(uint64_t)at, (uint64_t)at, sizeof(code), 1};
+	uint64_t time = now(CLOCK_MONOTONIC), fields[] = {(uint64_t)at, (uint64_t)at, sizeof(code), 1};
 
 	fwrite(head, sizeof(head), 1, f);
 	fwrite(load, sizeof(load), 1, f);
@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 	else
 		fprintf(f, "%lx %zx compiled\n", (long)at, sizeof(code));
 	fclose(f);
-	for (uint64_t end = now() + atoi(argv[2]) * 1000000ull; now() < end;)
+	while (now(CLOCK_PROCESS_CPUTIME_ID) < atoi(argv[2]) * 1000000ull)
 		((void (*)(uint32_t))at)(1000000);
 	return 0;
 }
