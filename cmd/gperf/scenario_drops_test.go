@@ -79,29 +79,32 @@ func TestScenarioDropsClosedPort(t *testing.T) {
 	needTracepoints(t)
 	dir := t.TempDir()
 	port := closedPort(t)
-	mustRecord(t, dir, "-g", "-a", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", "20", "-port",
-		strconv.Itoa(port))
+	mustRecord(t, dir, "-g", "-a", "-m", "4096", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", "20",
+		"-port", strconv.Itoa(port))
 	// Either function is compiled into the other.
 	checkDrops(t, dir, 20, port, "NO_SOCKET", "udp_rcv", "__udp4_lib_rcv")
 }
 
 func TestScenarioDropsFullBuffer(t *testing.T) {
 	needTracepoints(t)
+	netns(t, "true")
 	dir := t.TempDir()
-	port := closedPort(t)
-	mustRecord(t, dir, "-g", "-a", "-e", "skb:kfree_skb", "--", binary(t, dropsProgram), "-n", "20", "-full", "-port",
-		strconv.Itoa(port))
+	port := closedPort(t) // for others than the sender, which binds it in a network namespace of its own
+	mustRecord(t, dir, "-g", "-a", "-m", "4096", "-e", "skb:kfree_skb", "--", "unshare", "-n", "sh", "-ec",
+		`ip link set lo up; exec "$0" "$@"`, binary(t, dropsProgram), "-n", "20", "-full", "-port", strconv.Itoa(port))
 	checkDrops(t, dir, 20, port, "SOCKET_RCVBUFF", "udp_queue_rcv_one_skb")
 }
 
-// closedPort returns a UDP port of 127.0.0.1 that nobody uses.
+// closedPort returns a UDP port of 127.0.0.1 that is closed to all senders. Until the test ends, no other program gets
+// it: a socket holds it, which is connected to a port from which nobody sends.
 func closedPort(t *testing.T) int {
 	t.Helper()
-	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	loopback := net.IPv4(127, 0, 0, 1)
+	c, err := net.DialUDP("udp4", &net.UDPAddr{IP: loopback}, &net.UDPAddr{IP: loopback, Port: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { c.Close() })
 	return c.LocalAddr().(*net.UDPAddr).Port
 }
 
@@ -109,7 +112,7 @@ func closedPort(t *testing.T) int {
 // namespace of their own.
 func TestScenarioDropsByRule(t *testing.T) {
 	needTracepoints(t)
-	const port = 7777
+	port := closedPort(t) // for others
 	for tool, rules := range map[string]string{
 		"nft": `nft add table inet t && nft "add chain inet t i { type filter hook input priority 0; }" &&
 			nft add rule inet t i udp dport %d drop`,
@@ -119,7 +122,7 @@ func TestScenarioDropsByRule(t *testing.T) {
 			netns(t, strings.ReplaceAll(rules, "%d", strconv.Itoa(port)), tool)
 			dir := t.TempDir()
 			run := strings.ReplaceAll(rules, "%d", strconv.Itoa(port)) + ` && exec "$0" "$@"`
-			mustRecord(t, dir, "-g", "-a", "-e", "skb:kfree_skb", "--", "unshare", "-n", "sh", "-ec",
+			mustRecord(t, dir, "-g", "-a", "-m", "4096", "-e", "skb:kfree_skb", "--", "unshare", "-n", "sh", "-ec",
 				"ip link set lo up; "+run,
 				binary(t, dropsProgram), "-n", "20", "-port", strconv.Itoa(port))
 			checkDrops(t, dir, 20, port, "NETFILTER_DROP", "nf_hook_slow")

@@ -139,7 +139,7 @@ func TestScenarioFollowBridge(t *testing.T) {
 	needEmitted(t)
 	file := namespaces(t, "a b s", bridged)
 	dir := t.TempDir()
-	mustRecord(t, dir, "--follow", "--", betweenC.Path(t), "udp", file("a"), file("b"), "10.99.0.2", "7777", "one",
+	mustRecord(t, dir, "--follow", "-m", "4096", "--", betweenC.Path(t), "udp", file("a"), file("b"), "10.99.0.2", "7777", "one",
 		"message2")
 	packets := followed(t, filepath.Join(dir, "perf.data"))
 	var both [][]hop
@@ -299,8 +299,8 @@ func TestScenarioFollowTunnel(t *testing.T) {
 func testTunnel(t *testing.T, proto string, file func(string) string, functions []string) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "perf.data")
-	r := mustRecord(t, dir, "-g", "--follow", "--", betweenC.Path(t), proto, file("c"), file("s"), "10.99.3.2", "7777",
-		"message")
+	r := mustRecord(t, dir, "-g", "--follow", "-m", "4096", "--", betweenC.Path(t), proto, file("c"), file("s"),
+		"10.99.3.2", "7777", "message")
 	packets := followed(t, data)
 	maps.DeleteFunc(packets, func(_ int, hops []hop) bool { // TCP's without data
 		return proto == "tcp" && !slices.ContainsFunc(hops, func(h hop) bool {

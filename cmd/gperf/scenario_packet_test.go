@@ -125,7 +125,7 @@ func TestScenarioPacketFlow(t *testing.T) {
 	if err := os.WriteFile(input, []byte(lines.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	mustRecord(t, dir, "-a", "-e", "skb:kfree_skb", "--dev", "vb", "--snap=2048", "--", "unshare", "-n", "sh", "-ec",
+	mustRecord(t, dir, "-a", "-m", "4096", "-e", "skb:kfree_skb", "--dev", "vb", "--snap=2048", "--", "unshare", "-n", "sh", "-ec",
 		packetSetUp+`; readlink /proc/self/ns/net > "$2"; "$0" va < "$1"`, framesProgram.Path(t), input, dir+"/ns")
 	ns, err := os.ReadFile(dir + "/ns")
 	if err != nil {
@@ -155,7 +155,7 @@ func TestScenarioPacketFlow(t *testing.T) {
 func TestScenarioPacketArguments(t *testing.T) {
 	needEmitted(t)
 	dir, port := t.TempDir(), strconv.Itoa(closedPort(t))
-	mustRecord(t, dir, "-a", "-e", "net:net_dev_queue flow saddr daddr sk sport dport proto",
+	mustRecord(t, dir, "-a", "-m", "4096", "-e", "net:net_dev_queue flow saddr daddr sk sport dport proto",
 		"--filter", "dport == "+port+" && ifindex > 0", "--",
 		binary(t, dropsProgram), "-n", "60", "-rate", "40", "-port", port)
 	out := mustGperf(t, "script", "-F", "comm,pid,trace", "-i", filepath.Join(dir, "perf.data"))
@@ -414,11 +414,11 @@ func packetsIn(t *testing.T, file string) (l []string) {
 func TestScenarioPacketProbe(t *testing.T) {
 	needEmitted(t)
 	needKprobes(t)
-	dir := t.TempDir()
-	mustRecord(t, dir, "-a", "-e", "kprobe:ip_rcv flow dev", "--packet", "udp port 4322", "--",
-		binary(t, dropsProgram), "-n", "20", "-port", "4322")
-	want := regexp.MustCompile(`probe:ip_rcv: func=ip_rcv skbaddr=0x\w+ flow=udp 127.0.0.1:\d+ > 127.0.0.1:4322 ` +
-		`dev=lo\n`)
+	dir, port := t.TempDir(), strconv.Itoa(closedPort(t))
+	mustRecord(t, dir, "-a", "-e", "kprobe:ip_rcv flow dev", "--packet", "udp dst port "+port, "--",
+		binary(t, dropsProgram), "-n", "20", "-port", port)
+	want := regexp.MustCompile(`probe:ip_rcv: func=ip_rcv skbaddr=0x\w+ flow=udp 127.0.0.1:\d+ > 127.0.0.1:` + port +
+		` dev=lo\n`)
 	out := mustGperf(t, "script", "-F", "event,trace", "-i", filepath.Join(dir, "perf.data"))
 	if n := len(want.FindAllString(out, -1)); n != 20 {
 		t.Errorf("%d samples, want 20:\n%s", n, out)
@@ -429,15 +429,16 @@ func TestScenarioPacketProbe(t *testing.T) {
 func TestScenarioFollowVerdict(t *testing.T) {
 	needEmitted(t)
 	needKprobes(t)
-	const rules = `ip link set lo up; nft add table inet t; ` +
+	port := strconv.Itoa(closedPort(t)) // for others
+	rules := `ip link set lo up; nft add table inet t; ` +
 		`nft "add chain inet t i { type filter hook input priority 0; }"; nft add rule inet t i udp dport 1 drop; ` +
-		`nft add rule inet t i udp dport 4321 counter drop; `
+		`nft add rule inet t i udp dport ` + port + ` counter drop; `
 	netns(t, rules, "nft")
 	dir := t.TempDir()
 	r := mustRecord(t, dir, "-a", "--follow=ip_rcv,ip_local_deliver,nf_hook_slow", "-e", "nf:drop", "--packet",
-		"udp port 4321", "--", "unshare", "-n", "sh", "-ec",
-		rules+`"$0" -n 3 -port 4321 >/dev/null; nft -a list table inet t`, binary(t, dropsProgram))
-	rule := regexp.MustCompile(`udp dport 4321 counter packets 3 bytes \d+ drop # (handle \d+)`)
+		"udp dst port "+port, "--", "unshare", "-n", "sh", "-ec",
+		rules+`"$0" -n 3 -port `+port+` >/dev/null; nft -a list table inet t`, binary(t, dropsProgram))
+	rule := regexp.MustCompile(`udp dport ` + port + ` counter packets 3 bytes \d+ drop # (handle \d+)`)
 	handle := rule.FindStringSubmatch(r.stdout)
 	if handle == nil {
 		t.Fatalf("nft: %s", r.stdout)

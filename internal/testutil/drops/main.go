@@ -67,7 +67,12 @@ func dropAt(to syscall.Sockaddr, n, rate int) error {
 	}
 	defer syscall.Close(fd)
 	if to == nil {
-		if to, err = closedPort(); err != nil {
+		closed, err := bound(0)
+		if err != nil {
+			return err
+		}
+		defer syscall.Close(closed)
+		if to, err = closePort(closed); err != nil {
 			return err
 		}
 	}
@@ -141,14 +146,12 @@ func bound(port int) (int, error) {
 	return fd, nil
 }
 
-// closedPort returns a loopback port without a listener: one that was free a moment ago. The sender
-// must be bound already, or the kernel could assign this port to it.
-func closedPort() (syscall.Sockaddr, error) {
-	fd, err := bound(0)
-	if err != nil {
-		return nil, err
+// closePort connects a UDP socket to a port from which nobody sends, and returns the socket's port: the socket holds
+// the port, so that no other program gets it, and receives no datagram.
+func closePort(fd int) (syscall.Sockaddr, error) {
+	if err := syscall.Connect(fd, &syscall.SockaddrInet4{Port: 1, Addr: loopback}); err != nil {
+		return nil, fmt.Errorf("connect a UDP socket: %w", err)
 	}
-	defer syscall.Close(fd)
 	to, err := syscall.Getsockname(fd)
 	if err != nil {
 		return nil, fmt.Errorf("read the port of a UDP socket: %w", err)
