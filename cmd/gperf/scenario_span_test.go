@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -8,11 +9,21 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
-// spanCommand makes a known number of system calls, in two processes and with an exec.
-var spanCommand = []string{"sh", "-c", "dd if=/dev/zero of=/dev/null bs=1 count=500 2>/dev/null; true"}
+// spanCommand returns a command that makes a known number of system calls, in two processes and with an exec. A shell
+// makes others, by whether it waits for its child before that ends: unshare does not handle SIGCHLD.
+func spanCommand(t *testing.T) []string {
+	t.Helper()
+	needPrograms(t, "unshare", "dd")
+	dd, err := exec.LookPath("dd") // a path in place of a name, for which each directory of $PATH would be an execve
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"unshare", "--fork", dd, "if=/dev/zero", "of=/dev/null", "bs=1", "count=500", "status=none"}
+}
 
 // straceCounts returns strace's count of each system call of a command and its children.
 func straceCounts(t *testing.T, command ...string) map[string]int {
@@ -61,7 +72,7 @@ func notStored(stderr string) int { return numberIn(stderr, `(\d+) not stored`) 
 func TestRecordSpanSyscalls(t *testing.T) {
 	needEmitted(t)
 	path := filepath.Join(t.TempDir(), "perf.data")
-	recordSpans(t, append([]string{"-g", "-o", path, "-e", "span:syscalls", "--"}, spanCommand...)...)
+	recordSpans(t, append([]string{"-g", "-o", path, "-e", "span:syscalls", "--"}, spanCommand(t)...)...)
 	fields := regexp.MustCompile(`(?m)^ *(\d+) +(\w+)\(.*\) = -?\d+ duration=(\d+) start=(\d+)$`)
 	counts := map[string]int{}
 	for _, m := range fields.FindAllStringSubmatch(mustGperf(t, "script", "-i", path, "-F", "period,trace"), -1) {
@@ -78,7 +89,7 @@ func TestRecordSpanSyscalls(t *testing.T) {
 		}
 	})
 	t.Run("strace", func(t *testing.T) {
-		if want := straceCounts(t, spanCommand...); !maps.Equal(counts, want) {
+		if want := straceCounts(t, spanCommand(t)...); !maps.Equal(counts, want) {
 			t.Errorf("gperf: %v\nstrace: %v", counts, want)
 		}
 	})
@@ -89,8 +100,15 @@ func TestRecordSpanSyscalls(t *testing.T) {
 func TestRecordSpanDurations(t *testing.T) {
 	needEmitted(t)
 	path := filepath.Join(t.TempDir(), "perf.data")
+	// The command ends while the last sleep sleeps, whose PID it prints last.
 	r := recordIn(t, "", "-o", path, "-e", "span:syscalls/min=50ms/", "--filter", "ret == 0", "--", "sh", "-c",
-		"sleep 0.2; sleep 5 & sleep 1")
+		`at() { date +%s%N; }; at; sleep 0.2; at; sleep 600 >/dev/null 2>&1 & at; sleep 1; at
+		until [ "$(cat /proc/$!/comm)" = sleep ] && grep -q '^State:.S' /proc/$!/status; do :; done; echo $!`)
+	var printed [5]int // four times in ns, and the PID
+	if n, err := fmt.Sscan(r.stdout, &printed[0], &printed[1], &printed[2], &printed[3], &printed[4]); err != nil {
+		t.Fatalf("the command prints %d numbers: %v\n%s", n, err, r.stderr)
+	}
+	syscall.Kill(printed[4], syscall.SIGKILL)
 	if !strings.Contains(r.stderr, "spans without an end: 1 still open") {
 		t.Errorf("the summary lacks the last sleep:\n%s", r.stderr)
 	}
@@ -100,8 +118,9 @@ func TestRecordSpanDurations(t *testing.T) {
 		ns, _ := strconv.Atoi(m[1])
 		got = append(got, ns/1e6)
 	}
-	if len(got) != 2 || got[0] < 200 || got[1] < 1000 || got[0] >= got[1] {
-		t.Errorf("sleeps of 200 and 1000 ms have %v ms", got)
+	first, second := (printed[1]-printed[0])/1e6, (printed[3]-printed[2])/1e6 // ms, with the starts of sleep
+	if len(got) != 2 || got[0] < 200 || got[1] < 1000 || got[0] > first || got[1] > second {
+		t.Errorf("sleeps of 200 and 1000 ms have %v ms; the command measures %d and %d", got, first, second)
 	}
 }
 
@@ -110,7 +129,7 @@ func TestRecordSpanHistograms(t *testing.T) {
 	needEmitted(t)
 	path := filepath.Join(t.TempDir(), "perf.data")
 	stderr := recordSpans(t, append([]string{"-o", path, "-e", "span:syscalls/hist/", "-e",
-		"span:raw_syscalls:sys_enter..raw_syscalls:sys_exit/key=common_pid,id,hist=id/", "--"}, spanCommand...)...)
+		"span:raw_syscalls:sys_enter..raw_syscalls:sys_exit/key=common_pid,id,hist=id/", "--"}, spanCommand(t)...)...)
 	counts, pairs := map[string]int{}, 0
 	line := regexp.MustCompile(`(?m)^ *(\d+) +(\S+) +(\S+) count=(\d+) failed=\d+ total=(\d+) min=(\d+) max=(\d+) ` +
 		`from=(\d+) below=(\d+)$`)
@@ -147,7 +166,7 @@ func TestRecordSpanHistograms(t *testing.T) {
 		}
 	})
 	t.Run("strace", func(t *testing.T) {
-		if want := straceCounts(t, spanCommand...); !maps.Equal(counts, want) {
+		if want := straceCounts(t, spanCommand(t)...); !maps.Equal(counts, want) {
 			t.Errorf("gperf: %v\nstrace: %v", counts, want)
 		}
 	})
@@ -160,7 +179,7 @@ func TestRecordSpanPairs(t *testing.T) {
 	const pair = "span:raw_syscalls:sys_enter..raw_syscalls:sys_exit"
 	path := filepath.Join(t.TempDir(), "perf.data")
 	stderr := recordSpans(t, append([]string{"-g", "-o", path, "-e", pair + "/name=thread/", "-e",
-		pair + "/key=common_pid,id,name=fields/", "-e", "span:syscalls", "--"}, spanCommand...)...)
+		pair + "/key=common_pid,id,name=fields/", "-e", "span:syscalls", "--"}, spanCommand(t)...)...)
 	writes := map[string]int{}
 	line := regexp.MustCompile(`(?m)^ *(\d+) +(\S+): +(?:write\(.*duration=|duration=)` +
 		`(\d+)(?:$| start=\d+$| .* id=(?:1|64) .*ret=\d+$)`) // write on x86-64 and arm64
