@@ -47,15 +47,15 @@ func TestRecordModes(t *testing.T) {
 				}
 				dir := t.TempDir()
 				several := mode.files == "perf.data.*"
-				pause := 0.0
+				pause := "true"
 				if several {
-					pause = 1.5 // the rings are emptied once a second, if not more often
+					pause = `until set -- perf.data.2* && [ -e "$1" ]; do sleep 0.02; done`
 				}
-				// The first event writes the side band: so the side band's losses count apart. The filter leaves out
+				// The rings have space for all samples, even if gperf does not run. The first event writes the side band: so the side band's losses count apart. The filter leaves out
 				// the packets of others, which a CPU drops in softirqs while it runs the sender.
-				args := slices.Concat(mode.flags, stacks, []string{"-e", "dummy:u", "-e", "skb:kfree_skb",
-					"--filter", "protocol == 0", "--",
-					"sh", "-c", fmt.Sprintf("%[1]s -unix -n %[2]d -rate %[4]d; sleep %[3]g; %[1]s -unix -n %[2]d -rate %[4]d", binary(t, dropsProgram), n/2, pause, 10000/patience(1))})
+				args := slices.Concat(mode.flags, stacks, []string{"-m", "4096", "-e", "dummy:u", "-e", "skb:kfree_skb",
+					"--filter", "protocol == 0", "--", "sh", "-c", fmt.Sprintf("%[1]s; %[2]s; %[1]s",
+						fmt.Sprintf("%s -unix -n %d -rate %d", binary(t, dropsProgram), n/2, 10000/patience(1)), pause)})
 				r := mustRecord(t, dir, args...)
 				if mode.files == "stdout" {
 					writeFile(t, filepath.Join(dir, "stdout"), r.stdout)
@@ -310,8 +310,8 @@ func TestRecordSwitchSignal(t *testing.T) {
 		%[1]s -unix -n %[2]d -rate %[3]d; kill -USR2 $PPID
 		until set -- drops.data.2* && [ -e "$1" ] && [ $# = $i ]; do sleep 0.02; done
 	done; %[1]s -unix -n %[2]d -rate %[3]d`, binary(t, dropsProgram), n/4, 3000/patience(1))
-	rec := exec.Command(binary(t, "./cmd/gperf"), "record", "--switch-output", "-g", "-e", "dummy:u", "-e",
-		"skb:kfree_skb", "--filter", "protocol == 0", "-o", "drops.data", "--",
+	rec := exec.Command(binary(t, "./cmd/gperf"), "record", "--switch-output", "-g", "-m", "4096", "-e", "dummy:u",
+		"-e", "skb:kfree_skb", "--filter", "protocol == 0", "-o", "drops.data", "--",
 		"sh", "-c", load) // without the packets of others, dropped in softirqs
 	rec.Dir = dir
 	var errs strings.Builder
@@ -320,7 +320,7 @@ func TestRecordSwitchSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	// which ends the load
-	stuck := time.AfterFunc(patience(time.Minute), func() { rec.Process.Signal(syscall.SIGTERM) })
+	stuck := time.AfterFunc(patience(5*time.Minute), func() { rec.Process.Signal(syscall.SIGTERM) })
 	defer stuck.Stop()
 	if err := rec.Wait(); err != nil {
 		t.Fatalf("%v\n%s", err, errs.String())
