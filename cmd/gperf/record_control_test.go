@@ -77,8 +77,8 @@ func TestRecordControl(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			arg, extra, commands, acks := c.open(t, dir)
-			r := startRecord(t, dir, extra, "-D", "-1", "--control", arg, "-a", "-m", "4096", "-e",
-				"skb:kfree_skb", "--filter", "protocol == 0", "-e", "cs") // without others' packets, dropped in softirqs
+			r := startRecord(t, dir, extra, "-D", "-1", "--control", arg, "-a", "-m", "4096",
+				"-e", "skb:kfree_skb", "--filter", "protocol == 0", "-e", "cs") // no packets of others
 			answers := bufio.NewReader(acks)
 			send := func(command string) {
 				t.Helper()

@@ -51,11 +51,13 @@ func TestRecordModes(t *testing.T) {
 				if several {
 					pause = `until set -- perf.data.2* && [ -e "$1" ]; do sleep 0.02; done`
 				}
-				// The rings have space for all samples, even if gperf does not run. The first event writes the side band: so the side band's losses count apart. The filter leaves out
-				// the packets of others, which a CPU drops in softirqs while it runs the sender.
+				// The rings have space for all samples, even if gperf does not run. The first event writes the side
+				// band: so the side band's losses count apart. The filter leaves out the packets of others, which a
+				// CPU drops in softirqs while it runs the sender.
 				args := slices.Concat(mode.flags, stacks, []string{"-m", "4096", "-e", "dummy:u", "-e", "skb:kfree_skb",
 					"--filter", "protocol == 0", "--", "sh", "-c", fmt.Sprintf("%[1]s; %[2]s; %[1]s",
-						fmt.Sprintf("%s -unix -n %d -rate %d", binary(t, dropsProgram), n/2, 10000/patience(1)), pause)})
+						fmt.Sprintf("%s -unix -n %d -rate %d", binary(t, dropsProgram), n/2, 10000/patience(1)),
+						pause)})
 				r := mustRecord(t, dir, args...)
 				if mode.files == "stdout" {
 					writeFile(t, filepath.Join(dir, "stdout"), r.stdout)

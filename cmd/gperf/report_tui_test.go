@@ -56,7 +56,7 @@ func (p *tmuxPane) keys(keys ...string) { p.tmux(append([]string{"send-keys"}, k
 func (p *tmuxPane) wait(want string) string {
 	p.t.Helper()
 	match, text := regexp.MustCompile(want), ""
-	for end := time.Now().Add(patience(5 * time.Second)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience(time.Minute)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if text = p.tmux("capture-pane", "-p"); match.MatchString(text) {
 			return text
 		}

@@ -125,8 +125,9 @@ func TestScenarioPacketFlow(t *testing.T) {
 	if err := os.WriteFile(input, []byte(lines.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	mustRecord(t, dir, "-a", "-m", "4096", "-e", "skb:kfree_skb", "--dev", "vb", "--snap=2048", "--", "unshare", "-n", "sh", "-ec",
-		packetSetUp+`; readlink /proc/self/ns/net > "$2"; "$0" va < "$1"`, framesProgram.Path(t), input, dir+"/ns")
+	mustRecord(t, dir, "-a", "-m", "4096", "-e", "skb:kfree_skb", "--dev", "vb", "--snap=2048", "--",
+		"unshare", "-n", "sh", "-ec", packetSetUp+`; readlink /proc/self/ns/net > "$2"; "$0" va < "$1"`,
+		framesProgram.Path(t), input, dir+"/ns")
 	ns, err := os.ReadFile(dir + "/ns")
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // newBrowser starts Chromium without a window.
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
-	return chromium.Start(t, patience(2*time.Minute))
+	return chromium.Start(t)
 }
 
 // speedscopePage returns the folder of the npm package speedscope with its page: $GPERF_SPEEDSCOPE, or that below the

@@ -15,8 +15,11 @@ import (
 // names are the names of Chromium's program.
 var names = []string{"chromium", "chromium-browser", "google-chrome", "chrome"}
 
+// limit is the time after which a test treats Chromium as hung: a busy machine needs minutes.
+const limit = 10 * time.Minute
+
 // Start starts Chromium until the test ends, for at most limit. It skips the test if Chromium is not installed.
-func Start(t testing.TB, limit time.Duration) context.Context {
+func Start(t testing.TB) context.Context {
 	t.Helper()
 	i := slices.IndexFunc(names, func(name string) bool { _, err := exec.LookPath(name); return err == nil })
 	if i < 0 {
