@@ -139,8 +139,8 @@ func TestScenarioFollowBridge(t *testing.T) {
 	needEmitted(t)
 	file := namespaces(t, "a b s", bridged)
 	dir := t.TempDir()
-	mustRecord(t, dir, "--follow", "-m", "4096", "--", betweenC.Path(t), "udp", file("a"), file("b"), "10.99.0.2", "7777", "one",
-		"message2")
+	mustRecord(t, dir, "--follow", "-m", "4096", "--", betweenC.Path(t), "udp", file("a"), file("b"), "10.99.0.2",
+		"7777", "one", "message2")
 	packets := followed(t, filepath.Join(dir, "perf.data"))
 	var both [][]hop
 	for _, hops := range packets {
