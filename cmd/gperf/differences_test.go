@@ -41,7 +41,7 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 	{"PLT entries: those of mold, and of arm64 with branch protection", "the functions to which they jump",
 		"the functions of other entries, `[unknown]`", "TestPLTAgainstObjdump"},
 	{"PLT entries of programs without symbols", "their names", "`[unknown]`", "TestPLTAgainstObjdump"},
-	{"threads that start after the first thread has exited", "the mappings of the process", "no mappings",
+	{"threads that start after the first thread has exited", "the mappings of the process", "no mappings in `script`",
 		"TestThreadsOutliveLeader"},
 	{"addresses after a function of assembly without a size, in stripped files", "`[unknown]` from the next function on",
 		"the name of that function", "TestSymbolWithoutSize"},

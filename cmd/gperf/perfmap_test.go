@@ -8,15 +8,13 @@ import (
 	"gperf/internal/dso"
 )
 
-// perfMapText is the perf map of a process for code at 0x10000000, well-behaved or not. (Of names
-// without a size perf prints no sensible offset.)
+// perfMapText is the perf map of a process for code at 0x10000000, well-behaved or not. (Of names without a size perf
+// prints no sensible offset. Addresses that several lines list are a difference: TestPerfMapReused.)
 const perfMapText = `10000000 40 first function
 0x10000040 0x40 LazyCompile:~hex 0x file.js:1:2
 10000080 40 ab
 100000c0 40 abc
 10000100 100 outer
-10000140 40 inner
-10000140 40 inner again
 
 garbage
 10000200
