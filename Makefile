@@ -1,6 +1,6 @@
 # Short names for go commands and scripts.
 
-.PHONY: gperf install uninstall dist deps demo test test-fast test-kernel check hostile generate bench clean
+.PHONY: gperf install uninstall dist deps demo test test-fast test-kernel check hostile fuzz generate bench clean
 
 # On amd64, main.entry reports a limit of the address space (ulimit -v) that is too low for Go's runtime.
 gperf: entry = $(if $(filter amd64,$(shell go env GOARCH)),-ldflags='-E main.entry')
@@ -50,6 +50,10 @@ check:
 # Test a million mutated recordings, and each recording cut short at 200 places; ARGS="-mutation-seed 7" makes others.
 hostile:
 	go test ./cmd/gperf -run Hostile -v -timeout 2h -mutations 1000000 -cuts 200 $(ARGS)
+
+# Fuzz the readers of what others control; ARGS="symbolize:FuzzPerfMap" names targets, MINUTES and JOBS limit them.
+fuzz:
+	testdata/hostile/fuzz.sh $(ARGS)
 
 generate:
 	go generate ./...
