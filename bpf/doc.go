@@ -3,8 +3,8 @@
 // events (span.bpf.c) and of waits (offcpu.bpf.c), or count events (count.bpf.c). It loads the programs, and
 // passes them data: tables of package unwind, the mappings of processes, and rings to write to.
 //
-// The constants and structs that C and Go share are declared in Go. Directives there tell shared.go what it writes to
-// shared.h, when go generate runs it. The C headers build on each other in this order: kernel.h (the kernel's
+// The constants and structs that C and Go share are declared in Go. For go generate, shared.go writes the declarations
+// with a directive to shared.h. The C headers build on each other in this order: kernel.h (the kernel's
 // definitions) with shared.h and x86.h (the machine), control.h (the switch), data.h (what user space loads),
 // state.h (a walk's state), code.h (code without a table), hotspot.h (code of Java virtual machines), copy.h (copies
 // of stacks), walk.h (the walk), recorded.h (whether an event is recorded), then sample.h (samples) with

@@ -69,6 +69,18 @@ var controls = []struct {
 	}},
 }
 
+// commandSender returns a function that sends a command, and waits until it is done.
+func commandSender(t *testing.T, commands, acks *os.File) func(command string) {
+	answers := bufio.NewReader(acks)
+	return func(command string) {
+		t.Helper()
+		fmt.Fprintln(commands, command)
+		if s, err := answers.ReadString('\n'); err != nil || s != "ack\n" {
+			t.Fatalf("%s: %q, %v", command, s, err)
+		}
+	}
+}
+
 // Commands are done and acknowledged with perf 7.3's text; only samples while the events are enabled are
 // recorded.
 func TestRecordControl(t *testing.T) {
@@ -79,14 +91,7 @@ func TestRecordControl(t *testing.T) {
 			arg, extra, commands, acks := c.open(t, dir)
 			r := startRecord(t, dir, extra, "-D", "-1", "--control", arg, "-a", "-m", "4096",
 				"-e", "skb:kfree_skb", "--filter", "protocol == 0", "-e", "cs") // no packets of others
-			answers := bufio.NewReader(acks)
-			send := func(command string) {
-				t.Helper()
-				fmt.Fprintln(commands, command)
-				if s, err := answers.ReadString('\n'); err != nil || s != "ack\n" {
-					t.Fatalf("%s: %q, %v", command, s, err)
-				}
-			}
+			send := commandSender(t, commands, acks)
 			senders := map[int]bool{} // other tests' programs drop, too
 			drops := func(n int) {
 				sender := exec.Command(binary(t, dropsProgram), "-unix", "-n", strconv.Itoa(n))

@@ -278,17 +278,22 @@ var (
 
 // checkSelection refuses flags that select less than a list shows.
 func (o *reportFlags) checkSelection(s *pflag.FlagSet) error {
-	for _, list := range []string{"tasks", "mmaps", "dump-raw-trace", "stats", "latency-hist"} {
-		if !s.Changed(list) {
-			continue
+	for _, list := range []string{"tasks", "mmaps", "dump-raw-trace", "stats"} {
+		if err := refuse(s, list, "all records", selectionFlags, entryFlags); err != nil {
+			return err
 		}
-		refused, shows := slices.Concat(selectionFlags, entryFlags), "all records"
-		if list == "latency-hist" {
-			refused, shows = entryFlags, "durations"
-		}
-		if i := slices.IndexFunc(refused, s.Changed); i >= 0 {
-			return cli.WrongUse("--%s shows %s: it cannot be used together with --%s", list, shows, refused[i])
-		}
+	}
+	return refuse(s, "latency-hist", "durations", entryFlags)
+}
+
+// refuse returns an error if one of the flags is given together with the flag of a view, which they have no effect on.
+func refuse(s *pflag.FlagSet, view, shows string, flags ...[]string) error {
+	if on, _ := s.GetBool(view); !on {
+		return nil
+	}
+	refused := slices.Concat(flags...)
+	if i := slices.IndexFunc(refused, s.Changed); i >= 0 {
+		return cli.WrongUse("--%s shows %s: it cannot be used together with --%s", view, shows, refused[i])
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"os"
@@ -132,14 +131,7 @@ func TestScenarioDisabledSideBand(t *testing.T) {
 				b, _ := os.ReadFile(path)
 				return strings.TrimSpace(string(b))
 			}
-			answers := bufio.NewReader(acks)
-			send := func(command string) {
-				t.Helper()
-				fmt.Fprintln(commands, command)
-				if s, err := answers.ReadString('\n'); err != nil || s != "ack\n" {
-					t.Fatalf("%s: %q, %v", command, s, err)
-				}
-			}
+			send := commandSender(t, commands, acks)
 			wait("the program does not start", func() bool { return exists(filepath.Join(dir, "ready")) })
 			if send("ping"); test.disable {
 				send("disable")

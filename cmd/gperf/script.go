@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -131,7 +130,10 @@ func scriptCommand() *cobra.Command {
 		if _, err := o.tree.options(); err != nil {
 			return err
 		}
-		if err := o.checkSelection(c.Flags()); err != nil {
+		where := []string{"dsos", "symbols", "addr-range"}
+		err := cmp.Or(refuse(c.Flags(), "dump-raw-trace", "all records", where, selectionFlags),
+			refuse(c.Flags(), "packets", "packets", where))
+		if err != nil {
 			return err
 		}
 		o.anyDepth = !c.Flags().Changed("max-stack")
@@ -192,25 +194,6 @@ func (o *scriptFlags) printMany(paths []string, opts script.Options, stdout, std
 	err = m.each(func(in *openInput, _ *source) (format.Skipped, error) { return o.printOne(stdout, in, opts) })
 	incomplete := m.close()
 	return cmp.Or(err, incomplete)
-}
-
-// checkSelection refuses flags that select less than -D and --packets show.
-func (o *scriptFlags) checkSelection(s *pflag.FlagSet) error {
-	where := []string{"dsos", "symbols", "addr-range"}
-	for _, view := range [...]struct {
-		flag, shows string
-		on          bool
-		refused     []string
-	}{
-		{"dump-raw-trace", "all records", o.dump, slices.Concat(where, selectionFlags)},
-		{"packets", "packets", o.packets.on, where},
-	} {
-		if i := slices.IndexFunc(view.refused, s.Changed); view.on && i >= 0 {
-			return cli.WrongUse("--%s shows %s: it cannot be used together with --%s", view.flag, view.shows,
-				view.refused[i])
-		}
-	}
-	return nil
 }
 
 func (o *scriptFlags) options() (script.Options, error) {

@@ -23,7 +23,7 @@ func (t *tracker) holdGenerated(k *keeper, now time.Time) {
 	}
 	t.held = now
 	for _, p := range t.byPID {
-		if !p.registered || p.exited || !p.space.generates() {
+		if !p.registered || p.exited() || !p.space.generates() {
 			continue
 		}
 		h := &p.holds

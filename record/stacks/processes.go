@@ -46,7 +46,6 @@ type process struct {
 	pid     int32
 	space   *addrSpace
 	touched bool // it is one of the tracker's touched ones
-	exited  bool // EXIT of all threads was read
 	// threads are the running threads besides the leader; leaderExited means that the leader is not running.
 	threads      map[int32]bool
 	leaderExited bool
@@ -133,14 +132,14 @@ func (p *process) addThread(tid int32) {
 // exit applies the EXIT of a thread, and reports whether the process exited with it: with the last thread, which need
 // not be the leader.
 func (p *process) exit(tid int32) bool {
+	ran := !p.exited()
 	p.leaderExited = p.leaderExited || tid == p.pid
 	delete(p.threads, tid)
-	if p.exited || !p.leaderExited || len(p.threads) > 0 {
-		return false
-	}
-	p.exited = true
-	return true
+	return ran && p.exited()
 }
+
+// exited reports whether EXIT of all threads was read.
+func (p *process) exited() bool { return p.leaderExited && len(p.threads) == 0 }
 
 // forgetExited removes the processes whose EXIT came before the last call. A process can be sampled for a while
 // after EXIT, while the kernel still frees the process's memory.

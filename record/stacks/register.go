@@ -141,7 +141,7 @@ func (g *registry) update() {
 	g.deleted = g.deleted[:0]
 	for _, p := range g.tracker.touched {
 		p.touched = false
-		if !p.registered || p.exited || g.tracker.byPID[p.pid] != p {
+		if !p.registered || p.exited() || g.tracker.byPID[p.pid] != p {
 			continue
 		}
 		if err := g.publish(p); err != nil {
