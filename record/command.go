@@ -106,6 +106,9 @@ func startCommand(argv []string, pipe bool) (*command, error) {
 	if err == nil {
 		err = c.waiting()
 	}
+	if err == nil {
+		err = unix.Setpriority(unix.PRIO_PROCESS, c.proc.Pid, begunNice)
+	}
 	if err != nil {
 		c.close()
 		return nil, &CommandError{argv[0], err}

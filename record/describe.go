@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"os"
 	"slices"
 
@@ -84,20 +85,21 @@ func (d *describer) processes(s *synth.Synthesizer, omit synth.Kinds) work {
 }
 
 // start writes the synthesized records that come first. Records of processes also go to learn,
-// unless it is nil, even if the file has them at its end or not at all.
-func (d *describer) start(learn func(b []byte, idSize int) error) error {
+// unless it is nil, even if the file has them at its end or not at all. If ctx is done, there will be no samples, and
+// nothing more is read for them.
+func (d *describer) start(ctx context.Context, learn func(b []byte, idSize int) error) error {
 	out := d.file.write
 	if learn != nil {
 		idSize := d.idSize()
 		tee := func(b []byte) error { return learn(b, idSize) }
 		if d.opts.SideBand.Omit == 0 && !d.opts.SideBand.TailSynth {
 			out = func(b []byte) error { tee(b); return d.file.write(b) }
-		} else if err := run(d.all(0, tee)); err != nil {
+		} else if err := run(ctx, d.all(0, tee)); err != nil {
 			return err
 		}
 	}
 	if !d.opts.SideBand.TailSynth {
-		if err := run(d.all(d.opts.SideBand.Omit, out)); err != nil {
+		if err := run(ctx, d.all(d.opts.SideBand.Omit, out)); err != nil {
 			return err
 		}
 	}
@@ -110,7 +112,7 @@ func (d *describer) tail() error {
 	if !d.opts.SideBand.TailSynth {
 		return nil
 	}
-	if err := run(d.all(d.opts.SideBand.Omit, d.file.write)); err != nil {
+	if err := run(context.Background(), d.all(d.opts.SideBand.Omit, d.file.write)); err != nil {
 		return err
 	}
 	d.file.commit()

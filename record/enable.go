@@ -1,6 +1,7 @@
 package record
 
 import (
+	"context"
 	"gperf/format"
 	"gperf/record/perfevent"
 	"gperf/record/programs"
@@ -97,7 +98,7 @@ func (e *enabler) track() error {
 	if e.opts.Target.ownCommand() || e.opts.Overwrite {
 		return nil
 	}
-	return run(e.apply())
+	return run(context.Background(), e.apply())
 }
 
 // start starts all events, except with a delay.

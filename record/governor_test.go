@@ -142,7 +142,7 @@ func TestPausedAndDisabled(t *testing.T) {
 		{"enable in the pause", func() work { return e.all(true) }, [2]bool{}},
 		{"resume enabled", func() work { return e.pause(false) }, [2]bool{true, true}},
 	} {
-		if err := run(step.do()); err != nil {
+		if err := run(t.Context(), step.do()); err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		for i, want := range step.want {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +31,31 @@ type opened struct {
 	trigger  trigger
 	poller   *poller
 	command  *command // nil without one
+	// opening receives the result of open, which still goes on after openUntil has returned. Nil: it has ended.
+	opening chan error
+}
+
+// endOpening is how long the end of a recording waits for the end of a step of open.
+const endOpening = 100 * time.Millisecond
+
+// openUntil opens all until ctx is done. The step that is under way then cannot be ended: the kernel may verify a
+// program for seconds where many threads want to run. So the recording ends without it, unless it has probes, which
+// would stay in the kernel.
+func (r *opened) openUntil(ctx context.Context) error {
+	if r.probes.set != nil {
+		return r.open(ctx)
+	}
+	r.opening = make(chan error, 1)
+	go func() { r.opening <- r.open(ctx) }()
+	patience := make(chan struct{})
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(endOpening, func() { close(patience) }) })()
+	select {
+	case err := <-r.opening:
+		r.opening = nil
+		return err
+	case <-patience:
+		return ErrInterrupted
+	}
 }
 
 // open performs all steps that can fail before there is a file. If the process may not open

@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"os"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -10,41 +11,50 @@ import (
 	"gperf/internal/procfs"
 )
 
-// prioritize lets the recorder run before others: with a SCHED_FIFO priority or,
-// where that is 0 and the process may do so, with a lower nice value. Samples wait for it, and
-// rings overflow, on machines whose CPUs are all busy. The recorded command was started before.
-// restore is called at the end of the recording.
-func prioritize(realtime int) (restore func(), err error) {
-	if realtime == 0 {
-		return lowerNice(), nil
-	}
+// setRealtime gives the recorder a SCHED_FIFO priority.
+func setRealtime(priority int) error {
 	const schedFIFO = 1
-	param := struct{ priority int32 }{int32(realtime)}
-	return func() {}, eachThread(func(tid int) error {
+	param := struct{ priority int32 }{int32(priority)}
+	return eachThread(func(tid int) error {
 		_, _, errno := unix.Syscall(unix.SYS_SCHED_SETSCHEDULER, uintptr(tid), schedFIFO,
 			uintptr(unsafe.Pointer(&param)))
 		if errno != 0 && errno != unix.ESRCH {
-			return fmt.Errorf("realtime priority %d: %w", realtime, errno)
+			return fmt.Errorf("realtime priority %d: %w", priority, errno)
 		}
 		return nil
 	})
 }
 
-// lowerNice lowers the nice value by 10, until restore is called. That needs CAP_SYS_NICE, or
-// RLIMIT_NICE: without it, nothing changes.
-func lowerNice() (restore func()) {
-	const lower, offset = 10, 20 // the system call returns 20 - nice
+// begunNice is the nice value that gperf was started with, and gives the recorded command.
+var begunNice = func() int {
+	const offset = 20 // the system call returns 20 - nice
 	n, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
-		return func() {}
+		return 0
 	}
+	return offset - n
+}()
+
+// LowerNice lets gperf run before others, with a nice value that is lower by 10 than at its start, until restore is
+// called. Where all CPUs are busy, it would otherwise take long to begin and to end, samples would wait, and rings
+// overflow. That needs CAP_SYS_NICE, or RLIMIT_NICE: without it, nothing changes.
+func LowerNice() (restore func()) {
+	const lower = 10
 	set := func(nice int) {
 		_ = eachThread(func(tid int) error { return unix.Setpriority(unix.PRIO_PROCESS, tid, nice) })
 	}
-	nice := offset - n
-	set(nice - lower)
-	return func() { set(nice) }
+	if lowered.Add(1) == 1 {
+		set(begunNice - lower)
+	}
+	return func() {
+		if lowered.Add(-1) == 0 {
+			set(begunNice)
+		}
+	}
 }
+
+// lowered is the number of calls of LowerNice without one of restore.
+var lowered atomic.Int32
 
 // eachThread calls set for all threads of this process, until it fails. Threads that they start
 // inherit what is set.

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrInterrupted means that the recording was ended before it began.
-var ErrInterrupted = errors.New("interrupted while opening events: nothing is recorded")
+var ErrInterrupted = errors.New("interrupted before the recording began: nothing is recorded")
 
 // LeftoversError is a notice: killed recordings have left probes in the kernel.
 type LeftoversError struct{ Probes int }

@@ -25,6 +25,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		return nil, err
 	}
 	r := newRecorder(&o)
+	defer LowerNice()()
 	defer r.release()
 	o.warnLeftovers()
 	if err := addFollowed(&o); err != nil {
@@ -38,17 +39,17 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	if err := r.probes.add(ctx, &o); err != nil {
 		return nil, err
 	}
-	if err := r.open(ctx); err != nil {
+	if err := r.openUntil(ctx); err != nil {
 		return nil, err
 	}
 	defer r.hurryToCloser()()
 	r.checkIdle()
 	r.checkChildren()
-	restore, err := prioritize(o.Realtime)
-	if err != nil {
-		return nil, err
+	if o.Realtime != 0 {
+		if err := setRealtime(o.Realtime); err != nil {
+			return nil, err
+		}
 	}
-	defer restore()
 	if o.Output.Kcore {
 		done := o.begin("copying the kernel's code")
 		err := makeDir(o.Output.Path)
@@ -57,8 +58,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		}
 		o.Output.Path = filepath.Join(o.Output.Path, format.DirData)
 	}
-	err = r.begin()
-	if err == nil {
+	if err = r.begin(ctx); err == nil {
 		err = r.record(ctx)
 	}
 	err = r.end(err)
@@ -134,7 +134,7 @@ func newRecorder(o *plan) *recorder {
 
 // begin connects the parts of the recorder, creates the file, and writes everything that comes
 // before the kernel's first record.
-func (r *recorder) begin() error {
+func (r *recorder) begin(ctx context.Context) error {
 	o, signal := r.opts, r.poller.signal
 	r.sum.Pages = r.pages
 	r.file.init(o, r.set, &r.sum, signal)
@@ -154,11 +154,17 @@ func (r *recorder) begin() error {
 	if err := r.enabler.track(); err != nil { // before /proc is read
 		return err
 	}
+	var err error
 	if r.programs.walker == nil {
 		r.copies.follow(&r.file, r.describer.idSize())
-		return r.successor.first(nil)
+		err = r.successor.first(ctx, nil)
+	} else {
+		err = r.successor.first(ctx, r.programs.learn)
 	}
-	return r.successor.first(r.programs.learn)
+	if err == nil && ctx.Err() != nil {
+		return ErrInterrupted
+	}
+	return err
 }
 
 // record starts the counters and the command, and moves records until the recording is to
@@ -378,6 +384,14 @@ func (r *recorder) stop() error {
 
 // release frees the recording's resources.
 func (r *recorder) release() {
+	if r.opening != nil {
+		go func() {
+			<-r.opening
+			r.opening = nil
+			r.release()
+		}()
+		return
+	}
 	r.leaveToCloser()
 	if r.command != nil {
 		r.command.close()

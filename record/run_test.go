@@ -84,6 +84,53 @@ func TestAttrs(t *testing.T) {
 	}
 }
 
+// A recording that is to end before it has begun ends at once, although a step does not: the kernel may verify a
+// program for seconds. Nothing is read for samples that there will not be, and the command is not executed.
+func TestEndBeforeBegin(t *testing.T) {
+	for _, step := range []string{"opening events", "reading processes"} {
+		dir := t.TempDir()
+		events, err := event.Parse("cpu-clock:u,page-faults:u", &event.Resolver{Resolver: new(probe.Resolver)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		calls, stuck := 0, make(chan struct{})
+		o := &Options{Events: events, Output: OutputOptions{Path: filepath.Join(dir, "perf.data")}, Freq: 99,
+			Target: Target{All: true, Command: []string{"touch", filepath.Join(dir, "executed")}}}
+		o.Progress = func(name string, n, of int) {
+			if name != step {
+				return
+			}
+			if cancel(); step == "opening events" {
+				<-stuck
+			}
+			if calls++; calls > 1 {
+				t.Errorf("%s goes on: %d of %d", step, n, of)
+			}
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := Run(ctx, o)
+			ended <- err
+		}()
+		select {
+		case err = <-ended:
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: the recording does not end", step)
+		}
+		close(stuck)
+		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+			t.Skipf("recording all CPUs needs CAP_PERFMON, or kernel.perf_event_paranoid below 1: %v", err)
+		}
+		if !errors.Is(err, ErrInterrupted) {
+			t.Errorf("%s: %v", step, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "executed")); err == nil {
+			t.Errorf("%s: the command is executed", step)
+		}
+	}
+}
+
 // TestRun records with this test program: the command's name, mappings and samples are in the
 // file.
 func TestRun(t *testing.T) {

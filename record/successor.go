@@ -2,6 +2,7 @@ package record
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"math"
 	"slices"
@@ -51,12 +52,12 @@ func (s *successor) follows() bool {
 
 // first writes the synthesized records of the first file, and passes the records of processes to learn unless it is
 // nil.
-func (s *successor) first(learn func(b []byte, idSize int) error) error {
+func (s *successor) first(ctx context.Context, learn func(b []byte, idSize int) error) error {
 	if !s.follows() {
-		return s.describe.start(learn)
+		return s.describe.start(ctx, learn)
 	}
 	var all []byte
-	err := s.describe.start(func(b []byte, idSize int) error {
+	err := s.describe.start(ctx, func(b []byte, idSize int) error {
 		all = append(all, b...)
 		if learn != nil {
 			return learn(b, idSize)

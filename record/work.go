@@ -1,6 +1,9 @@
 package record
 
-import "iter"
+import (
+	"context"
+	"iter"
+)
 
 // work is a long task of a part of the recorder, in steps. The recorder empties the rings between two steps, so that
 // they do not fill meanwhile. A step that fails is the last one.
@@ -34,11 +37,14 @@ func sequence(all ...work) work {
 	}
 }
 
-// run does work without emptying the rings.
-func run(w work) error {
+// run does work without emptying the rings, until ctx is done.
+func run(ctx context.Context, w work) error {
 	for err := range w {
 		if err != nil {
 			return err
+		}
+		if ctx.Err() != nil {
+			break
 		}
 	}
 	return nil

@@ -36,7 +36,11 @@ func (e exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(e)
 // errReported is the error of a command that was only partly successful.
 const errReported = exitStatus(exitError)
 
+// endsProcess is whether the process ends with the command: not in tests.
+var endsProcess bool
+
 func main() {
+	endsProcess = true
 	input.EnableSandbox(cli.PagerCommand())
 	stdout, stderr := cli.Outputs(os.Stdout, os.Stderr)
 	os.Exit(run(os.Args[1:], stdout, stderr))

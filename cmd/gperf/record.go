@@ -125,6 +125,9 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	if f.dryRun {
 		return nil
 	}
+	if restore := record.LowerNice(); !endsProcess {
+		defer restore()
+	}
 	sum, err := record.Run(ctx, &f.opts)
 	p.End()
 	if sum != nil && sum.Samples > 0 && sum.Dumped == "" && !f.opts.Output.NoBuildIDCache {
