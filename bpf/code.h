@@ -5,6 +5,9 @@
 #ifndef CODE_H
 #define CODE_H
 
+/* A function is assumed to be at most so long, if a call of it is the only evidence. */
+#define FUNCTION_SIZE 0x10000
+
 #if defined(__TARGET_ARCH_x86)
 #include "x86code.h"
 #else
@@ -44,9 +47,6 @@ static inline_always int by_frame_pointer(struct walk *w, __u32 slot)
 
 /* The return address of an innermost function without a frame is assumed to be within so many words from sp on. */
 #define LEAF_WORDS 3
-
-/* A function is assumed to be at most so long, if a call of it is the only evidence. */
-#define FUNCTION_SIZE 0x10000
 
 /*
  * by_guess goes to the caller of an innermost function that has pushed few words or none, such as system call

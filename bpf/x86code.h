@@ -132,8 +132,33 @@ static inline_always int by_prologue(struct walk *w, __u32 slot, struct code c)
 }
 
 /*
+ * by_leaf goes to the caller of an innermost function that makes no frame, in a program whose other functions have frame
+ * pointers: rbp's frame is the caller's. The word at rsp is then the return address of a call of this function, and the
+ * one beside rbp is not. In a function with a frame, an old return address may be at rsp, but both are of calls of it.
+ */
+static inline_always int by_leaf(struct walk *w, __u32 slot)
+{
+	__u64 ra, target, framed = 0;
+
+	if (w->returned || w->kind != TABLE_FP || read_stack(w, &ra, w->sp, 1))
+		return END_NO_RULE;
+	target = call_before(ra);
+	if (target <= CALL_INDIRECT || w->ip - target > FUNCTION_SIZE)
+		return END_NO_RULE;
+	if (!read_stack(w, &framed, w->fp + 8, 1))
+		framed = call_before(framed);
+	if (framed >= target && framed <= w->ip)
+		return END_NO_RULE;
+	w->next.ip = ra;
+	w->next.ra_at = w->sp;
+	w->next.sp = w->sp + 8;
+	w->next.fp = w->fp;
+	return reach(slot);
+}
+
+/*
  * by_code goes to the caller if the next instructions show where the return address is: at the end of a function
- * and, in the innermost frame, at the beginning of the function.
+ * and, in the innermost frame, at the beginning of the function, or if no frame was made.
  */
 static inline_always int by_code(struct walk *w, __u32 slot)
 {
@@ -142,7 +167,9 @@ static inline_always int by_code(struct walk *w, __u32 slot)
 	bpf_probe_read_user(&c, sizeof(c), (void *)w->ip);
 	if (!by_epilogue(w, slot, c))
 		return END_NONE;
-	return w->returned ? END_NO_RULE : by_prologue(w, slot, c);
+	if (!w->returned && !by_prologue(w, slot, c))
+		return END_NONE;
+	return by_leaf(w, slot);
 }
 
 #endif

@@ -123,13 +123,13 @@ func (r *Regs) framePointer() framePointer {
 }
 
 // byCode steps to the caller if the next instructions show where the return address is: at the end of a function and,
-// in the innermost frame, at its beginning. On arm64, it is in the link register there.
+// in the innermost frame, at its beginning, or if it makes no frame. On arm64, it is in the link register there.
 func (w *walk) byCode() bool {
 	if w.regs.abi == &arm64ABI {
 		return w.byLinkRegister()
 	}
 	next := w.code.at(w.regs.IP(), 16)
-	return w.byEpilogue(next) || w.allRegs && w.byPrologue(next)
+	return w.byEpilogue(next) || w.allRegs && (w.byPrologue(next) || w.byLeaf())
 }
 
 // Instructions with rbp and rsp. Each mov between the two has two encodings.
@@ -263,6 +263,33 @@ func makesFrame(code []byte) bool {
 	return bytes.HasPrefix(code, pushRBP) && hasPrefix(code[len(pushRBP):], setRBP)
 }
 
+// functionSize is the assumed limit of the length of a function, if a call of it is the only evidence.
+const functionSize = 1 << 16
+
+// byLeaf steps to the caller of an innermost function that makes no frame, in a program whose other functions have frame
+// pointers: rbp's frame is the caller's. The word at rsp is then the return address of a call of this function, and the
+// one beside rbp is not. In a function with a frame, an old return address may be at rsp, but both are of calls of it.
+func (w *walk) byLeaf() bool {
+	if w.m.Object != nil || w.m.Made {
+		return false
+	}
+	ip, sp, fp := w.regs.IP(), w.regs.SP(), w.regs.framePointer()
+	ra, ok := w.mem.Word(sp)
+	if !ok {
+		return false
+	}
+	target, _ := w.code.callBefore(ra)
+	if target == 0 || ip-target > functionSize {
+		return false
+	}
+	if beside, ok := w.mem.Word(fp.at + 8); ok {
+		if framed, _ := w.code.callBefore(beside); framed >= target && framed <= ip {
+			return false
+		}
+	}
+	return w.reach(ra, sp+8, fp)
+}
+
 // byGuess steps to the caller of an innermost function that has pushed few words or none, such as system call wrappers
 // and hand-written code: the return address is one of n words. In code that was made at run time, only a call to this
 // function counts, because below its variables may be old return addresses.
@@ -270,7 +297,6 @@ func (w *walk) byGuess(n uint64) bool {
 	if !w.allRegs {
 		return false
 	}
-	const functionSize = 1 << 16
 	ip, sp := w.regs.IP(), w.regs.SP()
 	for i := range n {
 		ra, ok := w.mem.Word(sp + 8*i)

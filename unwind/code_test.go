@@ -97,6 +97,63 @@ func TestCode(t *testing.T) {
 	}
 }
 
+// callSpace is code of x86-64 without CFI, with calls before these addresses, of these targets; 0: of an unknown one.
+type callSpace map[uint64]uint64
+
+func (s callSpace) Mapping(ip uint64) *Mapping {
+	m := &Mapping{Start: 0x2000, End: 0x9000}
+	if ip < m.Start || ip >= m.End {
+		return nil
+	}
+	return m
+}
+
+func (s callSpace) Code(ip uint64, b []byte) bool {
+	clear(b)
+	target, ok := s[ip+uint64(len(b))]
+	switch {
+	case ok && target == 0:
+		copy(b[len(b)-2:], asm(0xff, 0xd0)) // call *%rax
+	case ok:
+		copy(b[len(b)-5:], asm(0xe8, uint32(target-ip-uint64(len(b)))))
+	}
+	return true
+}
+
+// TestLeaf: the caller of an innermost function without a frame is at rsp, in a program with frame pointers.
+func TestLeaf(t *testing.T) {
+	const (
+		leaf, middle       = 0x3000, 0x4000
+		inLeaf             = leaf + 0x20
+		callsLeaf, another = middle + 0x30, middle + 0x80
+		callsMiddle        = 0x5050
+		somewhere          = 0x6060 // after an indirect call
+		fp                 = stackAt + 16
+	)
+	calls := callSpace{callsLeaf: leaf, another: leaf, callsMiddle: middle, somewhere: 0}
+	for _, c := range []struct {
+		name        string
+		top, beside uint64 // the words at rsp, and next to the frame pointer's
+		want        []uint64
+	}{
+		{"no frame", callsLeaf, callsMiddle, []uint64{callsLeaf, callsMiddle}},
+		{"no frame, an indirect call", callsLeaf, somewhere, []uint64{callsLeaf, somewhere}},
+		{"a frame, with an old return address", another, callsLeaf, []uint64{callsLeaf}},
+		{"a frame, with a return address to another function", callsMiddle, callsLeaf, []uint64{callsLeaf}},
+		{"a frame", 1, callsLeaf, []uint64{callsLeaf}},
+		{"called indirectly", somewhere, callsMiddle, []uint64{callsMiddle}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := []Frame{{IP: inLeaf}}
+			for _, ip := range c.want {
+				want = append(want, ret(ip))
+			}
+			regs := NewRegs(elf.EM_X86_64, inLeaf, stackAt, fp)
+			wantWalk(t, regs, testStack(c.top, 2, 0, c.beside), calls, ZeroReturn, want...)
+		})
+	}
+}
+
 // TestLastCall: of two return addresses at the ends of rows, one has a call before it.
 func TestLastCall(t *testing.T) {
 	const called, notCalled = 0x2200, 0x2280

@@ -204,7 +204,7 @@ func (v *view) Code(ip uint64, b []byte) bool {
 	switch {
 	case m == nil || m.file.vm != nil:
 		return false
-	case m.file.state == fileReady && m.file.jit == nil:
+	case (m.file.state == fileReady || m.file.postponed) && m.file.jit == nil:
 		return m.file.code(dso.OffOfIP(ip, m.start, m.pgoff), b)
 	}
 	code := make([]byte, trampolineCall+len(b))
