@@ -23,13 +23,15 @@ type governor struct {
 
 	level  int
 	paused bool
-	credit time.Duration // CPU time that may be used
-	at     time.Time     // of the last measurement
-	used   time.Duration // CPU time of the process until then
-	loan   time.Time     // until when the credit of the start is paid back
-	before time.Duration // credit when the level changed last
-	raised time.Time     // when the level changed last
-	warned time.Time     // when a notice was made last
+	// postponed means that unwind tables were postponed, which was reported.
+	postponed bool
+	credit    time.Duration // CPU time that may be used
+	at        time.Time     // of the last measurement
+	used      time.Duration // CPU time of the process until then
+	loan      time.Time     // until when the credit of the start is paid back
+	before    time.Duration // credit when the level changed last
+	raised    time.Time     // when the level changed last
+	warned    time.Time     // when a notice was made last
 }
 
 const (
@@ -130,6 +132,19 @@ func (g *governor) saving(now time.Time) bool {
 // affords reports whether there is time to build unwind tables. They end before samples are left out.
 func (g *governor) affords() bool { return g.credit > g.worth(creditTime)/2 }
 
+// affordsTable is affords, for a table that a stack needs. It reports once that there is no time.
+func (g *governor) affordsTable() bool {
+	if g.affords() {
+		return true
+	}
+	if !g.postponed {
+		g.postponed = true
+		g.opts.notice(&ThrottledError{
+			"stacks through new programs follow frame pointers until there is CPU time for their unwind tables"})
+	}
+	return false
+}
+
 // change sets the level.
 func (g *governor) change(level int, now time.Time) {
 	g.level, g.raised, g.before = level, now, g.credit
@@ -226,7 +241,7 @@ func (g *governor) report(msg string) {
 	g.opts.verbose(msg)
 }
 
-// ThrottledError is a notice: samples are left out to keep to MaxCPU.
+// ThrottledError is a notice: samples are left out, or unwind tables postponed, to keep to MaxCPU.
 type ThrottledError struct{ What string }
 
 func (e *ThrottledError) Error() string { return "--max-cpu: " + e.What }

@@ -127,7 +127,7 @@ func newRecorder(o *plan) *recorder {
 	r.probes.opts = o
 	r.governor.used = cpuTime()
 	if o.MaxCPU > 0 {
-		o.affords = r.governor.affords
+		o.affords = r.governor.affordsTable
 	}
 	return r
 }
