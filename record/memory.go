@@ -6,7 +6,7 @@ import (
 	"gperf/bpf"
 )
 
-// How much memory the recorder's cgroup must allow, in bytes. With less than leastMemory, the kernel would end the
+// How much memory the recorder must be allowed, in bytes. With less than leastMemory, the kernel would end the
 // recorder while it builds the unwind table of a compiler, which takes half of it. With less than smallMemory, all
 // tables together take an eighth, and building them keeps nothing else.
 const (
@@ -17,14 +17,14 @@ const (
 // rowsWithin returns the number of rows of unwind tables for a process that may use this many bytes of memory.
 func rowsWithin(limit uint64) uint32 { return uint32(min(limit/8/bpf.RowSize, bpf.MaxRows)) }
 
-// SmallMemoryError says that the recorder's cgroup allows too little memory for unwind tables.
+// SmallMemoryError says that the recorder may use too little memory for unwind tables.
 type SmallMemoryError struct{ Limit uint64 } // in bytes
 
 func (e *SmallMemoryError) Error() string {
-	return fmt.Sprintf("gperf's cgroup allows %d MB of memory, unwind tables need %d MB", e.Limit>>20, leastMemory>>20)
+	return fmt.Sprintf("gperf may use %d MB of memory, unwind tables need %d MB", e.Limit>>20, leastMemory>>20)
 }
 
 // Hint says what to do about it.
 func (e *SmallMemoryError) Hint() string {
-	return "Allow more (memory.max); --call-graph fp records the same without this message.\n"
+	return "Allow more (memory.max of its cgroup, ulimit -v); --call-graph fp records the same without this message.\n"
 }
