@@ -125,6 +125,18 @@ func Records(b []byte) iter.Seq[[]byte] {
 	}
 }
 
+// ParseRecords yields the decoded records of Records, which end with a sample id of idSize bytes. It skips records that
+// it cannot decode.
+func ParseRecords(b []byte, idSize int) iter.Seq[Record] {
+	return func(yield func(Record) bool) {
+		for raw := range Records(b) {
+			if rec, err := ParseRecord(RawOf(raw, idSize), 0); err == nil && !yield(rec) {
+				return
+			}
+		}
+	}
+}
+
 // RawOf returns a record of Records without its sample id of idSize bytes.
 func RawOf(rec []byte, idSize int) Raw {
 	le := binary.LittleEndian
@@ -236,6 +248,9 @@ func (m *Mmap) Executable() bool {
 	return m.Misc&MiscMmapData == 0
 }
 
+// IsUser reports whether the mapping is a process's, not the kernel's or a guest's, and contains addresses.
+func (m *Mmap) IsUser() bool { return m.Misc&MiscCPUModeMask == MiscUser && m.Start+m.Len > m.Start }
+
 func (m *Mmap) layout(c *codec) {
 	c.readAs(&m.V2, TypeMmap2)
 	c.allMisc(&m.Misc)
@@ -288,6 +303,9 @@ type Fork struct {
 	Ran       bool // started before the recording: does not share the parent's mappings
 	ID        RecordID
 }
+
+// IsThread reports whether a thread started in a running process, rather than a process.
+func (f *Fork) IsThread() bool { return f.PID == f.PPID }
 
 // Exit is PERF_RECORD_EXIT: a process or thread ended.
 type Exit Fork

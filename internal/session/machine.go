@@ -19,13 +19,14 @@ type machine struct {
 	keepRecords bool  // each Map keeps the MMAP record, for Tasks
 	until       int64 // see endOf
 
-	threads map[int32]*Thread // by TID
-	last    *Thread           // that was asked for last, nil if it exited
-	running int               // threads that run, as perf counts them
-	cpus    int               // 0 if unknown
-	cgroups map[uint64]cgroup // by ID
-	kernel  kernel
-	jit     jitDumps
+	threads   map[int32]*Thread // by TID
+	last      *Thread           // that was asked for last, nil if it exited
+	processes map[int32]*process
+	running   int               // threads that run, as perf counts them
+	cpus      int               // 0 if unknown
+	cgroups   map[uint64]cgroup // by ID
+	kernel    kernel
+	jit       jitDumps
 	// bpfLines returns the source lines of BPF programs. The first call reads them.
 	bpfLines func() []format.BPFLine
 
@@ -67,16 +68,17 @@ func newMachine(opts *Options, keepRecords bool) *machine {
 		keepRecords: keepRecords,
 		until:       endOf(f, opts.Written),
 
-		threads:  map[int32]*Thread{},
-		running:  1, // the recorder, which runs before the first switch
-		cgroups:  map[uint64]cgroup{},
-		kernel:   listedKernel(f),
-		bpfLines: sync.OnceValue(f.BPFLines),
-		known:    map[mapKey]*Map{},
-		dsos:     map[DSO]*DSO{},
-		ranks:    map[string]int32{},
-		buildIDs: map[string]dso.BuildID{},
-		byInode:  map[inodeFile]dso.BuildID{},
+		threads:   map[int32]*Thread{},
+		processes: map[int32]*process{},
+		running:   1, // the recorder, which runs before the first switch
+		cgroups:   map[uint64]cgroup{},
+		kernel:    listedKernel(f),
+		bpfLines:  sync.OnceValue(f.BPFLines),
+		known:     map[mapKey]*Map{},
+		dsos:      map[DSO]*DSO{},
+		ranks:     map[string]int32{},
+		buildIDs:  map[string]dso.BuildID{},
+		byInode:   map[inodeFile]dso.BuildID{},
 	}
 	entries, _ := f.BuildIDs() // ends at a damaged entry
 	for _, e := range entries {
@@ -95,7 +97,11 @@ func (m *machine) apply(rec format.Record) {
 	case *format.Mmap:
 		m.mmap(r)
 	case *format.Comm:
-		m.thread(r.PID, r.TID).setComm(r.Comm)
+		th := m.thread(r.PID, r.TID)
+		th.setComm(r.Comm)
+		if r.Exec { // as in perf, mappings stay until others overlap them
+			th.space.threads.Exec(r.TID)
+		}
 	case *format.Fork:
 		m.fork(r)
 	case *format.Exit:
@@ -137,52 +143,48 @@ func (m *machine) thread(pid, tid int32) *Thread {
 	if m.last != nil && m.last.TID == tid && m.last.PID >= 0 {
 		return m.last
 	}
-	if th, ok := m.threads[tid]; ok {
-		if th.PID < 0 {
-			th.PID = pid
-			m.join(th)
+	th, ok := m.threads[tid]
+	switch {
+	case !ok:
+		th = newThread(pid, tid)
+		th.space = m.process(pid)
+		if tid != pid {
+			th.space.threads[tid] = struct{}{}
 		}
-		m.last = th
-		return th // even if pid differs: samples of a dying thread may lack it
+		m.threads[tid] = th
+		m.join(th)
+	case th.PID < 0:
+		th.PID = pid
+		m.join(th)
 	}
-	th := newThread(pid, tid)
-	m.threads[tid] = th
-	m.join(th)
-	if th.leader == nil {
-		th.space = &process{maps: &maps{}}
-	} else {
-		th.space = th.leader.space
-	}
-	th.space.threads++
-	return th
+	m.last = th
+	return th // even if pid differs: samples of a dying thread may lack it
 }
 
-// exit forgets a thread that exited. As long as other threads of the process run, a leader without its name keeps the
-// mappings, because threads that start later have them.
+// process returns a process. It adds an unknown one, whose first thread runs.
+func (m *machine) process(pid int32) *process {
+	p := m.processes[pid]
+	if p == nil {
+		p = newProcess(pid, &maps{})
+		m.processes[pid] = p
+	}
+	return p
+}
+
+// exit forgets a thread that exited, and the process with the last one.
 func (m *machine) exit(tid int32) {
 	th := m.threads[tid]
 	if th == nil {
 		return
 	}
-	if th.leader == nil && !th.exited && th.space.threads > 1 {
-		kept := newThread(th.PID, tid)
-		kept.exited, kept.space = true, th.space
-		m.threads[tid], m.last = kept, nil
-		return
-	}
-	m.remove(tid)
-	if leader := m.threads[th.PID]; leader != nil && leader.exited && leader.space.threads == 1 {
-		m.remove(leader.TID)
-	}
-}
-
-// remove forgets a thread.
-func (m *machine) remove(tid int32) {
-	if th := m.threads[tid]; th != nil {
-		th.space.threads--
-	}
 	delete(m.threads, tid)
 	m.last = nil
+	if p := th.space; p.threads.Exit(tid) && m.processes[th.PID] == p {
+		delete(m.processes, th.PID)
+		if first := m.threads[th.PID]; first != nil && first.space == p { // the leader of later threads, without a name
+			delete(m.threads, th.PID)
+		}
+	}
 }
 
 // join sets the leader of a thread that is not the first of its process.
@@ -195,41 +197,39 @@ func (m *machine) join(th *Thread) {
 func (m *machine) fork(r *format.Fork) {
 	parent := m.thread(r.PPID, r.PTID)
 	if parent.PID != r.PPID { // an earlier process, whose EXIT is missing
-		m.remove(r.PTID)
+		m.exit(r.PTID)
 		parent = m.thread(r.PPID, r.PTID)
 	}
-	m.remove(r.TID)
+	m.exit(r.TID)
+	if !r.IsThread() {
+		inherited := &maps{} // the program's MMAP records follow
+		if !r.Ran {
+			inherited = parent.space.maps.clone()
+		}
+		m.processes[r.PID] = newProcess(r.PID, inherited)
+	}
 	th := m.thread(r.PID, r.TID)
 	th.parent = parent.TID
 	if parent.Named {
 		th.setComm(parent.Comm)
 	}
-	switch {
-	case r.PID == parent.PID:
-	case r.Ran: // the program's MMAP records follow
-		th.space = &process{maps: &maps{}, threads: 1}
-	default:
-		th.space = &process{maps: parent.space.maps.clone(), threads: 1}
-	}
 }
 
 func (m *machine) mmap(r *format.Mmap) {
-	id := m.buildID(r)
-	switch r.Misc & format.MiscCPUModeMask {
-	case format.MiscKernel:
-		m.rank(m.kernel.mmap(r, id))
-	case format.MiscUser:
-		if mp := newMap(r, id); mp != nil {
-			p := m.thread(r.PID, r.TID).space
-			if m.keepRecords {
-				mp.record = r
-			} else {
-				mp = m.share(mp)
-			}
-			m.rank(mp)
-			p.maps = p.maps.with(mp)
-			m.jitDump(r, p, mp.DSO)
+	switch {
+	case r.Misc&format.MiscCPUModeMask == format.MiscKernel:
+		m.rank(m.kernel.mmap(r, m.buildID(r)))
+	case r.IsUser():
+		mp := newMap(r, m.buildID(r))
+		p := m.thread(r.PID, r.TID).space
+		if m.keepRecords {
+			mp.record = r
+		} else {
+			mp = m.share(mp)
 		}
+		m.rank(mp)
+		p.maps = p.maps.with(mp)
+		m.jitDump(r, p, mp.DSO)
 	}
 }
 

@@ -71,14 +71,11 @@ func (m *Map) key() mapKey { return mapKey{m.Start, m.End, m.Pgoff, m.DSO, m.Sha
 // Off returns the offset of ip in the DSO's file.
 func (m *Map) Off(ip uint64) uint64 { return dso.OffOfIP(ip, m.Start, m.Pgoff) }
 
-// newMap returns the mapping of a process, or nil if it is empty. As in perf's map__new,
-// anonymous executable memory belongs to a JIT, with symbols in /tmp/perf-PID.map.
+// newMap returns the mapping of a process. As in perf's map__new, anonymous executable memory belongs to a JIT, with
+// symbols in /tmp/perf-PID.map.
 func newMap(r *format.Mmap, id dso.BuildID) *Map {
 	m := &Map{Start: r.Start, End: r.Start + r.Len, Pgoff: r.Pgoff, DSO: &DSO{Name: r.Filename, BuildID: id},
 		Sharing: sharing(r)}
-	if m.End <= m.Start {
-		return nil
-	}
 	kind := dso.KindOf(r.Filename)
 	if r.Flags&format.MapHugeTLB != 0 {
 		kind = dso.KindAnonymous

@@ -175,6 +175,23 @@ func TestThreadsOutliveLeader(t *testing.T) {
 	}
 }
 
+// TestThreadExecs: an exec of another thread than the first one leaves nothing when the process exits.
+func TestThreadExecs(t *testing.T) {
+	session := newSession()
+	session.Apply(&format.Comm{PID: 10, TID: 10, Comm: "runc"})
+	session.Apply(&format.Fork{PID: 10, TID: 11, PPID: 10, PTID: 10})
+	session.Apply(&format.Exit{PID: 10, TID: 10})
+	session.Apply(&format.Comm{PID: 10, TID: 10, Comm: "server", Exec: true})
+	session.Apply(mmapOf(10, 0x1000, 0x1000, 0, "/bin/server"))
+	if th := session.machine.thread(10, 10); th.Comm != "server" || len(th.space.maps.list()) != 1 {
+		t.Errorf("after the exec the first thread is %+v", th)
+	}
+	session.Apply(&format.Exit{PID: 10, TID: 10})
+	if got := describe(session.machine.thread(10, 10).space.maps); len(got) != 0 {
+		t.Errorf("after the EXIT of the first thread, the process maps %v", got)
+	}
+}
+
 func chainOf(ips ...uint64) format.Words {
 	var b []byte
 	for _, ip := range ips {

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"gperf/format"
+	"gperf/internal/session/track"
 )
 
 // Thread is a thread at one moment of the recording.
@@ -17,15 +18,18 @@ type Thread struct {
 
 	space      *process
 	leader     *Thread // the first thread of the process; nil: itself
-	exited     bool    // a leader that exited before other threads of the process
 	parent     int32   // TID of the thread that started it, -1 if unknown
 	namespaces []format.Namespace
 }
 
 // process is the state that threads of a process share: the present mappings.
 type process struct {
+	threads track.Threads[struct{}]
 	maps    *maps
-	threads int // of the machine's threads, those of the process
+}
+
+func newProcess(pid int32, ms *maps) *process {
+	return &process{track.Threads[struct{}]{pid: {}}, ms}
 }
 
 func newThread(pid, tid int32) *Thread {

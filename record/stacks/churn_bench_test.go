@@ -42,7 +42,7 @@ func BenchmarkShortProcesses(b *testing.B) {
 	size := 1 << 20
 	var head uint64
 	mem := make([]byte, size)
-	n := &Merger{Ring: perfevent.NewRing(mem, &head)}
+	n := &Merger{Ring: perfevent.NewRing(mem, &head), tally: new(perfevent.Tally)}
 	side := sideBand{types: map[uint64]format.SampleType{1: st}, scanned: []uint64{0}}
 	g := testRegistry()
 	g.parent(1)
@@ -58,6 +58,9 @@ func BenchmarkShortProcesses(b *testing.B) {
 		side.collect([]*Merger{n}, heads)
 		side.until(1<<63, g.apply)
 		g.update()
+		for range 2 {
+			g.tracker.forgetExited()
+		}
 		if len(g.tracker.byPID) != 1 {
 			b.Fatalf("%d processes", len(g.tracker.byPID))
 		}

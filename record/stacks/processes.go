@@ -8,6 +8,7 @@ import (
 	"gperf/internal/addrspace"
 	"gperf/internal/dso"
 	"gperf/internal/procfs"
+	"gperf/internal/session/track"
 	"gperf/record/synth"
 )
 
@@ -45,10 +46,8 @@ func (t *tracker) isBuilding() bool {
 type process struct {
 	pid     int32
 	space   *addrSpace
+	threads track.Threads[struct{}]
 	touched bool // it is one of the tracker's touched ones
-	// threads are the running threads besides the leader; leaderExited means that the leader is not running.
-	threads      map[int32]bool
-	leaderExited bool
 	// mapped are the numbers of the files with functions whose mappings are in the recording.
 	mapped map[int]bool
 	holds  holds
@@ -101,45 +100,24 @@ func newTracker(removed func(*process)) *tracker {
 func (p *tracker) record(rec format.Record) {
 	switch rec := rec.(type) {
 	case *format.Mmap:
-		user := rec.Misc&format.MiscCPUModeMask == format.MiscUser
-		if proc := p.byPID[rec.PID]; proc != nil && user && rec.Executable() {
+		if proc := p.byPID[rec.PID]; proc != nil && rec.IsUser() && rec.Executable() {
 			p.mmap(proc, rec)
 		}
 	case *format.Fork:
-		if rec.PID != rec.PPID {
-			p.fork(rec.PPID, rec.PID)
-		} else if proc := p.byPID[rec.PID]; proc != nil {
-			proc.addThread(rec.TID)
-		}
+		p.fork(rec)
 	case *format.Comm:
 		if rec.Exec {
 			p.replace(rec.PID, &addrSpace{})
 		}
 	case *format.Exit:
-		if proc := p.byPID[rec.PID]; proc != nil && proc.exit(rec.TID) {
+		if proc := p.byPID[rec.PID]; proc != nil && proc.threads.Exit(rec.TID) {
 			p.left = append(p.left, proc)
 		}
 	}
 }
 
-func (p *process) addThread(tid int32) {
-	if p.threads == nil {
-		p.threads = map[int32]bool{}
-	}
-	p.threads[tid] = true
-}
-
-// exit applies the EXIT of a thread, and reports whether the process exited with it: with the last thread, which need
-// not be the leader.
-func (p *process) exit(tid int32) bool {
-	ran := !p.exited()
-	p.leaderExited = p.leaderExited || tid == p.pid
-	delete(p.threads, tid)
-	return ran && p.exited()
-}
-
 // exited reports whether EXIT of all threads was read.
-func (p *process) exited() bool { return p.leaderExited && len(p.threads) == 0 }
+func (p *process) exited() bool { return len(p.threads) == 0 }
 
 // forgetExited removes the processes whose EXIT came before the last call. A process can be sampled for a while
 // after EXIT, while the kernel still frees the process's memory.
@@ -158,20 +136,25 @@ func (p *tracker) forgetAll(exited []*process) {
 	}
 }
 
-// fork makes child start with the mappings of parent. The child of an unknown process is
-// unknown.
-func (p *tracker) fork(parent, child int32) {
-	p.remove(child) // the pid is reused
-	if par := p.byPID[parent]; par != nil {
-		p.byPID[child] = &process{pid: child, space: par.space}
-		par.space.refs++
+// fork starts a thread, or a process with the mappings of its parent. The child of an unknown process is unknown.
+func (p *tracker) fork(f *format.Fork) {
+	parent := p.byPID[f.PPID]
+	switch {
+	case f.Ran && !f.IsThread(): // the MMAP records follow
+		p.replace(f.PID, &addrSpace{})
+	case parent == nil:
+		p.remove(f.PID) // the pid is reused
+	case f.IsThread():
+		parent.threads[f.TID] = struct{}{}
+	default:
+		p.replace(f.PID, parent.space)
 	}
 }
 
 // replace replaces a process and the process's mappings.
 func (p *tracker) replace(pid int32, s *addrSpace) *process {
 	p.remove(pid)
-	proc := &process{pid: pid, space: s}
+	proc := &process{pid: pid, space: s, threads: track.Threads[struct{}]{pid: {}}}
 	s.refs++
 	p.byPID[pid] = proc
 	return proc
@@ -227,14 +210,12 @@ func (p *tracker) touch(proc *process) {
 
 // insert adds a mapping; the mappings that it overlaps lose that part.
 func (s *addrSpace) insert(m mapping) {
-	if m.end > m.start {
-		s.maps = s.maps.With(addrspace.Range[mapping]{Start: m.start, End: m.end, Value: m}, cutMapping)
-	}
+	s.maps = s.maps.With(addrspace.Range[mapping]{Start: m.start, End: m.end, Value: m}, cutMapping)
 }
 
 func cutMapping(old *addrspace.Range[mapping], start, end uint64) mapping {
 	m := old.Value
-	return mapping{start, end, m.pgoff + start - m.start, m.name, m.file, m.identified}
+	return mapping{start, end, dso.OffOfIP(start, m.start, m.pgoff), m.name, m.file, m.identified}
 }
 
 // find returns the mapping that contains ip, nil if there is none.
@@ -308,7 +289,10 @@ func (p *tracker) get(pid int32) *process {
 		return nil
 	}
 	proc := p.replace(pid, &addrSpace{})
-	proc.addThreads()
+	tids, _ := procfs.Threads(int(pid)) // their FORK records may be from before the recording
+	for _, tid := range tids {
+		proc.threads[int32(tid)] = struct{}{}
+	}
 	list := slices.Collect(maps)
 	for _, mapping := range list {
 		if !mapping.Executable() {
@@ -324,14 +308,4 @@ func (p *tracker) get(pid int32) *process {
 		p.mmap(proc, &m)
 	}
 	return proc
-}
-
-// addThreads adds the running threads of a process, whose FORK records may be from before the recording.
-func (p *process) addThreads() {
-	tids, _ := procfs.Threads(int(p.pid))
-	for _, tid := range tids {
-		if int32(tid) != p.pid {
-			p.addThread(int32(tid))
-		}
-	}
 }

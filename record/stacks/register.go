@@ -46,18 +46,8 @@ func newRegistry(u *bpf.Unwinder, verbose func(string)) *registry {
 
 // learn applies the recorder's synthesized records, with a sample id of idSize bytes.
 func (g *registry) learn(b []byte, idSize int) {
-	for rec := range format.Records(b) {
-		raw := format.RawOf(rec, idSize)
-		switch raw.Type {
-		case format.TypeMmap2:
-			if rec, err := format.ParseRecord(raw, 0); err == nil {
-				g.tracker.record(rec)
-			}
-		case format.TypeFork:
-			if rec, err := format.ParseRecord(raw, 0); err == nil && rec.(*format.Fork).PID == rec.(*format.Fork).TID {
-				g.tracker.replace(rec.(*format.Fork).PID, &addrSpace{})
-			}
-		}
+	for rec := range format.ParseRecords(b, idSize) {
+		g.tracker.record(rec)
 	}
 }
 
@@ -79,7 +69,7 @@ func (g *registry) apply(rec format.Record) {
 // forked registers a child of a sampled process with BPF, so that the child is walked from the first sample on.
 func (g *registry) forked(rec *format.Fork) {
 	parent, child := g.tracker.byPID[rec.PPID], g.tracker.byPID[rec.PID]
-	if rec.PID == rec.PPID || parent == nil || child == nil || !parent.registered || parent.tgid != uint32(parent.pid) {
+	if rec.IsThread() || parent == nil || child == nil || !parent.registered || parent.tgid != uint32(parent.pid) {
 		return
 	}
 	child.tgid, child.execSeq, child.registered = uint32(child.pid), parent.execSeq, true

@@ -74,6 +74,34 @@ func TestRegistryExec(t *testing.T) {
 	}
 }
 
+// TestRegistryLearns: a process that runs when the recording starts outlives its first thread.
+func TestRegistryLearns(t *testing.T) {
+	const idSize = 16
+	var b []byte
+	for _, rec := range []interface{ Append([]byte, int) []byte }{
+		&format.Fork{PID: 1, TID: 1, Ran: true}, &format.Comm{PID: 1, TID: 1, Comm: "server"},
+		mmapRecord(1, 0x1000, 0x2000, 0, "/bin/server"),
+		&format.Fork{PID: 1, TID: 2, PPID: 1, PTID: 1, Ran: true}, &format.Comm{PID: 1, TID: 2, Comm: "worker"},
+		&format.Fork{PID: 3, TID: 3, PPID: 1, PTID: 1, Ran: true}} {
+		b = rec.Append(b, idSize)
+	}
+	g := testRegistry()
+	g.learn(b, idSize)
+	has(t, g.tracker, 3)
+	g.apply(&format.Exit{PID: 1, TID: 1})
+	for range 3 {
+		g.tracker.forgetExited()
+	}
+	has(t, g.tracker, 1, "1000-2000 0 /bin/server")
+	g.apply(&format.Exit{PID: 1, TID: 2})
+	for range 2 {
+		g.tracker.forgetExited()
+	}
+	if g.tracker.byPID[1] != nil {
+		t.Error("the process is known after its last thread has exited")
+	}
+}
+
 // TestPlace checks that an unresolved sample is resolved with the mappings at the time of the sample, whatever
 // follows in the same batch of records, and that nothing remains of a process after the exit.
 func TestPlace(t *testing.T) {

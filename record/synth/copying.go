@@ -37,7 +37,7 @@ const lookShare = 100
 // Mapped notes a mapping that the kernel has recorded.
 func (c *Copies) Mapped(m *format.Mmap) {
 	memory := dso.KindOf(m.Filename).InMemory() || m.Flags&format.MapHugeTLB != 0 || dso.IsDeleted(m.Filename)
-	if !m.Executable() || !memory || m.Misc&format.MiscCPUModeMask != format.MiscUser {
+	if !m.Executable() || !memory || !m.IsUser() {
 		return
 	}
 	p := c.copying[m.PID]

@@ -1,21 +1,46 @@
 // Package track follows processes, their threads and mappings, cgroups and generated kernel code through side-band
 // records, and makes the records that describe them at the start of another file.
+//
+// Threads has the rules of threads for all packages that follow processes. These keep other things of a process:
+// internal/session what perf does, such as the mappings from before an exec, and record/stacks only code, of processes
+// whose mappings it knows.
 package track
 
 import (
+	"bytes"
 	"encoding/binary"
 	"maps"
 	"slices"
 
 	"gperf/format"
 	"gperf/internal/addrspace"
+	"gperf/internal/dso"
 )
+
+// Threads are the running threads of a process, by TID. The process exits with the last one, which need not be the
+// first.
+type Threads[T any] map[int32]T
+
+// Exit removes a thread, and reports whether the process exited with it.
+func (t Threads[T]) Exit(tid int32) bool {
+	_, ran := t[tid]
+	delete(t, tid)
+	return ran && len(t) == 0
+}
+
+// Exec leaves only the thread that called exec, under the TID of the first thread: no EXIT has its earlier TID.
+func (t Threads[T]) Exec(tid int32) {
+	first := t[tid]
+	clear(t)
+	t[tid] = first
+}
 
 // Machine is the state of a machine after the records applied so far.
 type Machine struct {
 	kernel    []byte // records of the kernel's mappings, without sample ids
 	processes map[int32]*process
-	files     map[fileKey]*file
+	files     map[string]*format.Mmap    // mappings without addresses, by encoding
+	encoded   []byte                     // reused
 	symbols   map[uint64]*format.KSymbol // by address
 	cgroups   map[uint64]string          // paths by ID
 }
@@ -23,7 +48,7 @@ type Machine struct {
 // process is a process and its threads. The leader may have exited.
 type process struct {
 	parent  int32
-	threads map[int32]thread
+	threads Threads[thread]
 	maps    addrspace.Space[mapping]
 }
 
@@ -36,35 +61,20 @@ type thread struct {
 // mapping is the value of a range of addresses.
 type mapping struct {
 	pgoff uint64
-	file  *file
-}
-
-// file holds the values that all mappings of one file share.
-type file struct{ fileKey }
-
-type fileKey struct {
-	misc        format.Misc
-	v2          bool
-	buildID     string
-	maj, min    uint32
-	ino, gen    uint64
-	prot, flags uint32
-	name        string
+	file  *format.Mmap // shared by all mappings that differ only in addresses
 }
 
 // New returns a machine on which nothing runs.
 func New() *Machine {
-	return &Machine{processes: map[int32]*process{}, files: map[fileKey]*file{}, symbols: map[uint64]*format.KSymbol{},
-		cgroups: map[uint64]string{}}
+	return &Machine{processes: map[int32]*process{}, files: map[string]*format.Mmap{},
+		symbols: map[uint64]*format.KSymbol{}, cgroups: map[uint64]string{}}
 }
 
 // Apply applies the records in b, synthesized ones or the kernel's, each of which ends with a sample id of idSize
 // bytes. It ignores records that it cannot decode.
 func (m *Machine) Apply(b []byte, idSize int) {
-	for raw := range format.Records(b) {
-		if rec, err := format.ParseRecord(format.RawOf(raw, idSize), 0); err == nil {
-			m.record(rec)
-		}
+	for rec := range format.ParseRecords(b, idSize) {
+		m.record(rec)
 	}
 }
 
@@ -77,10 +87,8 @@ func (m *Machine) record(rec format.Record) {
 	case *format.Fork:
 		m.fork(rec)
 	case *format.Exit:
-		if p := m.processes[rec.PID]; p != nil {
-			if delete(p.threads, rec.TID); len(p.threads) == 0 {
-				delete(m.processes, rec.PID)
-			}
+		if p := m.processes[rec.PID]; p != nil && p.threads.Exit(rec.TID) {
+			delete(m.processes, rec.PID)
 		}
 	case *format.Namespaces:
 		p := m.process(rec.PID)
@@ -88,8 +96,7 @@ func (m *Machine) record(rec format.Record) {
 		t.namespaces = rec.NS
 		p.threads[rec.TID] = t
 	case *format.KSymbol:
-		const unregistered = 1
-		if rec.Flags&unregistered != 0 {
+		if rec.Flags&format.KSymbolUnregister != 0 {
 			delete(m.symbols, rec.Addr)
 		} else {
 			m.symbols[rec.Addr] = rec
@@ -103,7 +110,7 @@ func (m *Machine) record(rec format.Record) {
 func (m *Machine) process(pid int32) *process {
 	p := m.processes[pid]
 	if p == nil {
-		p = &process{threads: map[int32]thread{}}
+		p = &process{threads: Threads[thread]{}}
 		m.processes[pid] = p
 	}
 	return p
@@ -112,8 +119,8 @@ func (m *Machine) process(pid int32) *process {
 // fork adds a thread, or a process with the parent's mappings.
 func (m *Machine) fork(f *format.Fork) {
 	from := m.processes[f.PPID]
-	if f.PID == f.TID || m.processes[f.PID] == nil {
-		p := &process{parent: f.PPID, threads: map[int32]thread{}}
+	if !f.IsThread() {
+		p := &process{parent: f.PPID, threads: Threads[thread]{}}
 		if from != nil && !f.Ran {
 			p.maps = from.maps
 		}
@@ -123,13 +130,14 @@ func (m *Machine) fork(f *format.Fork) {
 	if from != nil {
 		t = from.threads[f.PTID]
 	}
-	m.processes[f.PID].threads[f.TID] = t
+	m.process(f.PID).threads[f.TID] = t
 }
 
 // comm names a thread. An exec ends the other threads, and replaces the mappings.
 func (m *Machine) comm(c *format.Comm) {
 	p := m.process(c.PID)
 	if c.Exec {
+		p.threads.Exec(c.TID)
 		p.maps = addrspace.Space[mapping]{}
 	}
 	t := p.threads[c.TID]
@@ -143,7 +151,7 @@ func (m *Machine) mmap(r *format.Mmap) {
 		m.kernel = r.Append(m.kernel, 0)
 		return
 	}
-	if r.Len == 0 || r.Start+r.Len < r.Start {
+	if !r.IsUser() {
 		return
 	}
 	p := m.process(r.PID)
@@ -152,18 +160,27 @@ func (m *Machine) mmap(r *format.Mmap) {
 }
 
 func cut(old *addrspace.Range[mapping], start, _ uint64) mapping {
-	return mapping{old.Value.pgoff + start - old.Start, old.Value.file}
+	return mapping{dso.OffOfIP(start, old.Start, old.Value.pgoff), old.Value.file}
 }
 
-// file returns the same file for all mappings that differ only in addresses.
-func (m *Machine) file(r *format.Mmap) *file {
-	k := fileKey{r.Misc, r.V2, string(r.BuildID), r.Maj, r.Min, r.Ino, r.InoGen, r.Prot, r.Flags, r.Filename}
-	f := m.files[k]
-	if f == nil {
-		f = &file{k}
-		m.files[k] = f
+// file returns the file of a mapping.
+func (m *Machine) file(r *format.Mmap) *format.Mmap {
+	file := at(r, 0, 0, 0, 0)
+	m.encoded = file.Append(m.encoded[:0], 0)
+	known := m.files[string(m.encoded)]
+	if known == nil {
+		file.BuildID = bytes.Clone(file.BuildID)
+		known = &file
+		m.files[string(m.encoded)] = known
 	}
-	return f
+	return known
+}
+
+// at returns the mapping of a file by a process.
+func at(file *format.Mmap, pid int32, start, size, pgoff uint64) format.Mmap {
+	m := *file
+	m.PID, m.TID, m.Start, m.Len, m.Pgoff = pid, pid, start, size, pgoff
+	return m
 }
 
 // Append appends the records that describe the machine, with sample ids of idSize zeros: readers sort them before
@@ -195,10 +212,8 @@ func (m *Machine) appendKernel(b []byte, idSize int) []byte {
 func (p *process) append(b []byte, pid int32, idSize int) []byte {
 	b = p.threads[pid].append(b, format.Fork{PID: pid, TID: pid, PPID: p.parent, PTID: p.parent}, idSize)
 	for r := range p.maps.All() {
-		f := r.Value.file
-		b = (&format.Mmap{Misc: f.misc, V2: f.v2, PID: pid, TID: pid, Start: r.Start, Len: r.End - r.Start,
-			Pgoff: r.Value.pgoff, BuildID: []byte(f.buildID), Maj: f.maj, Min: f.min, Ino: f.ino, InoGen: f.gen,
-			Prot: f.prot, Flags: f.flags, Filename: f.name}).Append(b, idSize)
+		m := at(r.Value.file, pid, r.Start, r.End-r.Start, r.Value.pgoff)
+		b = m.Append(b, idSize)
 	}
 	for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
 		if tid != pid {
@@ -219,9 +234,9 @@ func (t thread) append(b []byte, f format.Fork, idSize int) []byte {
 
 // Files calls found with the name of each mapped file.
 func (m *Machine) Files(found func(name string)) {
-	for k := range m.files {
-		if k.ino != 0 || k.buildID != "" {
-			found(k.name)
+	for _, f := range m.files {
+		if f.Ino != 0 || len(f.BuildID) > 0 {
+			found(f.Filename)
 		}
 	}
 }
