@@ -266,9 +266,10 @@ func makesFrame(code []byte) bool {
 // functionSize is the assumed limit of the length of a function, if a call of it is the only evidence.
 const functionSize = 1 << 16
 
-// byLeaf steps to the caller of an innermost function that makes no frame, in a program whose other functions have frame
-// pointers: rbp's frame is the caller's. The word at rsp is then the return address of a call of this function, and the
-// one beside rbp is not. In a function with a frame, an old return address may be at rsp, but both are of calls of it.
+// byLeaf steps to the caller of an innermost function that makes no frame, in a program whose other functions have
+// frame pointers: rbp's frame is the caller's. The word at rsp is then the return address of a call of this function,
+// and the one beside rbp is not. In a function with a frame, an old return address may be at rsp, but both are of calls
+// of it.
 func (w *walk) byLeaf() bool {
 	if w.m.Object != nil || w.m.Made {
 		return false
