@@ -124,7 +124,7 @@ func (d *describer) samplesKernel() bool {
 	return slices.ContainsFunc(d.file.set.Attrs, inKernel)
 }
 
-// running returns the processes of which the kernel has written no side band.
+// running returns the processes whose side band the kernel has not written.
 func (d *describer) running() ([]int, error) {
 	t := &d.opts.Target
 	switch {

@@ -15,7 +15,7 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Options define what to record, of which target, and into which file. The zero value of each
+// Options define what to record, the target, and the output files. The zero value of each
 // field is perf record's default.
 type Options struct {
 	Events []event.Event // default: cycles:P, or none with OffCPU but without Freq and Period

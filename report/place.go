@@ -164,8 +164,8 @@ func (p *places) chain(st *stack, opts *Options) (list []*place, ends []*hop) {
 	return list, ends
 }
 
-// framesOf yields the frames of a stack's callchain with indexes in the graph's order: at most MaxStack, or with
-// branches, of which a history has no more, all.
+// framesOf yields the frames of a stack's callchain with indexes in the graph's order: at most MaxStack. A history with
+// branches has no more than these, so framesOf yields all frames of a history.
 func framesOf(st *stack, opts *Options) iter.Seq2[int, *session.Frame] {
 	return func(yield func(int, *session.Frame) bool) {
 		n := st.frames.Len()

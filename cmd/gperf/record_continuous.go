@@ -93,7 +93,7 @@ func parseShare(s string) (float64, error) {
 
 // settings returns the settings of a recording, with the options.
 func (f *recordFlags) settings(s *pflag.FlagSet) (*continuous.Settings, error) {
-	const least = 8 << 20 // several files, each of which describes all processes
+	const least = 8 << 20 // several files; each describes all processes
 	set := &continuous.Settings{Record: f.opts, Dir: f.opts.Output.Path, Push: f.continuous.push}
 	switch {
 	case !s.Changed("output"):

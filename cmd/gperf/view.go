@@ -137,7 +137,7 @@ func (v *viewFlags) showMany(paths []string) error {
 	l := v.loader
 	incomplete, err := v.opener.Each(paths, v.stderr, func(i int, in *viewInput) (format.Skipped, error) {
 		skipped, err := l.Add(table.Source{Path: in.recording.Path, Session: in.Session, Baseline: i < len(v.baseline)})
-		l.Settle()
+		l.NameFrames()
 		return skipped, err
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ type Counts struct {
 	First, Last uint64 // times of samples, in ns; 0: no sample has a time
 }
 
-// Output is a series of files, or a pipe, of which one at a time is open.
+// Output is a series of files, one open at a time, or a pipe.
 type Output struct {
 	opts  Options
 	path  string         // of the open file

@@ -84,7 +84,7 @@ func MakesSamples(events []event.Event) bool {
 	return slices.ContainsFunc(events, func(ev event.Event) bool { return ev.BPFSampled() && ev.OffCPU == 0 })
 }
 
-// NewSampler attaches programs to the events without counters, of which there must be at least one. attrs are the
+// NewSampler attaches programs to the events without counters; there must be at least one. attrs are the
 // events' attrs. The programs do nothing until they are enabled. With an error, the Sampler, unless it is nil,
 // must still be closed.
 func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*Sampler, error) {

@@ -7,8 +7,8 @@ import (
 	"gperf/report/key"
 )
 
-// StackMerger adds up the Sets of several recordings, each of which counts one. Its memory is bounded by the distinct
-// stacks of all recordings.
+// StackMerger adds up the StackSets of several recordings, one for each. Its memory is bounded by the distinct stacks
+// of all recordings.
 type StackMerger struct {
 	set    *StackSet
 	pool   *session.Pool

@@ -105,8 +105,8 @@ func (c *Counter) Entries(f Filter, keys []string, children bool) *Entries {
 	return result
 }
 
-// ordered sorts entries by figures, the largest first, and keeps the order of those with equal figures, of which
-// there are many: it sorts groups of them.
+// ordered sorts entries by figures, the largest first, and keeps the order of entries with equal figures. Many entries
+// have equal figures, so it sorts groups of them.
 func ordered(list []Entry) []Entry {
 	type figures struct{ total, self uint64 }
 	groups, sums := map[figures]int32{}, []figures{}

@@ -246,25 +246,25 @@ func (l *Loader) group(g *key.Group) int32 {
 	return id
 }
 
-// Settle names the frames that were read so far. The sessions of their recordings are not used any more, so that their
-// memory can be freed, except with Exact.
-func (l *Loader) Settle() {
-	l.settle()
+// NameFrames names the frames that were read so far. The sessions of their recordings are not used any more, so that
+// their memory can be freed, except with Exact.
+func (l *Loader) NameFrames() {
+	l.addNewStacks()
 	l.chainFrame = map[*session.Frame][]int32{}
 }
 
 // Table returns the samples that were read so far. It looks up the names of new frames on all CPUs. Later calls of Add
 // leave the table as it is.
 func (l *Loader) Table() *Table {
-	l.settle()
+	l.addNewStacks()
 	t := l.table
 	t.Recordings = append([]Recording(nil), t.Recordings...) // Add changes them
 	t.index()
 	return &t
 }
 
-// settle names the new frames, and adds the stacks to the table.
-func (l *Loader) settle() {
+// addNewStacks names the new frames, and adds the stacks to the table.
+func (l *Loader) addNewStacks() {
 	if l.events == nil {
 		l.init()
 	}

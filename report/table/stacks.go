@@ -18,11 +18,11 @@ type Stack struct {
 	Idle   bool
 }
 
-// AddStacks adds recordings of which the sums of stacks are known, but no single samples. r describes all of them; its
-// Start and Samples are set here. The table then contains an entry per sum, at r.First, with the number of samples in
+// AddStacks adds the sums of the stacks of recordings, without single samples. r describes all recordings; its Start
+// and Samples are set here. The table then contains an entry per sum, at r.First, with the number of samples in
 // Columns.Samples. The values of groups and the command are the outermost callers of the stacks: Functions with Label.
 func (l *Loader) AddStacks(r Recording, stacks []Stack) {
-	l.settle()
+	l.addNewStacks()
 	t := &l.table
 	r.Start, r.Samples = t.Len(), len(stacks)
 	t.Recordings = append(t.Recordings, r)

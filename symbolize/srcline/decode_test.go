@@ -40,7 +40,7 @@ func asm(big bool, parts ...any) (b []byte) {
 // unit32 puts the length before a unit.
 func unit32(big bool, body []byte) []byte { return append(asm(big, uint32(len(body))), body...) }
 
-func TestSettle(t *testing.T) {
+func TestResolveClaims(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		claims []claim

@@ -50,7 +50,7 @@ func (f Files) close() error {
 	return errors.Join(f.Debug.Close(), f.Supp.Close())
 }
 
-// key returns the key of the files' index in the cache: a digest of which files they are, and of their versions. It is
+// key returns the key of the files' index in the cache: a digest of the files' identities and versions. It is
 // zero if they are no files of this machine.
 func (f Files) key() dso.BuildID {
 	sum, supp := f.Debug.Version(), f.Supp.Version()

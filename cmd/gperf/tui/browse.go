@@ -225,7 +225,7 @@ func keyOf(e *tcell.EventKey) key {
 	return keyNames[e.Key()]
 }
 
-// scroll is a list of lines, one of them selected, of which a window is visible.
+// scroll is a list of lines with a selected line and a visible window.
 type scroll struct {
 	at, first int
 	room      int // lines of the window, once it was drawn
