@@ -12,6 +12,7 @@ type tableBuilder struct {
 
 	walk    walk // perf's tree after the first replays events of history
 	replays int
+	starts  []uint64 // of the entries by node of this tree, from 1 on
 }
 
 // event is one change of perf's tree.
@@ -74,13 +75,14 @@ func (b *tableBuilder) overlap() *walk {
 		return &b.walk
 	}
 	if b.walk.tree == nil {
-		b.walk.tree = new(rbTree)
+		b.walk.tree = new(RBTree)
 	}
 	for _, h := range b.history[b.replays:] {
 		if h.erase != 0 {
 			b.walk.tree.erase(h.erase)
 		} else {
-			b.walk.tree.insert(h.start)
+			b.starts = append(b.starts, h.start)
+			b.walk.tree.Insert(func(n int32) bool { return h.start < b.starts[n-1] })
 		}
 	}
 	b.replays = len(b.history)

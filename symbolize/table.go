@@ -44,7 +44,7 @@ type Table struct {
 
 // walk finds symbols in a table with overlapping symbols, in the order of perf's tree.
 type walk struct {
-	tree  *rbTree
+	tree  *RBTree
 	index []int32 // index in entries, by node of the tree
 }
 
@@ -102,16 +102,14 @@ func find(entries []entry, addr uint64) int {
 
 func (w *walk) find(entries []entry, addr uint64) int {
 	for x := w.tree.root; x != 0; {
-		n := &w.tree.nodes[x]
-		i := int(w.index[x])
-		switch {
-		case addr < n.start:
-			x = n.left
-		case entries[i].contains(addr):
+		i, side := int(w.index[x]), 1
+		switch e := &entries[i]; {
+		case addr < e.start:
+			side = 0
+		case e.contains(addr):
 			return i
-		default:
-			x = n.right
 		}
+		x = w.tree.nodes[x].child[side]
 	}
 	return -1
 }

@@ -110,18 +110,19 @@ func TestLookup(t *testing.T) {
 func TestRBTree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		var tree rbTree
+		var tree RBTree
 		var alive []int32
-		count := int32(0)
+		var starts []uint64
 		for range 1 + rng.IntN(300) {
 			if len(alive) > 0 && rng.IntN(3) == 0 {
 				i := rng.IntN(len(alive))
 				tree.erase(alive[i])
 				alive = slices.Delete(alive, i, i+1)
 			} else {
-				count++
-				tree.insert(uint64(rng.IntN(50)))
-				alive = append(alive, count)
+				start := uint64(rng.IntN(50))
+				tree.Insert(func(n int32) bool { return start < starts[n-1] })
+				starts = append(starts, start)
+				alive = append(alive, int32(len(starts)))
 			}
 			if tree.nodes[tree.root].red {
 				t.Fatal("the root is red")
@@ -130,7 +131,7 @@ func TestRBTree(t *testing.T) {
 			checkSubtree(t, &tree, tree.root, &inOrder)
 			want := slices.Clone(alive)
 			slices.SortStableFunc(want, func(a, b int32) int {
-				return int(tree.nodes[a].start) - int(tree.nodes[b].start)
+				return int(starts[a-1]) - int(starts[b-1])
 			})
 			if !slices.Equal(inOrder, want) {
 				t.Fatalf("in order: %v, want %v", inOrder, want)
@@ -140,12 +141,12 @@ func TestRBTree(t *testing.T) {
 }
 
 // checkSubtree checks the tree below x and returns its black height.
-func checkSubtree(t *testing.T, tree *rbTree, x int32, inOrder *[]int32) int {
+func checkSubtree(t *testing.T, tree *RBTree, x int32, inOrder *[]int32) int {
 	if x == 0 {
 		return 1
 	}
 	n := tree.nodes[x]
-	for _, child := range []int32{n.left, n.right} {
+	for _, child := range n.child {
 		if n.red && tree.nodes[child].red {
 			t.Fatal("a red node has a red child")
 		}
@@ -153,9 +154,9 @@ func checkSubtree(t *testing.T, tree *rbTree, x int32, inOrder *[]int32) int {
 			t.Fatal("a child has another parent")
 		}
 	}
-	left := checkSubtree(t, tree, n.left, inOrder)
+	left := checkSubtree(t, tree, n.child[0], inOrder)
 	*inOrder = append(*inOrder, x)
-	right := checkSubtree(t, tree, n.right, inOrder)
+	right := checkSubtree(t, tree, n.child[1], inOrder)
 	if left != right {
 		t.Fatal("paths with different numbers of black nodes")
 	}
