@@ -2,7 +2,6 @@ package unwind
 
 import (
 	"debug/elf"
-	"strconv"
 )
 
 // DWARF numbers of registers (psABI of x86-64, figure 3.36; of i386, table 2.14; aadwarf64).
@@ -34,7 +33,6 @@ type abi struct {
 	word    uint64 // bytes of a pointer
 	below   uint64 // bytes that a frame uses below sp: Go's arm64 code saves x29 there
 	ipMask  uint64 // bits of an ip; the others of a return address may be a signature (pointer authentication)
-	name    func(int) string
 
 	context     uint64 // offset of the interrupted code's registers from sp, at the call of rt_sigreturn
 	contextRegs []int  // their numbers, in the order of struct sigcontext
@@ -45,18 +43,18 @@ type abi struct {
 // User-space addresses of arm64 with more than 48 bits are rare.
 var (
 	x86ABI = abi{columns: x86Regs, ra: x86RIP, fp: x86RBP, sp: x86RSP, ip: x86RIP, lr: -1, g: 14, general: x86RIP,
-		saved: 1<<3 | 1<<x86RBP | 0xf<<12, // rbx, rbp, r12 to r15
-		name:  x86Name, ipMask: ^uint64(0), word: 8,
+		saved:  1<<3 | 1<<x86RBP | 0xf<<12, // rbx, rbp, r12 to r15
+		ipMask: ^uint64(0), word: 8,
 		context: 40, contextRegs: []int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16}}
 	arm64ABI = abi{columns: arm64Regs, ra: arm64LR, fp: arm64FP, sp: arm64SP, ip: arm64PC, lr: arm64LR, g: 28,
 		general: arm64PC, saved: 0xfff << 18, // x18 to x29
-		below: 16, name: arm64Name, ipMask: 1<<48 - 1, word: 8,
+		below: 16, ipMask: 1<<48 - 1, word: 8,
 		context: 128 + 184, contextRegs: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19,
 			20, 21, 22, 23, 24, 25, 26, 27, 28, arm64FP, arm64LR, arm64SP, arm64PC}}
 	// There are no tables for i386: walks use the CFI itself, which describes signal frames, too.
 	i386ABI = abi{columns: 41, ra: i386EIP, fp: i386EBP, sp: i386ESP, ip: i386EIP, lr: -1, general: i386EIP,
-		saved: 1<<3 | 1<<i386EBP | 3<<6, // ebx, ebp, esi, edi
-		name:  i386Name, ipMask: 1<<32 - 1, word: 4}
+		saved:  1<<3 | 1<<i386EBP | 3<<6, // ebx, ebp, esi, edi
+		ipMask: 1<<32 - 1, word: 4}
 )
 
 // strip removes the signature from a return address.
@@ -73,44 +71,6 @@ func abiOf(m elf.Machine) *abi {
 		return &i386ABI
 	}
 	return nil
-}
-
-var x86Names = [...]string{
-	"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
-	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
-}
-
-// x86Name returns the name of a register by its DWARF number.
-func x86Name(n int) string {
-	switch {
-	case n >= 0 && n < len(x86Names):
-		return x86Names[n]
-	case n < x86Regs && n > 0:
-		return "xmm" + strconv.Itoa(n-17)
-	}
-	return "r" + strconv.Itoa(n)
-}
-
-// i386Name returns the name of a register by its DWARF number.
-func i386Name(n int) string {
-	names := [...]string{"eax", "ecx", "edx", "ebx", "esp", "ebp", "esi", "edi", "eip"}
-	if n >= 0 && n < len(names) {
-		return names[n]
-	}
-	return "r" + strconv.Itoa(n)
-}
-
-// arm64Name returns the name of a register by its DWARF number.
-func arm64Name(n int) string {
-	switch {
-	case n == arm64SP:
-		return "sp"
-	case n < arm64SP:
-		return "x" + strconv.Itoa(n)
-	case n >= 64 && n < 96:
-		return "v" + strconv.Itoa(n-64)
-	}
-	return "r" + strconv.Itoa(n)
 }
 
 // Registers that a walk keeps: for x86-64 those up to rip, for arm64 x0 to x30, sp and, in an additional column, pc.

@@ -1,7 +1,5 @@
 package unwind
 
-import "fmt"
-
 // CFA says how a rule finds the canonical frame address; see the formulas in the package comment.
 type CFA uint8
 
@@ -100,74 +98,3 @@ var (
 	// ruleFP steps by frame pointer: the return address follows the saved rbp.
 	ruleFP = Rule{CFA: CFARBP, CFAOff: 16, RAOff: -8, FP: FPAtCFA, FPOff: -16, Flags: FlagConvention}
 )
-
-// String returns the rule as formulas: "cfa=rsp+16 ra=c-8 fp=c-16".
-func (r Rule) String() string {
-	var cfa, ra, fp string
-	switch r.CFA {
-	case CFANone:
-		if r.Flags&FlagFramed != 0 {
-			return "none framed"
-		}
-		return "none"
-	case CFAUnsupported:
-		return "unsupported"
-	case CFASignal:
-		return "signal"
-	case CFARSP:
-		cfa = fmt.Sprintf("rsp%+d", r.CFAOff)
-	case CFARBP:
-		cfa = fmt.Sprintf("rbp%+d", r.CFAOff)
-	case CFADerefRSP:
-		cfa = fmt.Sprintf("*(rsp%+d)%+d", r.CFAOff, r.CFAOff2)
-	case CFADerefRBP:
-		cfa = fmt.Sprintf("*(rbp%+d)%+d", r.CFAOff, r.CFAOff2)
-	case CFAPLT:
-		cfa = fmt.Sprintf("plt(%d)%+d", r.CFAOff2, r.CFAOff)
-	case CFAReg:
-		cfa = fmt.Sprintf("%s%+d", x86Name(int(r.CFAOff2)), r.CFAOff)
-	case CFAGoroutine:
-		cfa = fmt.Sprintf("g%+d", r.CFAOff)
-	}
-	switch r.RA {
-	case RAUndefined:
-		return "end"
-	case RAAtCFA:
-		ra = fmt.Sprintf("c%+d", r.RAOff)
-	case RAReg:
-		ra = x86Name(int(r.RAOff))
-	case RAAtSP:
-		ra = fmt.Sprintf("*(rsp%+d)", r.RAOff)
-	case RAAtFP:
-		ra = fmt.Sprintf("*(rbp%+d)", r.RAOff)
-	case RAGoroutine:
-		ra = "g"
-	}
-	switch r.FP {
-	case FPSame:
-		fp = "s"
-	case FPAtCFA:
-		fp = fmt.Sprintf("c%+d", r.FPOff)
-	case FPAtFP:
-		fp = fmt.Sprintf("*(rbp%+d)", r.FPOff)
-	case FPAtSP:
-		fp = fmt.Sprintf("*(rsp%+d)", r.FPOff)
-	case FPUndefined:
-		fp = "u"
-	case FPReg:
-		fp = x86Name(int(r.FPOff))
-	case FPGoroutine:
-		fp = "g"
-	}
-	s := "cfa=" + cfa + " ra=" + ra + " fp=" + fp
-	if r.Flags&FlagSignal != 0 {
-		s += " signal"
-	}
-	if r.Flags&FlagConvention != 0 {
-		s += " convention"
-	}
-	if r.Flags&FlagInferred != 0 {
-		s += " inferred"
-	}
-	return s
-}
