@@ -63,9 +63,33 @@ func readAt(mem io.ReaderAt, addr uint64, n int) ([]byte, error) {
 
 // readWord reads a word at an address of a process.
 func readWord(mem io.ReaderAt, addr uint64) (uint64, error) {
-	b, err := readAt(mem, addr, 8)
-	if err != nil {
-		return 0, err
+	r := reader{mem: mem}
+	return r.word(addr), r.err
+}
+
+// reader reads the memory of a process. After the first error all reads return zeros: the caller checks err at the end.
+type reader struct {
+	mem io.ReaderAt
+	err error
+}
+
+// bytes returns n bytes at an address.
+func (r *reader) bytes(addr uint64, n int) []byte {
+	if r.err == nil {
+		var b []byte
+		if b, r.err = readAt(r.mem, addr, n); r.err == nil {
+			return b
+		}
 	}
-	return le.Uint64(b), nil
+	return make([]byte, n)
+}
+
+// word returns the word at an address.
+func (r *reader) word(addr uint64) uint64 { return le.Uint64(r.bytes(addr, 8)) }
+
+// fail sets the error unless there is one.
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
 }

@@ -1,7 +1,5 @@
 package runtimes
 
-import "io"
-
 // mix adds values to a hash, as BPF does: mix in bpf/runtime.h.
 func mix(h uint64, values ...uint64) uint64 {
 	for _, v := range values {
@@ -17,17 +15,17 @@ func mix(h uint64, values ...uint64) uint64 {
 const checkedText = 192
 
 // textHash adds a text of n bytes to a hash, as BPF does: add_text in bpf/runtime.h.
-func textHash(mem io.ReaderAt, h, at, n uint64) (uint64, error) {
+func (r *reader) textHash(h, at, n uint64) uint64 {
 	n = min(n, checkedText)
-	b := make([]byte, (n+8)&^7)
-	if _, err := mem.ReadAt(b[:n], int64(at)); err != nil && n > 0 {
-		return 0, err
-	}
 	h = mix(h, n)
+	if n == 0 {
+		return h
+	}
+	b := append(r.bytes(at, int(n)), make([]byte, 8)...)
 	for i := uint64(0); i < n; i += 8 {
 		h = mix(h, le.Uint64(b[i:]))
 	}
-	return h, nil
+	return h
 }
 
 // checkOf returns the check of a function: keep_check in bpf/runtime.h.

@@ -123,117 +123,81 @@ func (p *perl) Function(mem io.ReaderAt, frame Interpreted) (f *Function, err er
 
 // perlText reads the code with this name of a file or of a string.
 func perlText(mem io.ReaderAt, file uint64, frame Interpreted, name string) (*Function, error) {
-	b, err := readAt(mem, file, perlTextSize)
-	if err != nil {
-		return nil, err
-	}
+	r := &reader{mem: mem}
+	b := r.bytes(file, perlTextSize)
 	check := checkOf(frame.Code, le.Uint64(b), le.Uint64(b[8:]), uint64(frame.Native)) // perl_code in bpf/perl.h
-	if err := frame.verify(check, nil); err != nil {
+	if err := frame.verify(check, r.err); err != nil {
 		return nil, err
 	}
-	text, err := perlString(mem, file)
-	return &Function{Name: name, File: text}, err
+	return &Function{Name: name, File: perlString(r, file)}, r.err
 }
 
 // perlFunction reads a function.
 func perlFunction(mem io.ReaderAt, at uint64, frame Interpreted) (*Function, error) {
-	body, err := readWord(mem, at+perlBody)
-	if err != nil {
-		return nil, err
-	}
-	b, err := readAt(mem, body, perlCodeSize)
-	if err != nil {
-		return nil, err
-	}
+	r := &reader{mem: mem}
+	body := r.word(at + perlBody)
+	b := r.bytes(body, perlCodeSize)
 	name, file, stash := le.Uint64(b[perlNameAt:]), le.Uint64(b[perlFile:]), le.Uint64(b[perlStash:])
 	check := checkOf(body, name, file, uint64(le.Uint32(b[perlSequence:])), uint64(frame.Native))
-	if err := frame.verify(check, nil); err != nil {
+	if err := frame.verify(check, r.err); err != nil {
 		return nil, err
 	}
-	f := &Function{}
 	if le.Uint32(b[perlCodeFlags:])&perlNamed == 0 { // the name is in a glob
-		if name, stash, err = perlGlob(mem, name); err != nil {
-			return nil, fmt.Errorf("name: %w", err)
-		}
+		glob := r.bytes(r.word(name+perlBody), perlGlobStash+8)
+		name, stash = le.Uint64(glob[perlGlobName:]), le.Uint64(glob[perlGlobStash:])
 	}
-	if f.Name, err = perlName(mem, name); err != nil {
-		return nil, fmt.Errorf("name: %w", err)
-	}
+	f := &Function{Name: perlName(r, name)}
 	if of := perlPackage(mem, stash); of != "" {
 		f.Name = shown(of + "::" + f.Name)
 	}
-	f.File, err = perlString(mem, file)
-	return f, err
-}
-
-// perlGlob returns the addresses of a glob's name and package.
-func perlGlob(mem io.ReaderAt, glob uint64) (name, stash uint64, err error) {
-	body, err := readWord(mem, glob+perlBody)
-	if err != nil {
-		return 0, 0, err
-	}
-	b, err := readAt(mem, body, perlGlobStash+8)
-	if err != nil {
-		return 0, 0, err
-	}
-	return le.Uint64(b[perlGlobName:]), le.Uint64(b[perlGlobStash:]), nil
+	f.File = perlString(r, file)
+	return f, r.err
 }
 
 // perlPackage reads the name of a package, "" if it is unnamed.
 func perlPackage(mem io.ReaderAt, stash uint64) string {
-	head, err := readAt(mem, stash, 16)
-	if err != nil || le.Uint32(head[perlFlags:])&perlHasName == 0 {
+	r := &reader{mem: mem}
+	head := r.bytes(stash, 16)
+	if le.Uint32(head[perlFlags:])&perlHasName == 0 {
 		return ""
 	}
-	b, err := readAt(mem, le.Uint64(head[perlBody:]), perlNameCount+4)
-	if err != nil {
-		return ""
-	}
+	b := r.bytes(le.Uint64(head[perlBody:]), perlNameCount+4)
 	name := le.Uint64(b[perlStashNames:])
 	if le.Uint32(b[perlNameCount:]) != 0 {
-		if name, err = readWord(mem, name); err != nil {
-			return ""
-		}
+		name = r.word(name)
 	}
-	text, _ := perlName(mem, name)
-	return text
+	return perlName(r, name)
 }
 
-// perlName reads a name.
-func perlName(mem io.ReaderAt, addr uint64) (string, error) {
-	n, err := readAt(mem, addr+perlLength, 4)
-	if err != nil {
-		return "", err
-	}
-	length := le.Uint32(n)
+// perlName reads a name, "" if it is unreadable.
+func perlName(r *reader, addr uint64) string {
+	length := le.Uint32(r.bytes(addr+perlLength, 4))
 	if length > 1<<20 {
-		return "", errString
+		r.fail(errString)
+		return ""
 	}
-	b, err := readAt(mem, addr+perlNameText, int(length)+2)
-	if err != nil {
-		return "", err
-	}
+	b := r.bytes(addr+perlNameText, int(length)+2)
 	text := b[:min(length, maxName)]
-	if b[length+1]&perlUTF8 == 0 {
-		return shown(decode(text, 1)), nil
+	switch {
+	case r.err != nil:
+		return ""
+	case b[length+1]&perlUTF8 == 0:
+		return shown(decode(text, 1))
 	}
-	return shown(string(text)), nil
+	return shown(string(text))
 }
 
 // perlString reads a text that ends with a zero byte. The memory after the text need not be mapped.
-func perlString(mem io.ReaderAt, addr uint64) (string, error) {
+func perlString(r *reader, addr uint64) string {
 	const part = 64
 	var text []byte
 	for len(text) < maxName {
-		b, err := readAt(mem, addr, int(part-addr%part))
-		if err != nil {
-			return "", err
-		}
+		b := r.bytes(addr, int(part-addr%part))
 		if i := bytes.IndexByte(b, 0); i >= 0 {
-			return shown(string(append(text, b[:i]...))), nil
+			return shown(string(append(text, b[:i]...)))
 		}
 		text = append(text, b...)
 		addr += uint64(len(b))
 	}
-	return shown(string(text)), nil
+	return shown(string(text))
 }

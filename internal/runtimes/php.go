@@ -129,62 +129,46 @@ func (p *php) In(bias uint64) Process {
 
 // Function implements Process.
 func (p *php) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
-	w := &p.walk
-	b, err := readAt(mem, frame.Code, int(w.FunctionSize))
-	if err != nil {
+	w, r := &p.walk, &reader{mem: mem}
+	b := r.bytes(frame.Code, int(w.FunctionSize))
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err := frame.verify(p.check(mem, b)); err != nil {
 		return nil, err
 	}
-	if err = frame.verify(p.check(mem, b)); err != nil {
-		return nil, err
+	f := &Function{Name: phpFunctionName(r, le.Uint64(b[phpName:]), le.Uint64(b[phpScope:])), Size: 2}
+	if b[phpType] == phpInternal {
+		return f, r.err
 	}
-	f := &Function{Size: 2}
-	f.Name, err = phpFunctionName(mem, le.Uint64(b[phpName:]), le.Uint64(b[phpScope:]))
-	if err != nil || b[phpType] == phpInternal {
-		return f, err
-	}
-	if f.File, err = phpString(mem, le.Uint64(b[w.File:])); err != nil {
-		return nil, fmt.Errorf("file name: %w", err)
-	}
+	f.File = phpString(r, le.Uint64(b[w.File:]))
 	count := le.Uint32(b[w.Count:])
 	if count == 0 || count > maxCode/phpInstr {
 		return nil, fmt.Errorf("%d instructions", count)
 	}
 	f.Size = count * phpInstr
-	instrs, err := readAt(mem, le.Uint64(b[w.Code:]), int(f.Size))
-	if err != nil {
-		return nil, fmt.Errorf("instructions: %w", err)
-	}
-	f.Lines = phpLines(instrs)
-	return f, nil
+	f.Lines = phpLines(r.bytes(le.Uint64(b[w.Code:]), int(f.Size)))
+	return f, r.err
 }
 
 // check returns the hash that BPF makes of a function: php_function in bpf/php.h.
 func (p *php) check(mem io.ReaderAt, function []byte) (uint32, error) {
-	w := &p.walk
+	w, r := &p.walk, &reader{mem: mem}
 	name := le.Uint64(function[phpName:])
 	h := mix(0, name)
 	var texts uint64
-	var err error
 	if name != 0 {
-		if texts, err = readWord(mem, name+phpHash); err != nil {
-			return 0, err
-		}
+		texts = r.word(name + phpHash)
 	}
 	if function[phpType] == phpInternal {
-		return checkOf(h, texts), nil
+		return checkOf(h, texts), r.err
 	}
 	file := le.Uint64(function[w.File:])
 	h = mix(h, le.Uint64(function[w.Code:]), file, le.Uint64(function[w.Lines:]), uint64(le.Uint32(function[w.Count:])))
 	if file != 0 {
-		n, err := readWord(mem, file+phpLength)
-		if err != nil {
-			return 0, err
-		}
-		if texts, err = textHash(mem, texts, file+phpText, n); err != nil {
-			return 0, err
-		}
+		texts = r.textHash(texts, file+phpText, r.word(file+phpLength))
 	}
-	return checkOf(h, texts), nil
+	return checkOf(h, texts), r.err
 }
 
 // phpLines returns the lines of instructions.
@@ -199,34 +183,23 @@ func phpLines(instrs []byte) []Line {
 }
 
 // phpFunctionName returns the name of a function in the form of PHP's own traces.
-func phpFunctionName(mem io.ReaderAt, name, class uint64) (string, error) {
+func phpFunctionName(r *reader, name, class uint64) string {
 	if name == 0 {
-		return "{main}", nil // the code of a file
+		return "{main}" // the code of a file
 	}
-	text, err := phpString(mem, name)
-	if err != nil || class == 0 {
-		return text, err
+	text := phpString(r, name)
+	if class == 0 {
+		return text
 	}
-	className, err := readWord(mem, class+phpClassName)
-	if err != nil {
-		return "", err
-	}
-	of, err := phpString(mem, className)
-	return shown(of + "::" + text), err
+	return shown(phpString(r, r.word(class+phpClassName)) + "::" + text)
 }
 
 // phpString reads a string, up to the length that is shown.
-func phpString(mem io.ReaderAt, addr uint64) (string, error) {
-	n, err := readWord(mem, addr+phpLength)
-	if err != nil {
-		return "", err
-	}
+func phpString(r *reader, addr uint64) string {
+	n := r.word(addr + phpLength)
 	if n > 1<<30 {
-		return "", fmt.Errorf("a string of %d bytes", n)
+		r.fail(fmt.Errorf("a string of %d bytes", n))
+		return ""
 	}
-	b, err := readAt(mem, addr+phpText, int(min(n, maxName+8)))
-	if err != nil {
-		return "", err
-	}
-	return shown(string(b)), nil
+	return shown(string(r.bytes(addr+phpText, int(min(n, maxName+8)))))
 }

@@ -42,32 +42,21 @@ const (
 
 // Function reads the function of an instruction sequence from a process's memory.
 func (r *ruby) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
-	b, err := readAt(mem, frame.Code+iseqBody, wordSize)
-	if err != nil {
+	m := &reader{mem: mem}
+	b := m.bytes(m.word(frame.Code+iseqBody), bodyBytes)
+	if m.err != nil {
+		return nil, m.err
+	}
+	if err := frame.verify(r.check(mem, b)); err != nil {
 		return nil, err
-	}
-	if b, err = readAt(mem, le.Uint64(b), bodyBytes); err != nil {
-		return nil, err
-	}
-	if err = frame.verify(r.check(mem, b)); err != nil {
-		return nil, err
-	}
-	f := &Function{}
-	if f.Name, err = r.str(mem, le.Uint64(b[bodyLabel:])); err != nil {
-		return nil, fmt.Errorf("name: %w", err)
-	}
-	if f.File, err = r.path(mem, le.Uint64(b[bodyPath:])); err != nil {
-		return nil, fmt.Errorf("file name: %w", err)
 	}
 	n := le.Uint32(b[bodySize:])
 	if n == 0 || n > maxInstruction {
 		return nil, fmt.Errorf("code of %d words", n)
 	}
-	f.Size = n * wordSize
-	if f.Lines, err = r.lines(mem, b[r.layout.lines:], n); err != nil {
-		return nil, fmt.Errorf("lines: %w", err)
-	}
-	return f, nil
+	f := &Function{Name: r.str(m, le.Uint64(b[bodyLabel:])), File: r.path(m, le.Uint64(b[bodyPath:])),
+		Size: n * wordSize, Lines: r.lines(m, b[r.layout.lines:], n)}
+	return f, m.err
 }
 
 // check returns the hash that BPF makes of the start of a function's body, and of the function's label and file
@@ -75,136 +64,113 @@ func (r *ruby) Function(mem io.ReaderAt, frame Interpreted) (*Function, error) {
 func (r *ruby) check(mem io.ReaderAt, body []byte) (uint32, error) {
 	name, label := le.Uint64(body[bodyPath:]), le.Uint64(body[bodyLabel:])
 	h := mix(le.Uint64(body), le.Uint64(body[bodyCode:]), name, label, le.Uint64(body[bodyFirst:]))
-	if b, flags, err := r.object(mem, name, typeArray); err == nil && flags&arrayEmbedded != 0 {
+	if b, flags := (&reader{mem: mem}).rubyObject(name, typeArray); flags&arrayEmbedded != 0 {
 		name = le.Uint64(b[arrayFirst:])
 	}
-	var texts uint64
+	m, texts := &reader{mem: mem}, uint64(0)
 	for _, s := range []uint64{label, name} {
-		at, n, err := r.text(mem, s)
-		if err != nil {
-			return 0, err
-		}
-		if texts, err = textHash(mem, texts, at, n); err != nil {
-			return 0, err
-		}
+		at, n := r.text(m, s)
+		texts = m.textHash(texts, at, n)
 	}
-	return checkOf(h, texts), nil
+	return checkOf(h, texts), m.err
 }
 
-// object reads the start of an object of a type.
-func (r *ruby) object(mem io.ReaderAt, addr uint64, typ uint64) (b []byte, flags uint64, err error) {
-	if b, err = readAt(mem, addr, objectSize); err != nil {
-		return nil, 0, err
-	}
+// rubyObject reads the start of an object of a type.
+func (r *reader) rubyObject(addr uint64, typ uint64) (b []byte, flags uint64) {
+	b = r.bytes(addr, objectSize)
 	flags = le.Uint64(b[objectFlags:])
 	if flags&typeMask != typ {
-		return nil, 0, fmt.Errorf("an object of type %d", flags&typeMask)
+		r.fail(fmt.Errorf("an object of type %d", flags&typeMask))
+		return make([]byte, objectSize), 0
 	}
-	return b, flags, nil
+	return b, flags
 }
 
 // text returns the address of a string's text, and the number of bytes.
-func (r *ruby) text(mem io.ReaderAt, addr uint64) (at, n uint64, err error) {
-	b, flags, err := r.object(mem, addr, typeString)
-	if err != nil {
-		return 0, 0, err
-	}
+func (r *ruby) text(m *reader, addr uint64) (at, n uint64) {
+	b, flags := m.rubyObject(addr, typeString)
 	switch {
 	case flags&notEmbedded != 0:
-		return le.Uint64(b[stringData:]), le.Uint64(b[stringLen:]), nil
+		return le.Uint64(b[stringData:]), le.Uint64(b[stringLen:])
 	case r.layout.shortLen:
-		return addr + shortString, flags >> shortLenShift & shortLenMask, nil
+		return addr + shortString, flags >> shortLenShift & shortLenMask
 	}
-	return addr + stringData, le.Uint64(b[stringLen:]), nil
+	return addr + stringData, le.Uint64(b[stringLen:])
 }
 
 // str reads a string, the first maxName bytes of it.
-func (r *ruby) str(mem io.ReaderAt, addr uint64) (string, error) {
-	at, n, err := r.text(mem, addr)
-	if err != nil {
-		return "", err
-	}
+func (r *ruby) str(m *reader, addr uint64) string {
+	at, n := r.text(m, addr)
 	if n > 1<<40 {
-		return "", errString
+		m.fail(errString)
+		return ""
 	}
 	if n = min(n, maxName); n == 0 {
-		return "", nil
+		return ""
 	}
-	text, err := readAt(mem, at, int(n))
-	if err != nil {
-		return "", err
-	}
-	return shown(strings.ToValidUTF8(string(text), "?")), nil
+	return shown(strings.ToValidUTF8(string(m.bytes(at, int(n))), "?"))
 }
 
 // path reads the name of a file. addr is a string, the name that the program uses, or an array of this name and the
 // absolute name, which is missing for code that a program made itself.
-func (r *ruby) path(mem io.ReaderAt, addr uint64) (string, error) {
-	b, flags, err := r.object(mem, addr, typeArray)
-	if err != nil {
-		return r.str(mem, addr)
+func (r *ruby) path(m *reader, addr uint64) string {
+	array := reader{mem: m.mem}
+	b, flags := array.rubyObject(addr, typeArray)
+	switch {
+	case array.err != nil:
+		return r.str(m, addr)
+	case flags&arrayEmbedded == 0:
+		m.fail(errors.New("an array of another size"))
+		return ""
 	}
-	if flags&arrayEmbedded == 0 {
-		return "", errors.New("an array of another size")
+	name := r.str(m, le.Uint64(b[arrayFirst:]))
+	if path.IsAbs(name) {
+		return name
 	}
-	name, err := r.str(mem, le.Uint64(b[arrayFirst:]))
-	if err != nil || path.IsAbs(name) {
-		return name, err
+	if real := r.str(&array, le.Uint64(b[arrayFirst+wordSize:])); array.err == nil && real != "" {
+		return real
 	}
-	if real, err := r.str(mem, le.Uint64(b[arrayFirst+wordSize:])); err == nil && real != "" {
-		return real, nil
-	}
-	return name, nil
+	return name
 }
 
 // lines reads the lines of a function with n words of code. info is its iseq_insn_info.
-func (r *ruby) lines(mem io.ReaderAt, info []byte, n uint32) ([]Line, error) {
+func (r *ruby) lines(m *reader, info []byte, n uint32) []Line {
 	count := le.Uint32(info[infoCount:])
-	if count == 0 {
-		return nil, nil
-	}
 	if count > n {
-		return nil, fmt.Errorf("%d for %d words of code", count, n)
+		m.fail(fmt.Errorf("%d lines for %d words of code", count, n))
+		return nil
+	}
+	if count == 0 {
+		return nil
 	}
 	size := int(r.layout.lineSize)
-	entries, err := readAt(mem, le.Uint64(info[infoBody:]), int(count)*size)
-	if err != nil {
-		return nil, err
-	}
-	positions, err := r.positions(mem, info, count, n)
-	if err != nil {
-		return nil, err
-	}
+	entries := m.bytes(le.Uint64(info[infoBody:]), int(count)*size)
 	l := lines{size: n * wordSize}
-	for i, p := range positions {
+	for i, p := range m.rubyPositions(info, count, n) {
 		l.off, l.line = p*wordSize, int64(int32(le.Uint32(entries[i*size:])))
 		l.add(false)
 	}
-	return l.list, nil
+	return l.list
 }
 
-// positions returns the words at which the entries of a table of lines begin, in ascending order: at most count.
-func (r *ruby) positions(mem io.ReaderAt, info []byte, count, n uint32) ([]uint32, error) {
-	if count == 1 {
-		return []uint32{0}, nil
-	}
-	at := le.Uint64(info[infoPositions:])
-	if at == 0 {
-		return readSuccinct(mem, le.Uint64(info[infoSuccinct:]), count, n)
-	}
-	b, err := readAt(mem, at, int(count)*4) // the function is not complete yet
-	if err != nil {
-		return nil, err
-	}
-	var list []uint32
-	for ; len(b) > 0; b = b[4:] {
-		p := le.Uint32(b)
-		if p >= n || len(list) > 0 && p <= list[len(list)-1] {
-			return nil, errors.New("positions are not in order")
+// rubyPositions returns the words at which the entries of a table of lines begin, in ascending order: at most count.
+func (r *reader) rubyPositions(info []byte, count, n uint32) (list []uint32) {
+	switch at := le.Uint64(info[infoPositions:]); {
+	case count <= 1:
+		return make([]uint32, count)
+	case at == 0:
+		return r.rubySuccinct(le.Uint64(info[infoSuccinct:]), count, n)
+	default:
+		for b := r.bytes(at, int(count)*4); len(b) > 0; b = b[4:] { // the function is not complete yet
+			p := le.Uint32(b)
+			if p >= n || len(list) > 0 && p <= list[len(list)-1] {
+				r.fail(errors.New("positions are not in order"))
+				return nil
+			}
+			list = append(list, p)
 		}
-		list = append(list, p)
+		return list
 	}
-	return list, nil
 }
 
 // A succinct table (succ_index_table in iseq.c) marks each word at which an entry begins with a bit. For the first
@@ -219,17 +185,13 @@ const (
 	blockBits    = 16 // offset of the bits in a block
 )
 
-// readSuccinct reads the positions in a table for n words of code.
-func readSuccinct(mem io.ReaderAt, at uint64, count, n uint32) ([]uint32, error) {
+// rubySuccinct reads the positions in a table for n words of code.
+func (r *reader) rubySuccinct(at uint64, count, n uint32) (list []uint32) {
 	direct, blocks := min(n+8, directWords)/directInWord, uint32(0)
 	if n >= directWords {
 		blocks = (n - directWords + blockWords - 1) / blockWords
 	}
-	b, err := readAt(mem, at, int(direct*wordSize+blocks*blockSize))
-	if err != nil {
-		return nil, err
-	}
-	var list []uint32
+	b := r.bytes(at, int(direct*wordSize+blocks*blockSize))
 	before := uint64(0)
 	for i := range direct * directInWord {
 		rank := le.Uint64(b[i/directInWord*wordSize:]) >> (i % directInWord * directBits) & (1<<directBits - 1)
@@ -249,5 +211,5 @@ func readSuccinct(mem io.ReaderAt, at uint64, count, n uint32) ([]uint32, error)
 			}
 		}
 	}
-	return list[:min(len(list), int(count))], nil
+	return list[:min(len(list), int(count))]
 }
