@@ -64,7 +64,7 @@ func (b churnPart) forkStorm(by []grapher) error {
 			}
 		}
 	}
-	alone := rows[0].median()
+	alone := median(rows[0].wall)
 	fmt.Printf("\n%d /bin/true in four shells, record %s, %d runs each in turns, %s\n", stormProcesses,
 		strings.Join(wholeSystem, " "), b.runs, loadAverage())
 	w := newTable(
@@ -74,10 +74,9 @@ func (b churnPart) forkStorm(by []grapher) error {
 		if i > 0 {
 			name = by[i-1].String()
 		}
-		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t", name, r.wall[0].Seconds(), r.median().Seconds(),
-			r.wall[len(r.wall)-1].Seconds())
+		fmt.Fprintf(w, "%s\t%s\t", name, spread(r.wall, 2))
 		if i > 0 {
-			fmt.Fprintf(w, "%+.1f %%\t%d\t%s\t%d\t%.2f\t%.1f", 100*(ratio(r.median(), alone)-1), r.count.stacks,
+			fmt.Fprintf(w, "%+.1f %%\t%d\t%s\t%d\t%.2f\t%.1f", 100*(ratio(median(r.wall), alone)-1), r.count.stacks,
 				r.count.percent(), r.lost, r.cpu.Seconds()/float64(b.runs), float64(r.maxRSS)/(1<<20))
 		}
 		fmt.Fprintln(w)
@@ -87,21 +86,16 @@ func (b churnPart) forkStorm(by []grapher) error {
 
 // stormRow is the figures of the runs of a fork storm under one recorder.
 type stormRow struct {
-	wall   []time.Duration // in order
-	count  stackCount      // of all runs, as lost and cpu
+	wall   []time.Duration
+	count  stackCount // of all runs, as lost and cpu
 	lost   uint64
 	cpu    time.Duration
 	maxRSS int64
 }
 
-func (r *stormRow) median() time.Duration {
-	return (r.wall[(len(r.wall)-1)/2] + r.wall[len(r.wall)/2]) / 2
-}
-
 // add adds a run; rec is nil without recorder.
 func (r *stormRow) add(wall time.Duration, rec *recording, c stackCount) {
 	r.wall = append(r.wall, wall)
-	slices.Sort(r.wall)
 	if rec == nil {
 		return
 	}
@@ -160,9 +154,7 @@ func (b churnPart) manyProcesses(by []grapher) error {
 		loadAverage())
 	w := newTable("recorder\tmin\tmedian\tmax")
 	for i, g := range by {
-		s := starts[i]
-		slices.Sort(s)
-		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\n", g, s[0].Seconds(), s[len(s)/2].Seconds(), s[len(s)-1].Seconds())
+		fmt.Fprintf(w, "%s\t%s\n", g, spread(starts[i], 2))
 	}
 	return w.Flush()
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -164,8 +163,7 @@ func (b dwarfPart) slowDown(w *workloads) error {
 		fmt.Fprint(tw, r.tool.name)
 		var slower []string
 		for _, figure := range []func(usage) time.Duration{wall, cpu} {
-			s := r.sorted(figure)
-			fmt.Fprintf(tw, "\t%.3f\t%.3f\t%.3f", s[0].Seconds(), r.median(figure).Seconds(), s[len(s)-1].Seconds())
+			fmt.Fprint(tw, "\t"+spread(r.figures(figure), 3))
 			slower = append(slower, fmt.Sprintf("%+.2f %%\t%+.2f %%",
 				100*(ratio(r.median(figure), rows[0].median(figure))-1), 100*(turnByTurn(r, rows[0], figure)-1)))
 		}
@@ -180,8 +178,7 @@ func turnByTurn(r, base *row, figure func(usage) time.Duration) float64 {
 	for i := range r.runs {
 		l = append(l, ratio(figure(r.runs[i]), figure(base.runs[i])))
 	}
-	slices.Sort(l)
-	return (l[(len(l)-1)/2] + l[len(l)/2]) / 2
+	return median(l)
 }
 
 // wholeMachine records the whole machine while compilers run, and measures gperf's memory.

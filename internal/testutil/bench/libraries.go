@@ -97,20 +97,10 @@ func makeLibraries(dir string, small, big int) (*libraries, error) {
 
 // add compiles a library, and copies it n times with other build IDs.
 func (l *libraries) add(kind, functions string, n int) error {
-	id := fmt.Appendf(nil, "%-20.20s", "gperf bench "+kind)
-	model := filepath.Join(filepath.Dir(l.dir), kind+".so")
-	err := compile(strings.ReplaceAll(librarySource, "FUNCTIONS", functions), model, "-O2", "-fomit-frame-pointer",
-		"-fPIC", "-shared", fmt.Sprintf("-Wl,--build-id=0x%x", id))
+	b, at, err := compileWithID(strings.ReplaceAll(librarySource, "FUNCTIONS", functions),
+		filepath.Join(filepath.Dir(l.dir), kind+".so"), "-O2", "-fomit-frame-pointer", "-fPIC", "-shared")
 	if err != nil {
 		return err
-	}
-	b, err := os.ReadFile(model)
-	if err != nil {
-		return err
-	}
-	at := bytes.Index(b, id)
-	if at < 0 {
-		return fmt.Errorf("%s has no build ID", model)
 	}
 	for i := range n {
 		binary.LittleEndian.PutUint32(b[at+16:], uint32(i))
@@ -124,6 +114,22 @@ func (l *libraries) add(kind, functions string, n int) error {
 // use returns the command that loads the libraries and calls through them.
 func (l *libraries) use(seconds, depth int) []string {
 	return []string{l.program, l.dir, fmt.Sprint(seconds), fmt.Sprint(depth)}
+}
+
+// idSize is the size of a build ID in bytes.
+const idSize = 20
+
+// compileWithID compiles C source, and returns the contents of the output with the place of the build ID in them.
+func compileWithID(source, output string, flags ...string) (image []byte, at int, err error) {
+	id := fmt.Appendf(nil, "%-*.*s", idSize, idSize, "gperf bench "+filepath.Base(output))
+	if err := compile(source, output, append(flags, fmt.Sprintf("-Wl,--build-id=0x%x", id))...); err != nil {
+		return nil, 0, err
+	}
+	image, err = os.ReadFile(output)
+	if at = bytes.Index(image, id); err == nil && at < 0 {
+		err = fmt.Errorf("%s has no build ID", output)
+	}
+	return image, at, err
 }
 
 // compile compiles C source.

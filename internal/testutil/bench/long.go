@@ -3,14 +3,11 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
-	"debug/elf"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -82,20 +79,21 @@ func (b longPart) watch(pid int) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	fmt.Fprintln(w, "minute\tRSS MB\tof it its own\tCPU of one core")
-	last, err := cpuOf(pid)
+	last, err := totalCPU(pid)
 	for minute := 1; err == nil && minute <= b.minutes; minute++ {
 		select {
 		case <-b.ctx.Done():
 			return b.ctx.Err()
 		case <-time.After(time.Minute):
 		}
-		var rss, anon int64
 		var cpu time.Duration
-		if rss, anon, err = memoryOf(pid); err == nil {
-			cpu, err = cpuOf(pid)
+		status, readErr := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err = readErr; err == nil {
+			cpu, err = totalCPU(pid)
 		}
-		fmt.Fprintf(w, "%d\t%.1f\t%.1f\t%.2f%%\n", minute, float64(rss)/(1<<20), float64(anon)/(1<<20),
-			100*(cpu-last).Seconds()/60)
+		const mb = 1 << 10 // in kB, the unit of these fields
+		fmt.Fprintf(w, "%d\t%.1f\t%.1f\t%.2f%%\n", minute, float64(field(status, "VmRSS:"))/mb,
+			float64(field(status, "RssAnon:"))/mb, 100*(cpu-last).Seconds()/60)
 		last = cpu
 	}
 	return err
@@ -121,33 +119,15 @@ func every(stop <-chan struct{}, interval time.Duration, f func()) {
 type spin struct {
 	dir   string
 	image []byte
-	idOff int64 // of the build ID in image
+	idOff int // of the build ID in image
 	mu    sync.Mutex
 	n     int
 }
 
 func (b longPart) newSpin() (*spin, error) {
 	p := &spin{dir: b.dir}
-	path := filepath.Join(b.dir, "spin")
-	if err := os.WriteFile(path+".c", []byte(spinSource), 0o666); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("gcc", "-O2", "-static", "-Wl,--build-id", "-o", path, path+".c")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, out)
-	}
-	f, err := elf.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	note := f.Section(".note.gnu.build-id")
-	if note == nil {
-		return nil, errors.New("gcc makes programs without build IDs")
-	}
-	const header = 16 // sizes, type and "GNU"
-	p.idOff = int64(note.Offset) + header
-	p.image, err = os.ReadFile(path)
+	var err error
+	p.image, p.idOff, err = compileWithID(spinSource, filepath.Join(b.dir, "spin"), "-O2", "-static")
 	return p, err
 }
 
@@ -158,50 +138,15 @@ func (p *spin) runAnother() {
 	path := filepath.Join(p.dir, "spin"+strconv.Itoa(p.n))
 	p.mu.Unlock()
 	image := bytes.Clone(p.image)
-	rand.Read(image[p.idOff:][:20])
+	rand.Read(image[p.idOff:][:idSize])
 	defer os.Remove(path)
 	if os.WriteFile(path, image, 0o777) == nil {
 		exec.Command(path, strconv.Itoa(newRunsFor)).Run()
 	}
 }
 
-// memoryOf returns a process's resident memory, and the anonymous part of it, in bytes.
-func memoryOf(pid int) (rss, anon int64, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(b)) {
-		name, value, _ := strings.Cut(line, ":")
-		kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		switch name {
-		case "VmRSS":
-			rss = kb << 10
-		case "RssAnon":
-			anon = kb << 10
-		}
-	}
-	return rss, anon, nil
-}
-
-// clockTick is the unit of CPU time in /proc/PID/stat (USER_HZ), which is the same on all machines.
-const clockTick = 10 * time.Millisecond
-
-// cpuOf returns the CPU time of a process, including ended threads.
-func cpuOf(pid int) (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	const utime, stime = 14 - 3, 15 - 3 // the fields that follow the name begin with the third
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(fields) <= stime {
-		return 0, fmt.Errorf("/proc/%d/stat: %q", pid, b)
-	}
-	var ticks int64
-	for _, f := range []int{utime, stime} {
-		n, _ := strconv.ParseInt(fields[f], 10, 64)
-		ticks += n
-	}
-	return time.Duration(ticks) * clockTick, nil
+// totalCPU returns the CPU time of a process, including ended threads.
+func totalCPU(pid int) (time.Duration, error) {
+	user, system, err := cpuOf(pid)
+	return user + system, err
 }

@@ -241,19 +241,17 @@ func (r *row) command() string {
 	return strings.Join(append([]string{r.tool.name}, r.args[:max(0, len(r.args)-2)]...), " ")
 }
 
-// sorted returns the runs' figures in order.
-func (r *row) sorted(figure func(usage) time.Duration) []time.Duration {
+// figures returns the runs' figures.
+func (r *row) figures(figure func(usage) time.Duration) []time.Duration {
 	s := make([]time.Duration, 0, len(r.runs))
 	for _, u := range r.runs {
 		s = append(s, figure(u))
 	}
-	slices.Sort(s)
 	return s
 }
 
 func (r *row) median(figure func(usage) time.Duration) time.Duration {
-	s := r.sorted(figure)
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+	return median(r.figures(figure))
 }
 
 func ratio(a, b time.Duration) float64 {
@@ -275,8 +273,7 @@ func printRows(rows []*row, drops int, ratioName string, ratioOf func(r, against
 	for _, r := range rows {
 		fmt.Fprint(w, r.command())
 		for _, figure := range []func(usage) time.Duration{func(u usage) time.Duration { return u.wall }, usage.cpu} {
-			s := r.sorted(figure)
-			fmt.Fprintf(w, "\t%.3f\t%.3f\t%.3f", s[0].Seconds(), r.median(figure).Seconds(), s[len(s)-1].Seconds())
+			fmt.Fprint(w, "\t"+spread(r.figures(figure), 3))
 		}
 		rss := slices.MaxFunc(r.runs, func(a, b usage) int { return cmp.Compare(a.maxRSS, b.maxRSS) }).maxRSS
 		fmt.Fprintf(w, "\t%.1f", float64(rss)/(1<<20))

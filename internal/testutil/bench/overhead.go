@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,9 +76,9 @@ func (b probePart) overheadOf(kind, spec string, makeProbe func() (func(), error
 	alone := rows[0].median(cpu)
 	perHit := func(d time.Duration) int64 { return (d - alone).Nanoseconds() / probeHits }
 	for _, r := range rows[1:] {
-		s := r.sorted(cpu)
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\n", r.tool.name, perHit(s[0]), perHit(r.median(cpu)), perHit(s[len(s)-1]),
-			perHit(r.median(wall)))
+		s := r.figures(cpu)
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\n", r.tool.name, perHit(slices.Min(s)), perHit(median(s)),
+			perHit(slices.Max(s)), perHit(r.median(wall)))
 	}
 	return tw.Flush()
 }
@@ -98,7 +99,7 @@ func (b probePart) watchers(spec string) (l []watcher) {
 				opts = append(opts, "--call-graph", stack)
 			}
 			l = append(l, watcher{t.name, stack, func(program []string) []string {
-				return append(append(append(t.argv[:len(t.argv):len(t.argv)], opts...), "--"), program...)
+				return slices.Concat(t.argv, opts, []string{"--"}, program)
 			}})
 		}
 		if _, err := exec.LookPath("bpftrace"); errors.Is(err, exec.ErrNotFound) || stack == "dwarf" {

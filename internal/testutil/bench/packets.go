@@ -59,10 +59,9 @@ func (b packetPart) tools() []packetTool {
 // packets measures how much of the throughput of the loopback device recorders cost that select no packet of it,
 // and how many of a million drops they keep.
 func (b packetPart) packets() error {
-	load := filepath.Join(b.dir, "stream")
-	if out, err := exec.Command("go", "build", "-o", load,
-		"./internal/testutil/bench/testdata/stream.go").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the load: %w\n%s", err, out)
+	load, err := b.build("./internal/testutil/bench/testdata/stream.go")
+	if err != nil {
+		return err
 	}
 	for _, kind := range []struct {
 		name, unit string
@@ -93,7 +92,6 @@ func (b packetPart) throughput(name, unit string, load []string) error {
 	}
 	fmt.Printf("\nloopback, %s, %d runs each in turns, %s\n", name, b.runs, loadAverage())
 	tw := newTable("recorded by\t" + unit + ": min\tmedian\tmax\tof nothing's")
-	median := func(l []float64) float64 { slices.Sort(l); return l[len(l)/2] }
 	for i, t := range tools {
 		l := rates[i]
 		if len(l) == 0 {
@@ -127,9 +125,9 @@ var summaryCounts = regexp.MustCompile(`\((\d+) samples\)|Lost (\d+) samples`)
 
 // keptDrops records drops, and prints how many are kept and lost.
 func (b packetPart) keptDrops() error {
-	drops := filepath.Join(b.dir, "drops")
-	if out, err := exec.Command("go", "build", "-o", drops, "./internal/testutil/drops").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the load: %w\n%s", err, out)
+	drops, err := b.build("./internal/testutil/drops")
+	if err != nil {
+		return err
 	}
 	fmt.Printf("\n%d drops, as fast as one thread causes them, %s\n", manyDrops, loadAverage())
 	tw := newTable("recorded by\tkept\tlost\tsum\tsent in")

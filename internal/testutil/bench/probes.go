@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -172,7 +171,7 @@ func (b probePart) probes() error {
 			attach, detach, all = append(attach, t.attach), append(detach, t.detach), append(all, t.attach+t.detach)
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%.2f\t%.2f\t%s\t", w.what, w.steps[0].tool.name, middle(attach),
-			middle(detach), spread(all))
+			middle(detach), spread(all, 2))
 		for n := 0; n < len(w.steps); {
 			first, sum := n, 0.0
 			for ; n < len(w.steps) && w.steps[n].name == w.steps[first].name; n++ {
@@ -186,15 +185,7 @@ func (b probePart) probes() error {
 }
 
 // middle returns the median in seconds.
-func middle(l []time.Duration) float64 {
-	slices.Sort(l)
-	return l[len(l)/2].Seconds()
-}
-
-func spread(l []time.Duration) string {
-	slices.SortFunc(l, cmp.Compare[time.Duration])
-	return fmt.Sprintf("%.2f\t%.2f\t%.2f", l[0].Seconds(), l[len(l)/2].Seconds(), l[len(l)-1].Seconds())
-}
+func middle(l []time.Duration) float64 { return median(l).Seconds() }
 
 // quiet names functions that are rarely called while no packets are sent.
 var quiet = regexp.MustCompile(

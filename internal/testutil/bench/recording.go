@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"maps"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"gperf/format"
 )
 
 // A recording is the result and the usage of one run of a recorder. CPU and memory exclude the recorder's command.
@@ -171,23 +172,33 @@ func (r *recording) watch(pid int, ended <-chan error) error {
 }
 
 func (r *recording) readUsage(pid int) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if user, system, err := cpuOf(pid); err == nil {
+		r.user, r.system = user, system
+	}
+	if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
+		r.maxRSS = max(r.maxRSS, int64(field(status, "VmHWM:"))<<10)
+	}
+}
+
+// clockTick is the unit of CPU time in /proc/PID/stat (USER_HZ), which is the same on all machines.
+const clockTick = 10 * time.Millisecond
+
+// cpuOf returns the CPU times of a process, including ended threads.
+func cpuOf(pid int) (user, system time.Duration, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return
+		return 0, 0, err
 	}
-	if f := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(f) > 12 {
-		const tick = time.Second / 100 // USER_HZ
-		user, _ := strconv.ParseInt(f[11], 10, 64)
-		system, _ := strconv.ParseInt(f[12], 10, 64)
-		r.user, r.system = time.Duration(user)*tick, time.Duration(system)*tick
+	const utime, stime = 14 - 3, 15 - 3 // the fields that follow the name begin with the third
+	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+	if len(fields) <= stime {
+		return 0, 0, fmt.Errorf("/proc/%d/stat: %q", pid, b)
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return
+	ticks := func(i int) time.Duration {
+		n, _ := strconv.ParseInt(fields[i], 10, 64)
+		return time.Duration(n) * clockTick
 	}
-	if kb := field(status, "VmHWM:"); kb > 0 {
-		r.maxRSS = int64(kb) << 10
-	}
+	return ticks(utime), ticks(stime), nil
 }
 
 // readBPF adds up the recorder's programs, which the kernel describes among its open files.
@@ -225,63 +236,53 @@ func field(text []byte, name string) uint64 {
 // the end: LOST records count the same losses, but not the last ones, and count a sample and the sample's stack
 // from BPF as two.
 func (r *recording) count() error {
-	const typeLost, typeSample, typeLostSamples = 2, 9, 13
 	st, err := os.Stat(r.file)
 	if err != nil {
 		return err
 	}
 	r.bytes = st.Size()
 	var byRing, byEvents uint64
-	err = eachRecord(r.file, func(typ uint32, body []byte) error {
-		switch typ {
-		case typeSample:
-			r.samples++
-		case typeLost, typeLostSamples:
-			if len(body) < 16 {
-				return fmt.Errorf("a record of losses of %d bytes", len(body))
-			}
-			if typ == typeLost {
-				byRing += binary.NativeEndian.Uint64(body[8:]) // after the id
-			} else {
-				byEvents += binary.NativeEndian.Uint64(body)
-			}
+	r.samples, err = eachRecord(r.file, func(rec format.Record) {
+		switch rec := rec.(type) {
+		case *format.Lost:
+			byRing += rec.Lost
+		case *format.LostSamples:
+			byEvents += rec.Lost
 		}
-		return nil
 	})
 	r.lost = cmp.Or(byEvents, byRing)
 	return err
 }
 
-// eachRecord passes the records of a file to each. The body is valid until it returns.
-func eachRecord(file string, each func(typ uint32, body []byte) error) error {
-	f, err := os.Open(file)
+// eachRecord passes the records of a file except samples to each, and returns the number of samples. A record is valid
+// until each returns.
+func eachRecord(file string, each func(format.Record)) (samples int, err error) {
+	fd, err := os.Open(file)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	defer f.Close()
-	var header [56]byte // magic, size, attr size, then offset and size of attrs and of data
-	if _, err := io.ReadFull(f, header[:]); err != nil {
-		return err
+	defer fd.Close()
+	st, err := fd.Stat()
+	if err != nil {
+		return 0, err
 	}
-	off, size := binary.NativeEndian.Uint64(header[40:]), binary.NativeEndian.Uint64(header[48:])
-	data := bufio.NewReaderSize(io.NewSectionReader(f, int64(off), int64(size)), 1<<20)
-	body := make([]byte, 1<<16)
-	for {
-		var head [8]byte
-		if _, err := io.ReadFull(data, head[:]); err == io.EOF {
-			return nil
-		} else if err != nil {
-			return err
+	f, err := format.Open(fd, st.Size())
+	if err != nil {
+		return 0, err
+	}
+	for r := f.RecordsAsWritten(); ; {
+		raw, err := r.Next()
+		switch {
+		case err == io.EOF:
+			return samples, nil
+		case err != nil:
+			return samples, err
+		case raw.Type == format.TypeSample:
+			samples++
+			continue
 		}
-		n := int(binary.NativeEndian.Uint16(head[6:])) - len(head)
-		if n < 0 {
-			return fmt.Errorf("a record of %d bytes", n+len(head))
-		}
-		if _, err := io.ReadFull(data, body[:n]); err != nil {
-			return err
-		}
-		if err := each(binary.NativeEndian.Uint32(head[:]), body[:n]); err != nil {
-			return err
+		if rec, err := f.Record(raw); err == nil {
+			each(rec)
 		}
 	}
 }
@@ -310,6 +311,18 @@ func (b *bench) unwound(r *recording) error {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, stderr)
 	}
 	return lines.Err()
+}
+
+// median returns the median of a list, which it sorts.
+func median[T time.Duration | float64](l []T) T {
+	slices.Sort(l)
+	return (l[(len(l)-1)/2] + l[len(l)/2]) / 2
+}
+
+// spread returns the minimum, the median and the maximum in seconds, in three columns.
+func spread(l []time.Duration, digits int) string {
+	m := median(l).Seconds()
+	return fmt.Sprintf("%.*f\t%.*f\t%.*f", digits, l[0].Seconds(), digits, m, digits, l[len(l)-1].Seconds())
 }
 
 func newTable(header string) *tabwriter.Writer {

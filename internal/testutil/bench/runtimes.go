@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gperf/format"
 )
 
 // runtimesScript prepares and runs the loads of the runtimes.
@@ -250,7 +250,7 @@ func (b *bench) countByLoad(r *recording) (map[string]stackCount, error) {
 			if _, err := fmt.Sscanf(line, "%d %f:", &pid, &time); err != nil {
 				return nil, fmt.Errorf("%s: line %q: %w", cmd, line, err)
 			}
-			load = loads[uint32(pid)]
+			load = loads[pid]
 		default:
 			address, name, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if ip, err := strconv.ParseUint(address, 16, 64); err == nil && ip < 1<<63 {
@@ -279,28 +279,19 @@ func isStart(frame string) bool {
 
 // processLoads returns the load to which each process of a recording belongs: the first process of a load is named
 // @LOAD, the others are descendants of the first.
-func processLoads(file string) (map[uint32]string, error) {
-	const typeComm, typeFork = 3, 7
-	parents, loads := map[uint32]uint32{}, map[uint32]string{}
-	err := eachRecord(file, func(typ uint32, body []byte) error {
-		if typ != typeComm && typ != typeFork {
-			return nil
-		}
-		if len(body) < 16 {
-			return fmt.Errorf("a record of type %d with %d bytes", typ, len(body))
-		}
-		pid, second := binary.NativeEndian.Uint32(body), binary.NativeEndian.Uint32(body[4:])
-		if typ == typeFork {
-			if pid != second {
-				parents[pid] = second
+func processLoads(file string) (map[int32]string, error) {
+	parents, loads := map[int32]int32{}, map[int32]string{}
+	_, err := eachRecord(file, func(rec format.Record) {
+		switch rec := rec.(type) {
+		case *format.Fork:
+			if rec.PID != rec.PPID {
+				parents[rec.PID] = rec.PPID
 			}
-			return nil
+		case *format.Comm:
+			if load, ok := strings.CutPrefix(rec.Comm, "@"); ok && loads[rec.PID] == "" {
+				loads[rec.PID] = strings.Clone(load)
+			}
 		}
-		name, _, _ := bytes.Cut(body[8:], []byte{0})
-		if load, ok := strings.CutPrefix(string(name), "@"); ok && loads[pid] == "" {
-			loads[pid] = load
-		}
-		return nil
 	})
 	for pid := range parents {
 		for p := pid; p != 0 && loads[pid] == ""; p = parents[p] {

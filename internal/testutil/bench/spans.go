@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,9 +97,9 @@ func (b spanPart) spans() error {
 			fmt.Fprintf(tw, "%s\tfailed\n", t.name)
 			continue
 		}
-		s := r.sorted(func(u usage) time.Duration { return u.load })
+		s := r.figures(func(u usage) time.Duration { return u.load })
 		perCall := func(d time.Duration) int64 { return d.Nanoseconds() / int64(2*count) }
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\n", t.name, perCall(s[0]), perCall(s[len(s)/2]), perCall(s[len(s)-1]))
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\n", t.name, perCall(slices.Min(s)), perCall(median(s)), perCall(slices.Max(s)))
 	}
 	return tw.Flush()
 }

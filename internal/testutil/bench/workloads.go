@@ -6,7 +6,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -111,7 +110,7 @@ func (b *bench) makeWorkloads() (*workloads, error) {
 			"-j2", "-C", dir},
 	}
 	w.all = []string{"sh", "-c", strings.Join(w.heavy, " ") + " & " + strings.Join(w.tiny, " ") + "; wait"}
-	files := map[string]string{heavy: heavySource, w.program + ".c": deepSource}
+	files := map[string]string{heavy: heavySource}
 	var objects []string
 	for i := range b.units {
 		files[filepath.Join(dir, fmt.Sprintf("f%d.cc", i))] = fmt.Sprintf(
@@ -125,11 +124,7 @@ func (b *bench) makeWorkloads() (*workloads, error) {
 			return nil, err
 		}
 	}
-	cmd := exec.CommandContext(b.ctx, "gcc", "-O2", "-fomit-frame-pointer", "-o", w.program, w.program+".c")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, out)
-	}
-	return w, nil
+	return w, compile(deepSource, w.program, "-O2", "-fomit-frame-pointer")
 }
 
 // deep returns the program with stacks of this number of frames. Five of them are target, main, two of libc and
