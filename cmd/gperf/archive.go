@@ -109,20 +109,12 @@ func (o *archiveFlags) pack(out io.Writer, in *openInput, hits *archive.Hits, st
 		NoDebug: o.noDebug,
 		Whole:   o.whole,
 	}
-	for i, part := range in.recording.Parts {
-		if err := p.Writer.AddRecording(i, in.recording.Directory, part); err != nil {
-			return err
-		}
-	}
-	noDebug, err := hits.Pack(p, warnNotPacked(stderr))
-	if err != nil {
-		return err
-	}
+	noDebug, err := hits.Pack(p, in.recording, warnNotPacked(stderr))
 	if len(noDebug) > 0 {
 		fmt.Fprintf(stderr, "gperf archive: no debug information for %s: no source lines and inline frames\n",
 			text.JoinFirst(noDebug, 5))
 	}
-	return p.Writer.Close()
+	return err
 }
 
 // warnNotPacked returns a function that reports a file missing from the archive.

@@ -28,6 +28,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 )
 
 // Errors of opening an archive; test for them with errors.Is.
@@ -44,16 +45,11 @@ const (
 
 // magics are the beginnings of zip files: the header of the first member or, if there is none,
 // the end of the directory.
-var magics = [...]string{"PK\x03\x04", "PK\x05\x06"}
+var magics = []string{"PK\x03\x04", "PK\x05\x06"}
 
 // Is reports whether a file may be an archive. head is the beginning of the file, 4 bytes or more.
 func Is(head []byte) bool {
-	for _, m := range magics {
-		if bytes.HasPrefix(head, []byte(m)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(magics, func(m string) bool { return bytes.HasPrefix(head, []byte(m)) })
 }
 
 // Check returns the error of opening the archive at path.

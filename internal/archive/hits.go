@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -189,9 +190,23 @@ func (h *Hits) Exclude(list string) {
 	}
 }
 
-// Pack packs the files. It calls warn with the reason for each missing file. noDebug lists
-// the packed files without debug information. The error is a *WriteError.
-func (h *Hits) Pack(p *Packer, warn func(error)) (noDebug []string, err error) {
+// Pack writes the archive of a recording, whose hits these are. It calls warn with the reason for each missing file.
+// noDebug lists the packed files without debug information.
+func (h *Hits) Pack(p *Packer, r *Recording, warn func(error)) (noDebug []string, err error) {
+	for i, part := range r.Parts {
+		name := partName(recording, r.Directory, i)
+		if err := p.Writer.Add(name, part.Changed, io.NewSectionReader(part, 0, part.Size)); err != nil {
+			return nil, err
+		}
+	}
+	if noDebug, err = h.packFiles(p, warn); err != nil {
+		return nil, err
+	}
+	return noDebug, p.Writer.Close()
+}
+
+// packFiles packs the files beside the recording. The error is a *WriteError.
+func (h *Hits) packFiles(p *Packer, warn func(error)) (noDebug []string, err error) {
 	if h.kernel || h.mapped {
 		if err := check(h.packKernel(p), warn); err != nil {
 			return nil, err

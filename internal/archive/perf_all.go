@@ -40,14 +40,7 @@ func (r *Recording) WriteAll(out io.Writer, symbols func(io.Writer) error) error
 	}
 	w := tar.NewWriter(out)
 	for i, p := range r.Parts {
-		name := filepath.Base(r.Path)
-		switch {
-		case r.Directory && i == 0:
-			name += "/data"
-		case r.Directory:
-			name += fmt.Sprintf("/data.%d", i-1)
-		}
-		if err := addMember(w, name, p); err != nil {
+		if err := addMember(w, partName(filepath.Base(r.Path), r.Directory, i), p); err != nil {
 			return err
 		}
 	}

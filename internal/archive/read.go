@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -126,17 +125,12 @@ func (a *Archive) Recording() (parts []Part) {
 	return parts
 }
 
-func (a *Archive) recording() []*member {
+func (a *Archive) recording() (l []*member) {
 	if m := a.members[recording]; m != nil {
 		return []*member{m}
 	}
-	m := a.members[recording+"/data"]
-	if m == nil {
-		return nil
-	}
-	l := []*member{m}
 	for i := 0; ; i++ {
-		m := a.members[recording+"/data."+strconv.Itoa(i)]
+		m := a.members[partName(recording, true, i)]
 		if m == nil {
 			return l
 		}

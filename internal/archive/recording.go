@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"gperf/format"
@@ -169,6 +168,17 @@ func (r *Recording) openPipe(fd io.Reader) error {
 	return r.openFile(spool)
 }
 
+// partName returns the path of part i of a recording; of a directory there are several.
+func partName(path string, directory bool, i int) string {
+	switch {
+	case !directory:
+		return path
+	case i == 0:
+		return path + "/" + format.DirData
+	}
+	return fmt.Sprintf("%s/%s.%d", path, format.DirData, i-1)
+}
+
 // openDir opens a directory written by perf record --threads or --kcore.
 func (r *Recording) openDir() error {
 	r.Directory = true
@@ -176,15 +186,12 @@ func (r *Recording) openDir() error {
 	if _, err := os.Stat(filepath.Join(proc, "kallsyms")); err == nil {
 		r.Proc = proc
 	}
-	for i := -1; ; i++ {
-		path := filepath.Join(r.Path, format.DirData)
-		if i >= 0 {
-			path += "." + strconv.Itoa(i)
-		}
+	for i := 0; ; i++ {
+		path := partName(r.Path, true, i)
 		fd, err := os.Open(path)
 		switch {
 		case err == nil:
-		case i < 0:
+		case i == 0:
 			return fmt.Errorf("%s: this directory is not a recording, it has no file data: %w", r.Path, err)
 		case errors.Is(err, os.ErrNotExist):
 			return nil
@@ -196,7 +203,7 @@ func (r *Recording) openDir() error {
 		if err != nil {
 			return err
 		}
-		if i >= 0 {
+		if i > 0 {
 			r.File.AddData(p, p.Size)
 		} else if r.File, err = format.Open(p, p.Size); err != nil {
 			return fmt.Errorf("%s: %w", path, err)

@@ -46,18 +46,6 @@ func (w *Writer) Add(name string, changed time.Time, r io.Reader) error {
 	return nil
 }
 
-// AddRecording adds part i of the recording; of a directory there are several.
-func (w *Writer) AddRecording(i int, directory bool, p Part) error {
-	name := recording
-	switch {
-	case directory && i == 0:
-		name += "/data"
-	case directory:
-		name += fmt.Sprintf("/data.%d", i-1)
-	}
-	return w.Add(name, p.Changed, io.NewSectionReader(p, 0, p.Size))
-}
-
 // Close writes the index and ends the archive.
 func (w *Writer) Close() error {
 	f, err := w.zip.CreateHeader(&zip.FileHeader{Name: index, Method: zip.Store, Modified: w.first})

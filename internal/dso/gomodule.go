@@ -3,6 +3,7 @@ package dso
 import (
 	"debug/elf"
 	"encoding/binary"
+	"slices"
 
 	"gperf/internal/dwarf"
 )
@@ -95,10 +96,7 @@ func (m *module) bytes(vaddr uint64) []byte {
 
 // isCode reports whether a vaddr is in an executable segment.
 func isCode(im *Image, vaddr uint64) bool {
-	for _, l := range im.Loads {
-		if l.Flags&elf.PF_X != 0 && vaddr >= l.Vaddr && vaddr-l.Vaddr < l.Memsz {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(im.Loads, func(l elf.ProgHeader) bool {
+		return l.Flags&elf.PF_X != 0 && vaddr >= l.Vaddr && vaddr-l.Vaddr < l.Memsz
+	})
 }

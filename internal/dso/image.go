@@ -45,11 +45,7 @@ func Open(path string) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	im, err := readImage(f, path)
-	if err != nil {
-		f.Close()
-	}
-	return im, err
+	return readImage(f, path)
 }
 
 // NewImage reads the headers of the ELF file of size bytes in r. Errors name the file path. r must allow concurrent

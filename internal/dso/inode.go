@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
-	"strconv"
 	"sync"
-
-	"gperf/internal/procfs"
 )
 
 // Inode identifies a file on the recorded machine that was recorded without build ID. The zero value means none.
@@ -129,20 +126,9 @@ func (i *Inode) key() inodeKey { return inodeKey{i.Major, i.Minor, i.Number} }
 // mappedInodes returns paths at which root can read the files with code that processes map, such as deleted ones.
 var mappedInodes = sync.OnceValue(func() map[inodeKey]string {
 	paths := map[inodeKey]string{}
-	dirs, _ := filepath.Glob(proc + "/[0-9]*")
-	for _, dir := range dirs {
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			continue
-		}
-		maps, err := procfs.Maps(pid)
-		if err != nil {
-			continue
-		}
-		for m := range maps {
-			if m.Inode != 0 && m.Executable() {
-				paths[inodeKey{m.Major, m.Minor, m.Inode}] = fmt.Sprintf("%s/map_files/%x-%x", dir, m.Start, m.End)
-			}
+	for dir, m := range allMappings {
+		if m.Inode != 0 && m.Executable() {
+			paths[inodeKey{m.Major, m.Minor, m.Inode}] = mapFile(dir, m.Start, m.End)
 		}
 	}
 	return paths

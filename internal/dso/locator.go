@@ -1,6 +1,7 @@
 package dso
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -273,10 +274,7 @@ func betterReason(have, next error) error {
 }
 
 func notFound(path string, why error) error {
-	if why == nil {
-		why = ErrNoFile
-	}
-	return fmt.Errorf("find %s: %w", path, why)
+	return fmt.Errorf("find %s: %w", path, cmp.Or(why, ErrNoFile))
 }
 
 // Kinds of files on a server, as named by debuginfod's protocol.

@@ -96,6 +96,21 @@ func TrimDeleted(name string) string { return strings.TrimSuffix(name, deleted) 
 
 // mapped returns a path at which root can read a deleted file, through a process that maps it, or "".
 func mapped(path string) string {
+	for dir, m := range allMappings {
+		if m.Path == path {
+			return mapFile(dir, m.Start, m.End)
+		}
+	}
+	return ""
+}
+
+// mapFile returns the path at which root can read the file of a mapping, by the process's directory.
+func mapFile(dir string, start, end uint64) string {
+	return fmt.Sprintf("%s/map_files/%x-%x", dir, start, end)
+}
+
+// allMappings yields the mappings of all processes, by the processes' directories.
+func allMappings(yield func(dir string, m procfs.Mapping) bool) {
 	dirs, _ := filepath.Glob(proc + "/[0-9]*")
 	for _, dir := range dirs {
 		pid, err := strconv.Atoi(filepath.Base(dir))
@@ -107,10 +122,9 @@ func mapped(path string) string {
 			continue
 		}
 		for m := range maps {
-			if m.Path == path {
-				return fmt.Sprintf("%s/map_files/%x-%x", dir, m.Start, m.End)
+			if !yield(dir, m) {
+				return
 			}
 		}
 	}
-	return ""
 }

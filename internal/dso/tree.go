@@ -263,11 +263,7 @@ func (t *Tree) image(path string) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	im, err := readImage(file, path)
-	if err != nil {
-		file.Close()
-	}
-	return im, err
+	return readImage(file, path)
 }
 
 // vdsoReader reads the bytes of a vdso; nil: of the running kernel's.
@@ -284,7 +280,13 @@ func (read vdsoReader) image() (*Image, error) {
 	return NewImage(bytes.NewReader(b), int64(len(b)), VDSO)
 }
 
-func readImage(file fs.File, path string) (*Image, error) {
+// readImage returns the image of a file, which it closes after an error.
+func readImage(file fs.File, path string) (im *Image, err error) {
+	defer func() {
+		if err != nil {
+			file.Close()
+		}
+	}()
 	r, ok := file.(io.ReaderAt)
 	st, err := file.Stat()
 	switch {
@@ -297,8 +299,7 @@ func readImage(file fs.File, path string) (*Image, error) {
 	if own != nil {
 		r = untrusted.Reader(own)
 	}
-	im, err := NewImage(r, st.Size(), path)
-	if err != nil {
+	if im, err = NewImage(r, st.Size(), path); err != nil {
 		return nil, err
 	}
 	if im.close = file.Close; own != nil {

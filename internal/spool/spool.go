@@ -231,30 +231,29 @@ func (s *Spool) Len() (entries int, bytes int64) {
 
 // Next returns the entry that is to be sent next, and waits for one until ctx is done.
 func (s *Spool) Next(ctx context.Context) (Entry, error) {
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		if len(s.groups) > 0 {
-			e := s.groups[0].entries[0]
-			s.mu.Unlock()
-			return e, nil
+	var e Entry
+	err := s.await(ctx, func() bool {
+		if len(s.groups) == 0 {
+			return false
 		}
-		s.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return Entry{}, ctx.Err()
-		}
-	}
+		e = s.groups[0].entries[0]
+		return true
+	})
+	return e, err
 }
 
 // Wait returns when nothing is to be sent, or when ctx is done.
 func (s *Spool) Wait(ctx context.Context) error {
+	return s.await(ctx, func() bool { return len(s.groups) == 0 })
+}
+
+// await waits until a condition is true, which may change when groups change.
+func (s *Spool) await(ctx context.Context, condition func() bool) error {
 	for {
 		s.mu.Lock()
-		changed, empty := s.changed, len(s.groups) == 0
+		changed, is := s.changed, condition()
 		s.mu.Unlock()
-		if empty {
+		if is {
 			return nil
 		}
 		select {

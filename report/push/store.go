@@ -44,7 +44,9 @@ func encodeArchive(e *encoder) error {
 	if !one {
 		p.Apart = e.addFile
 	}
-	return errors.Join(e.pack(p, hits), f.Close())
+	in := e.in.Recording
+	_, err = hits.Pack(p, in, func(err error) { e.queue.log("%s: not packed: %v", in.Path, err) })
+	return errors.Join(err, f.Close())
 }
 
 // StoreOf returns the URL of the debuginfod server that is the store of an archive, whose path or URL is given. It
@@ -69,20 +71,6 @@ func StoreOf(archive string) string {
 
 // symbolsDir is the directory of a store for files by build ID.
 const symbolsDir = "buildid"
-
-// pack writes the archive.
-func (e *encoder) pack(p *archive.Packer, hits *archive.Hits) error {
-	for i, part := range e.in.Recording.Parts {
-		if err := p.Writer.AddRecording(i, e.in.Recording.Directory, part); err != nil {
-			return err
-		}
-	}
-	_, err := hits.Pack(p, func(err error) { e.queue.log("%s: not packed: %v", e.in.Recording.Path, err) })
-	if err != nil {
-		return err
-	}
-	return p.Writer.Close()
-}
 
 // archiveName returns the name of the archive below the URL. The same recording gets the same name each time.
 func (e *encoder) archiveName() string {
