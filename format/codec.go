@@ -201,6 +201,28 @@ func (c *codec) end(p *RecordID) {
 	}
 }
 
+// str passes over a text of the feature sections: its size in bytes, 32 bits, with a NUL and padding to 64 bytes
+// (do_write_string of perf), and these bytes.
+func (c *codec) str(p *string) {
+	if c.writes {
+		c.out = appendString(c.out, *p)
+	} else {
+		*p = c.cursor.str()
+	}
+}
+
+// listOf passes over a number of 32 bits and as many entries.
+func listOf[T any](c *codec, list *[]T, entry func(*codec, *T)) {
+	n := uint32(len(*list))
+	passNumber(c, &n)
+	for i := 0; i < int(n) && !c.short; i++ {
+		if !c.writes {
+			*list = append(*list, *new(T))
+		}
+		entry(c, &(*list)[i])
+	}
+}
+
 // entriesOf passes over a number of 64 bits and as many entries of size bytes each.
 func entriesOf[T any](c *codec, size int, list *[]T, entry func(*codec, *T)) {
 	n := uint64(len(*list))

@@ -124,10 +124,6 @@ func (c *Compressor) Section() Section {
 // CompressedSection returns the COMPRESSED section of a file that a Compressor writes
 // (env.comp_* in tools/perf/util/header.c). ratio is 0 if it is not yet known.
 func CompressedSection(level, ratio int) Section {
-	le := binary.LittleEndian
-	b := le.AppendUint32(nil, 0) // version
-	b = le.AppendUint32(b, 1)    // PERF_COMP_ZSTD
-	b = le.AppendUint32(b, uint32(level))
-	b = le.AppendUint32(b, uint32(ratio))
-	return Section{FeatureCompressed, le.AppendUint32(b, pieceSize)}
+	v := Compression{Type: CompressionZstd, Level: uint32(level), Ratio: uint32(ratio), MmapLen: pieceSize}
+	return sectionOf(FeatureCompressed, &v, passCompression)
 }

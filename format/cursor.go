@@ -135,5 +135,3 @@ func list[T any](c *cursor, read func(*cursor) T) (l []T) {
 	}
 	return l
 }
-
-func parseStrings(c *cursor) []string { return list(c, (*cursor).str) }

@@ -119,8 +119,13 @@ func StringSection(f Feature, s string) Section {
 	return Section{f, appendString(nil, s)}
 }
 
-// appendString appends a string in the format of feature sections: its size in bytes with NUL and padding to 64 bytes
-// (do_write_string of perf), and then these bytes.
+// sectionOf returns the section with what pass passes over.
+func sectionOf[T any](f Feature, v *T, pass func(*codec, *T)) Section {
+	c := &codec{writes: true}
+	pass(c, v)
+	return Section{f, c.out}
+}
+
 func appendString(b []byte, s string) []byte {
 	n := (len(s) + 64) &^ 63
 	b = binary.LittleEndian.AppendUint32(b, uint32(n))
@@ -129,21 +134,16 @@ func appendString(b []byte, s string) []byte {
 }
 
 // StringsSection returns a section with a u32 count and that number of strings: the command line.
-func StringsSection(f Feature, list []string) Section {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(list)))
-	for _, s := range list {
-		b = appendString(b, s)
-	}
-	return Section{f, b}
-}
+func StringsSection(f Feature, list []string) Section { return sectionOf(f, &list, passStrings) }
+
+func passStrings(c *codec, l *[]string) { listOf(c, l, (*codec).str) }
 
 // NrCPUs is the NRCPUS section.
 type NrCPUs struct{ Available, Online uint32 }
 
-func (n NrCPUs) Section() Section {
-	b := binary.LittleEndian.AppendUint32(nil, n.Available)
-	return Section{FeatureNrCPUs, binary.LittleEndian.AppendUint32(b, n.Online)}
-}
+func (n NrCPUs) Section() Section { return sectionOf(FeatureNrCPUs, &n, passNrCPUs) }
+
+func passNrCPUs(c *codec, n *NrCPUs) { c.fields(&n.Available, &n.Online) }
 
 // Uint64Section returns a section of u64 values: total memory (kB), sample time (first and last, ns), or the clock's
 // resolution (ns).
@@ -179,12 +179,13 @@ type PMU struct {
 }
 
 // PMUMappingsSection returns the PMU_MAPPINGS section: the PMUs of /sys/bus/event_source/devices.
-func PMUMappingsSection(pmus []PMU) Section {
-	b := binary.LittleEndian.AppendUint32(nil, uint32(len(pmus)))
-	for _, p := range pmus {
-		b = appendString(binary.LittleEndian.AppendUint32(b, p.Type), p.Name)
-	}
-	return Section{FeaturePMUMappings, b}
+func PMUMappingsSection(pmus []PMU) Section { return sectionOf(FeaturePMUMappings, &pmus, passPMUs) }
+
+func passPMUs(c *codec, l *[]PMU) {
+	listOf(c, l, func(c *codec, p *PMU) {
+		c.fields(&p.Type)
+		c.str(&p.Name)
+	})
 }
 
 // BuildIDEntry is an entry of the BUILD_ID section.
@@ -240,6 +241,16 @@ func feature[T any](f *File, n Feature, decode func(*cursor) T) (v T, ok bool, e
 	return v, true, nil
 }
 
+// reading returns the function that decodes what pass passes over.
+func reading[T any](pass func(*codec, *T)) func(*cursor) T {
+	return func(c *cursor) (v T) {
+		r := codec{cursor: *c}
+		pass(&r, &v)
+		*c = r.cursor
+		return v
+	}
+}
+
 // decoded is feature without the error.
 func decoded[T any](f *File, n Feature, decode func(*cursor) T) (T, bool) {
 	v, ok, _ := feature(f, n, decode)
@@ -253,29 +264,18 @@ func (f *File) String(n Feature) string {
 }
 
 // NrCPUs returns the NRCPUS section.
-func (f *File) NrCPUs() (NrCPUs, bool) { return decoded(f, FeatureNrCPUs, parseNrCPUs) }
-
-func parseNrCPUs(c *cursor) NrCPUs { return NrCPUs{c.u32(), c.u32()} }
+func (f *File) NrCPUs() (NrCPUs, bool) { return decoded(f, FeatureNrCPUs, reading(passNrCPUs)) }
 
 // Uint64s returns the first n values of a section of u64 values, or nil if the section is absent or shorter.
-func (f *File) Uint64s(feat Feature, n int) []uint64 {
-	v, ok, _ := feature(f, feat, func(c *cursor) (l []uint64) {
-		for range n {
-			l = append(l, c.u64())
-		}
-		return l
-	})
-	if !ok {
-		return nil
-	}
-	return v
-}
+func (f *File) Uint64s(feat Feature, n int) []uint64 { return numbersOf(f, feat, n, (*cursor).u64) }
 
 // Uint32s returns the first n values of a section of u32 values, or nil if the section is absent or shorter.
-func (f *File) Uint32s(feat Feature, n int) []uint32 {
-	v, ok, _ := feature(f, feat, func(c *cursor) (l []uint32) {
+func (f *File) Uint32s(feat Feature, n int) []uint32 { return numbersOf(f, feat, n, (*cursor).u32) }
+
+func numbersOf[T any](f *File, feat Feature, n int, number func(*cursor) T) []T {
+	v, ok := decoded(f, feat, func(c *cursor) (l []T) {
 		for range n {
-			l = append(l, c.u32())
+			l = append(l, number(c))
 		}
 		return l
 	})
@@ -293,18 +293,14 @@ func (f *File) Has(n Feature) bool {
 
 // Cmdline returns the recorder's command line.
 func (f *File) Cmdline() []string {
-	l, _ := decoded(f, FeatureCmdline, parseStrings)
+	l, _ := decoded(f, FeatureCmdline, reading(passStrings))
 	return l
 }
 
 // PMUMappings returns the PMUs of the recording machine.
 func (f *File) PMUMappings() []PMU {
-	l, _ := decoded(f, FeaturePMUMappings, parsePMUs)
+	l, _ := decoded(f, FeaturePMUMappings, reading(passPMUs))
 	return l
-}
-
-func parsePMUs(c *cursor) []PMU {
-	return list(c, func(c *cursor) PMU { return PMU{c.u32(), c.str()} })
 }
 
 // BuildIDs returns the BUILD_ID section. With an error, it returns the entries before the error.

@@ -1,7 +1,5 @@
 package format
 
-import "encoding/binary"
-
 // The feature sections that describe the recording machine's processors and memory. Package record collects their
 // contents.
 
@@ -15,25 +13,29 @@ type CPUTopology struct {
 type CPUPlace struct{ Core, Die, Package uint32 }
 
 func (t *CPUTopology) Section() Section {
-	le := binary.LittleEndian
-	b := appendStrings(nil, t.Packages)
-	b = appendStrings(b, t.Cores)
-	for _, c := range t.CPUs {
-		b = le.AppendUint32(le.AppendUint32(b, c.Core), c.Package)
-	}
-	b = appendStrings(b, t.Dies)
-	for _, c := range t.CPUs {
-		b = le.AppendUint32(b, c.Die)
-	}
-	return Section{FeatureCPUTopology, b}
+	return sectionOf(FeatureCPUTopology, t, func(c *codec, t *CPUTopology) { t.pass(c, len(t.CPUs)) })
 }
 
-func appendStrings(b []byte, l []string) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(l)))
-	for _, s := range l {
-		b = appendString(b, s)
+// pass passes over the section of a number of CPUs. It may end before the CPUs' places, and before the dies.
+func (t *CPUTopology) pass(c *codec, cpus int) {
+	passStrings(c, &t.Packages)
+	passStrings(c, &t.Cores)
+	if !c.more() {
+		return
 	}
-	return b
+	for i := 0; i < cpus && !c.short; i++ {
+		if !c.writes {
+			t.CPUs = append(t.CPUs, CPUPlace{})
+		}
+		c.fields(&t.CPUs[i].Core, &t.CPUs[i].Package)
+	}
+	if !c.more() {
+		return
+	}
+	passStrings(c, &t.Dies)
+	for i := range t.CPUs {
+		c.fields(&t.CPUs[i].Die)
+	}
 }
 
 // NUMANode is an entry of the NUMA_TOPOLOGY section.
@@ -45,14 +47,14 @@ type NUMANode struct {
 
 // NUMASection returns the NUMA_TOPOLOGY section: the nodes' memory and CPUs.
 func NUMASection(nodes []NUMANode) Section {
-	le := binary.LittleEndian
-	b := le.AppendUint32(nil, uint32(len(nodes)))
-	for _, n := range nodes {
-		b = le.AppendUint32(b, n.Node)
-		b = le.AppendUint64(le.AppendUint64(b, n.Total), n.Free)
-		b = appendString(b, n.CPUs)
-	}
-	return Section{FeatureNUMATopology, b}
+	return sectionOf(FeatureNUMATopology, &nodes, passNUMANodes)
+}
+
+func passNUMANodes(c *codec, l *[]NUMANode) {
+	listOf(c, l, func(c *codec, n *NUMANode) {
+		c.fields(&n.Node, &n.Total, &n.Free)
+		c.str(&n.CPUs)
+	})
 }
 
 // Cache is an entry of the CACHE section, with the texts of sysfs.
@@ -62,26 +64,17 @@ type Cache struct {
 }
 
 // CacheSection returns the CACHE section: the processors' caches.
-func CacheSection(caches []Cache) Section {
-	le := binary.LittleEndian
-	b := le.AppendUint32(nil, 1) // version
-	b = le.AppendUint32(b, uint32(len(caches)))
-	for _, c := range caches {
-		for _, v := range [...]uint32{c.Level, c.LineSize, c.Sets, c.Ways} {
-			b = le.AppendUint32(b, v)
-		}
-		for _, s := range [...]string{c.Type, c.Size, c.CPUs} {
-			b = appendString(b, s)
-		}
-	}
-	return Section{FeatureCache, b}
-}
+func CacheSection(caches []Cache) Section { return sectionOf(FeatureCache, &caches, passCaches) }
 
-// ClockDataSection returns the CLOCK_DATA section: the times of a clock and of the wall clock at the same moment, in
-// ns.
-func ClockDataSection(clockID int32, wall, clock uint64) Section {
-	le := binary.LittleEndian
-	b := le.AppendUint32(nil, 1) // version
-	b = le.AppendUint32(b, uint32(clockID))
-	return Section{FeatureClockData, le.AppendUint64(le.AppendUint64(b, wall), clock)}
+func passCaches(c *codec, l *[]Cache) {
+	version := uint32(1)
+	if c.fields(&version); version != 1 {
+		return
+	}
+	listOf(c, l, func(c *codec, v *Cache) {
+		c.fields(&v.Level, &v.LineSize, &v.Sets, &v.Ways)
+		for _, s := range [...]*string{&v.Type, &v.Size, &v.CPUs} {
+			c.str(s)
+		}
+	})
 }

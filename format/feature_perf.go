@@ -2,22 +2,6 @@ package format
 
 // Feature sections about perf's options and PMUs.
 
-// EventGroup is an entry of the GROUP_DESC section: events that are counted together.
-type EventGroup struct {
-	Name    string // "{anon_group}" without one
-	Leader  uint32 // index of its attr; the attrs of the other members follow
-	Members uint32 // number of members, including the leader
-}
-
-// EventGroups returns the GROUP_DESC section.
-func (f *File) EventGroups() ([]EventGroup, bool) {
-	return decoded(f, FeatureGroupDesc, parseEventGroups)
-}
-
-func parseEventGroups(c *cursor) []EventGroup {
-	return list(c, func(c *cursor) EventGroup { return EventGroup{c.str(), c.u32(), c.u32()} })
-}
-
 // AuxtraceEntry is an entry of the AUXTRACE section: the offset of an AUXTRACE
 // record in the file, and its size including the data after it.
 type AuxtraceEntry struct{ Off, Size uint64 }
@@ -52,11 +36,11 @@ const CompressionZstd = 1
 
 // Compression returns the COMPRESSED section.
 func (f *File) Compression() (Compression, bool) {
-	return decoded(f, FeatureCompressed, parseCompression)
+	return decoded(f, FeatureCompressed, reading(passCompression))
 }
 
-func parseCompression(c *cursor) Compression {
-	return Compression{c.u32(), c.u32(), c.u32(), c.u32(), c.u32()}
+func passCompression(c *codec, v *Compression) {
+	c.fields(&v.Version, &v.Type, &v.Level, &v.Ratio, &v.MmapLen)
 }
 
 // ClockData is the CLOCK_DATA section: the recording's clock and the time of day at the same moment, both in ns.
@@ -65,18 +49,27 @@ type ClockData struct {
 	TimeOfDay, ClockTime uint64
 }
 
+// Offset returns what to add to the recording's times for ns since 1970.
+func (d ClockData) Offset() uint64 { return d.TimeOfDay - d.ClockTime }
+
 // ClockPerf is the ClockID of the clock that perf uses by default, which has no number in Linux. It begins at the boot,
 // is not corrected, and stands still in suspend.
 const ClockPerf = 1<<32 - 1
 
 // ClockData returns the CLOCK_DATA section.
 func (f *File) ClockData() (ClockData, bool) {
-	return decoded(f, FeatureClockData, parseClockData)
+	return decoded(f, FeatureClockData, reading(passClockData))
 }
 
-func parseClockData(c *cursor) ClockData {
-	c.u32() // version
-	return ClockData{c.u32(), c.u64(), c.u64()}
+// ClockDataSection returns the CLOCK_DATA section: the times of a clock and of the wall clock at the same moment, in
+// ns.
+func ClockDataSection(clockID int32, wall, clock uint64) Section {
+	return sectionOf(FeatureClockData, &ClockData{uint32(clockID), wall, clock}, passClockData)
+}
+
+func passClockData(c *codec, d *ClockData) {
+	version := uint32(1)
+	c.fields(&version, &d.ClockID, &d.TimeOfDay, &d.ClockTime)
 }
 
 // PMUCaps is the capabilities of one PMU.
@@ -140,21 +133,21 @@ func try[T any](f *File, n Feature, decode func(*cursor) T) error {
 
 // featureChecks decode the sections that have a decoder of their own.
 var featureChecks = map[Feature]func(*File) error{
-	FeatureNrCPUs:       func(f *File) error { return try(f, FeatureNrCPUs, parseNrCPUs) },
-	FeatureCmdline:      func(f *File) error { return try(f, FeatureCmdline, parseStrings) },
+	FeatureNrCPUs:       func(f *File) error { return try(f, FeatureNrCPUs, reading(passNrCPUs)) },
+	FeatureCmdline:      func(f *File) error { return try(f, FeatureCmdline, reading(passStrings)) },
 	FeatureEventDesc:    func(f *File) error { return try(f, FeatureEventDesc, parseEventDesc) },
 	FeatureCPUTopology:  func(f *File) error { return try(f, FeatureCPUTopology, f.cpuTopology) },
-	FeatureNUMATopology: func(f *File) error { return try(f, FeatureNUMATopology, parseNUMANodes) },
-	FeaturePMUMappings:  func(f *File) error { return try(f, FeaturePMUMappings, parsePMUs) },
-	FeatureGroupDesc:    func(f *File) error { return try(f, FeatureGroupDesc, parseEventGroups) },
+	FeatureNUMATopology: func(f *File) error { return try(f, FeatureNUMATopology, reading(passNUMANodes)) },
+	FeaturePMUMappings:  func(f *File) error { return try(f, FeaturePMUMappings, reading(passPMUs)) },
+	FeatureGroupDesc:    func(f *File) error { return try(f, FeatureGroupDesc, reading(passGroups)) },
 	FeatureAuxtrace:     func(f *File) error { return try(f, FeatureAuxtrace, parseAuxtraceIndex) },
-	FeatureCache:        func(f *File) error { return try(f, FeatureCache, parseCaches) },
+	FeatureCache:        func(f *File) error { return try(f, FeatureCache, reading(passCaches)) },
 	FeatureMemTopology:  func(f *File) error { return try(f, FeatureMemTopology, parseMemTopology) },
 	FeatureBPFProgInfo:  func(f *File) error { return try(f, FeatureBPFProgInfo, parseBPFProgs) },
 	FeatureBPFBTF:       func(f *File) error { return try(f, FeatureBPFBTF, parseBTFs) },
-	FeatureCompressed:   func(f *File) error { return try(f, FeatureCompressed, parseCompression) },
+	FeatureCompressed:   func(f *File) error { return try(f, FeatureCompressed, reading(passCompression)) },
 	FeatureCPUPMUCaps:   func(f *File) error { return try(f, FeatureCPUPMUCaps, parseCPUPMUCaps) },
-	FeatureClockData:    func(f *File) error { return try(f, FeatureClockData, parseClockData) },
+	FeatureClockData:    func(f *File) error { return try(f, FeatureClockData, reading(passClockData)) },
 	FeatureHybrid:       func(f *File) error { return try(f, FeatureHybrid, parseHybridNodes) },
 	FeaturePMUCaps:      func(f *File) error { return try(f, FeaturePMUCaps, parsePMUCaps) },
 	FeatureCPUDomain:    func(f *File) error { return try(f, FeatureCPUDomain, f.cpuDomains) },

@@ -101,7 +101,7 @@ var featureTests = []featureTest{
 	{n: FeaturePMUMappings, write: func(e *encoder) { e.u32(2).u32(4).str("cpu").u32(1).str("software") },
 		read: func(f *File) any { return f.PMUMappings() }, want: []PMU{{4, "cpu"}, {1, "software"}}},
 	{n: FeatureGroupDesc, write: func(e *encoder) { e.u32(1).str("{anon_group}").u32(0, 2) },
-		read: func(f *File) any { return first(f.EventGroups) }, want: []EventGroup{{"{anon_group}", 0, 2}}},
+		read: func(f *File) any { return first(f.EventGroups) }, want: []Group{{"{anon_group}", 0, 2}}},
 	{n: FeatureAuxtrace, write: func(e *encoder) { e.u64(2, 0x1000, 0x30, 0x2000, 0x40) },
 		read: func(f *File) any { return first(f.AuxtraceIndex) }, want: []AuxtraceEntry{{0x1000, 0x30}, {0x2000,
 			0x40}}, ends: []int{0, 16, 32}},

@@ -82,7 +82,7 @@ func (f *File) describe(s *scanner, rec Raw) error {
 		f.addSection(FeatureTracingData, b)
 	case TypeHeaderBuildID:
 		// The section contains these records, headers included.
-		f.addSection(FeatureBuildID, append(append(f.Sections[FeatureBuildID], rec.header(f.Order)...), rec.Data...))
+		f.addSection(FeatureBuildID, rec.Append(f.Sections[FeatureBuildID], f.Order))
 	case TypeEventUpdate:
 		f.updateEvent(c)
 	}

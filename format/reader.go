@@ -266,7 +266,7 @@ func (p *part) read(rec *Raw) error {
 		}
 		if err == nil {
 			p.note(rec)
-			p.r.f.repair.Apply(uint32(rec.Type), (*uint16)(&rec.Misc), &rec.Data, p.r.f.Order)
+			p.r.f.repair.Apply(rec.Type, &rec.Misc, &rec.Data, p.r.f.Order)
 			rec.Time = p.r.f.time(rec.Type, rec.Data)
 			return nil
 		}

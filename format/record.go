@@ -164,11 +164,11 @@ func ReleaseAll(l []Raw) {
 	clear(l)
 }
 
-// header returns the record's struct perf_event_header.
-func (r Raw) header(order Order) []byte {
-	b := make([]byte, HeaderSize)
-	putHeader(b, order, r.Type, r.Misc, HeaderSize+len(r.Data))
-	return b
+// Append appends the record with its header.
+func (r Raw) Append(b []byte, order Order) []byte {
+	b = append(b, make([]byte, HeaderSize)...)
+	putHeader(b[len(b)-HeaderSize:], order, r.Type, r.Misc, HeaderSize+len(r.Data))
+	return append(b, r.Data...)
 }
 
 // Record is a decoded record: one of the pointer types of this file, record_counters.go and record_user.go. For samples

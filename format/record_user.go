@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -29,10 +30,7 @@ func (h *HeaderAttr) layout(c *codec) {
 func (h *HeaderAttr) read(c *codec) {
 	size := cursor{b: c.b, order: c.order}
 	size.u32()
-	n := size.u32()
-	if n == 0 {
-		n = minAttrSize // perf before 2.6.33 wrote no size
-	}
+	n := cmp.Or(size.u32(), minAttrSize) // perf before 2.6.33 wrote no size
 	a, err := parseAttr(c.take(int(n)), c.order)
 	if err != nil {
 		c.short = true

@@ -2,21 +2,6 @@ package format
 
 import "bytes"
 
-// Types and misc bits of records, see package format.
-const (
-	typeMmap2       = 10
-	typeKSymbol     = 17
-	typeBPFEvent    = 18
-	typeTextPoke    = 20
-	miscMmapBuildID = 1 << 14
-)
-
-// RepairOrder is the byte order of the records.
-type RepairOrder interface {
-	Uint16([]byte) uint16
-	Uint32([]byte) uint32
-}
-
 // Repair corrects records that the kernel spoils if several recorders listen, because it passes one
 // record on from listener to listener (kernel/events/core.c):
 //   - perf_event_ksymbol_output, perf_event_bpf_output and perf_event_text_poke_output add the size of
@@ -25,17 +10,17 @@ type RepairOrder interface {
 //   - perf_event_mmap_output leaves the bit set that says that the record has a build ID, also for
 //     listeners that did not ask for one and get device and inode.
 type Repair struct {
-	idSizes  map[uint32]int // by type, size of the sample ids in bytes; -1: that differs
-	buildIDs bool           // events ask for build IDs
+	idSizes  map[Type]int // by type, size of the sample ids in bytes; -1: that differs
+	buildIDs bool         // events ask for build IDs
 }
 
 // repaired are the types of records whose sizes are repaired, with the flags of events that ask for them.
-var repaired = map[uint32]AttrFlags{typeKSymbol: FlagKSymbol, typeBPFEvent: FlagBPFEvent, typeTextPoke: FlagTextPoke}
+var repaired = map[Type]AttrFlags{TypeKSymbol: FlagKSymbol, TypeBPFEvent: FlagBPFEvent, TypeTextPoke: FlagTextPoke}
 
 // Add adds an event.
 func (p *Repair) Add(a *Attr) {
 	if p.idSizes == nil {
-		p.idSizes = map[uint32]int{}
+		p.idSizes = map[Type]int{}
 	}
 	for typ, flag := range repaired {
 		if a.Flags&flag == 0 {
@@ -51,32 +36,32 @@ func (p *Repair) Add(a *Attr) {
 }
 
 // Concerns reports whether records of a type may need the repair.
-func (p *Repair) Concerns(typ uint32) bool {
+func (p *Repair) Concerns(typ Type) bool {
 	switch typ {
-	case typeKSymbol, typeBPFEvent, typeTextPoke:
+	case TypeKSymbol, TypeBPFEvent, TypeTextPoke:
 		size, asked := p.idSizes[typ]
 		return asked && size >= 0
-	case typeMmap2:
+	case TypeMmap2:
 		return !p.buildIDs
 	}
 	return false
 }
 
 // Apply corrects the misc and the body of a record.
-func (p *Repair) Apply(typ uint32, misc *uint16, body *[]byte, order RepairOrder) {
+func (p *Repair) Apply(typ Type, misc *Misc, body *[]byte, order Order) {
 	switch {
 	case !p.Concerns(typ):
-	case typ != typeMmap2:
+	case typ != TypeMmap2:
 		if size := fieldsSize(typ, *body, order); size > 0 && size+p.idSizes[typ] < len(*body) {
 			*body = (*body)[:size+p.idSizes[typ]]
 		}
-	case *misc&miscMmapBuildID != 0 && hasDevice(*body, order):
-		*misc &^= miscMmapBuildID
+	case *misc&MiscMmapBuildID != 0 && hasDevice(*body, order):
+		*misc &^= MiscMmapBuildID
 	}
 }
 
 // fieldsSize returns the size of a record's own fields, as they say; 0 if they do not.
-func fieldsSize(typ uint32, body []byte, order RepairOrder) int {
+func fieldsSize(typ Type, body []byte, order Order) int {
 	const (
 		fixed    = 16 // KSYMBOL: address, length, type and flags. BPF_EVENT: type, flags, number and tag
 		pokeHead = 12 // TEXT_POKE: address and two lengths
@@ -85,9 +70,9 @@ func fieldsSize(typ uint32, body []byte, order RepairOrder) int {
 		return 0
 	}
 	switch typ {
-	case typeBPFEvent:
+	case TypeBPFEvent:
 		return fixed
-	case typeTextPoke:
+	case TypeTextPoke:
 		return roundUp(pokeHead + int(order.Uint16(body[8:])) + int(order.Uint16(body[10:])))
 	}
 	name := bytes.IndexByte(body[fixed:], 0)
@@ -103,7 +88,7 @@ func roundUp(n int) int { return (n + 7) &^ 7 }
 // The events did not ask for build IDs, but other tools may have added them to the file (perf inject).
 // A device's major number is at the place of the ID's length, the minor, which has 20 bits, at that of
 // the ID's first bytes.
-func hasDevice(body []byte, order RepairOrder) bool {
+func hasDevice(body []byte, order Order) bool {
 	const (
 		at      = 8 + 3*8 // pid and tid, start, length and offset come before
 		longest = 20      // IDs of 16 and 20 bytes are the usual ones

@@ -24,27 +24,27 @@ func TestRepairSize(t *testing.T) {
 	poke[8], poke[10] = 5, 5
 	for _, c := range []struct {
 		name   string
-		typ    uint32
+		typ    Type
 		fields []byte
 		events []Attr
 		kept   bool // the size is unknown: nothing is repaired
 	}{
-		{"symbol", typeKSymbol, symbol("bpf_prog_f00d\x00\x00\x00"), []Attr{event}, false},
-		{"symbol of 8 bytes", typeKSymbol, symbol("12345678" + strings.Repeat("\x00", 8)), []Attr{event, event}, false},
-		{"symbol without end", typeKSymbol, symbol("12345678"), []Attr{event}, true},
-		{"BPF program", typeBPFEvent, make([]byte, 16), []Attr{event}, false},
-		{"text", typeTextPoke, poke, []Attr{event}, false},
+		{"symbol", TypeKSymbol, symbol("bpf_prog_f00d\x00\x00\x00"), []Attr{event}, false},
+		{"symbol of 8 bytes", TypeKSymbol, symbol("12345678" + strings.Repeat("\x00", 8)), []Attr{event, event}, false},
+		{"symbol without end", TypeKSymbol, symbol("12345678"), []Attr{event}, true},
+		{"BPF program", TypeBPFEvent, make([]byte, 16), []Attr{event}, false},
+		{"text", TypeTextPoke, poke, []Attr{event}, false},
 		{"another type", 3, make([]byte, 16), []Attr{event}, true},
-		{"sample ids of two sizes", typeBPFEvent, make([]byte, 16), []Attr{event, small}, true},
-		{"an event that does not ask", typeKSymbol, symbol("1234567\x00"), []Attr{event, silent}, false},
-		{"nobody asks", typeBPFEvent, make([]byte, 16), []Attr{silent}, true},
+		{"sample ids of two sizes", TypeBPFEvent, make([]byte, 16), []Attr{event, small}, true},
+		{"an event that does not ask", TypeKSymbol, symbol("1234567\x00"), []Attr{event, silent}, false},
+		{"nobody asks", TypeBPFEvent, make([]byte, 16), []Attr{silent}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p Repair
 			for i := range c.events {
 				p.Add(&c.events[i])
 			}
-			misc := uint16(0)
+			misc := Misc(0)
 			right := append(bytes.Clone(c.fields), bytes.Repeat([]byte{7}, id)...)
 			for listeners := range 3 {
 				body := append(bytes.Clone(right), bytes.Repeat([]byte{9}, listeners*id)...)
@@ -52,12 +52,12 @@ func TestRepairSize(t *testing.T) {
 				if c.kept {
 					want = bytes.Clone(body)
 				}
-				if p.Apply(c.typ, &misc, &body, binary.LittleEndian); !bytes.Equal(body, want) {
+				if p.Apply(c.typ, &misc, &body, LittleEndian); !bytes.Equal(body, want) {
 					t.Errorf("after %d other listeners: %d bytes, want %d", listeners, len(body), len(want))
 				}
 			}
 			short := right[:8]
-			if p.Apply(c.typ, &misc, &short, binary.LittleEndian); len(short) != 8 {
+			if p.Apply(c.typ, &misc, &short, LittleEndian); len(short) != 8 {
 				t.Errorf("a short record has %d bytes", len(short))
 			}
 		})
@@ -98,8 +98,8 @@ func TestRepairBuildIDBit(t *testing.T) {
 			p.Add(&a)
 			data := []byte(strings.Repeat("\x01", 32) + c.what)
 			const user = 2
-			misc := uint16(user | miscMmapBuildID)
-			if p.Apply(typeMmap2, &misc, &data, binary.LittleEndian); (misc == user) != c.cleared {
+			misc := Misc(user | MiscMmapBuildID)
+			if p.Apply(TypeMmap2, &misc, &data, LittleEndian); (misc == user) != c.cleared {
 				t.Errorf("misc %#x", misc)
 			}
 		})

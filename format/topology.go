@@ -6,45 +6,18 @@ func (f *File) CPUTopology() (CPUTopology, bool) {
 	return decoded(f, FeatureCPUTopology, f.cpuTopology)
 }
 
-func (f *File) cpuTopology(c *cursor) (t CPUTopology) {
+func (f *File) cpuTopology(c *cursor) CPUTopology {
 	n, _ := f.NrCPUs()
-	t.Packages, t.Cores = parseStrings(c), parseStrings(c)
-	if len(c.b) == 0 {
-		return t
-	}
-	for i := uint32(0); i < n.Available && !c.short; i++ {
-		t.CPUs = append(t.CPUs, CPUPlace{Core: c.u32(), Package: c.u32()})
-	}
-	if len(c.b) == 0 {
-		return t
-	}
-	t.Dies = parseStrings(c)
-	for i := range t.CPUs {
-		t.CPUs[i].Die = c.u32()
-	}
-	return t
+	return reading(func(c *codec, t *CPUTopology) { t.pass(c, int(n.Available)) })(c)
 }
 
 // NUMATopology returns the NUMA_TOPOLOGY section.
 func (f *File) NUMATopology() ([]NUMANode, bool) {
-	return decoded(f, FeatureNUMATopology, parseNUMANodes)
-}
-
-func parseNUMANodes(c *cursor) []NUMANode {
-	return list(c, func(c *cursor) NUMANode { return NUMANode{c.u32(), c.u64(), c.u64(), c.str()} })
+	return decoded(f, FeatureNUMATopology, reading(passNUMANodes))
 }
 
 // Caches returns the CACHE section.
-func (f *File) Caches() ([]Cache, bool) { return decoded(f, FeatureCache, parseCaches) }
-
-func parseCaches(c *cursor) []Cache {
-	if c.u32() != 1 { // version
-		return nil
-	}
-	return list(c, func(c *cursor) Cache {
-		return Cache{c.u32(), c.u32(), c.u32(), c.u32(), c.str(), c.str(), c.str()}
-	})
-}
+func (f *File) Caches() ([]Cache, bool) { return decoded(f, FeatureCache, reading(passCaches)) }
 
 // MemTopology is the MEM_TOPOLOGY section: the memory blocks of each node.
 type MemTopology struct {

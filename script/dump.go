@@ -71,7 +71,7 @@ func (d *dumper) append(b []byte, raw format.Raw) []byte {
 	size := len(raw.Data) + 8
 	b = fmt.Appendf(b, "\n%s@%s [%#x]: event: %d\n.\n. ... raw event: size %d bytes\n", alternate(uint64(raw.Off)),
 		d.name, size, uint32(raw.Type), size)
-	b = appendHexDump(b, d.withHeader(raw))
+	b = appendHexDump(b, raw.Append(nil, d.file.Order))
 	b = append(b, '\n')
 	if raw.Type == format.TypeSample {
 		return d.appendSample(b, raw)
@@ -85,16 +85,6 @@ func (d *dumper) append(b []byte, raw format.Raw) []byte {
 		d.session.Apply(rec)
 	}
 	return d.appendDumped(d.appendType(b, raw), raw, rec)
-}
-
-// withHeader returns a record with its header.
-func (d *dumper) withHeader(raw format.Raw) []byte {
-	order := d.file.Order
-	head := make([]byte, 8, 8+len(raw.Data))
-	order.PutUint32(head, uint32(raw.Type))
-	order.PutUint16(head[4:], uint16(raw.Misc))
-	order.PutUint16(head[6:], uint16(8+len(raw.Data)))
-	return append(head, raw.Data...)
 }
 
 func (d *dumper) appendType(b []byte, raw format.Raw) []byte {

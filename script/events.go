@@ -166,24 +166,16 @@ func appendRecordText(b []byte, rec format.Record, symbol kernelSymbol) []byte {
 	case *format.BPFEvent:
 		return fmt.Appendf(b, " type %d, flags %d, id %d\n", r.Type, r.Flags, r.Prog)
 	case *format.Aux:
-		return fmt.Appendf(b, " offset: %s size: %s flags: %s [%s]\n", hexC(r.Off), hexC(r.Size),
-			hexC(uint64(r.Flags)), bitLetters(uint64(r.Flags), "TOPC"))
+		return fmt.Appendf(b, " offset: %s size: %s flags: %s [%s]\n", alternate(r.Off), alternate(r.Size),
+			alternate(uint64(r.Flags)), bitLetters(uint64(r.Flags), "TOPC"))
 	case *format.ItraceStart:
 		return fmt.Appendf(b, " pid: %d tid: %d\n", uint32(r.PID), uint32(r.TID))
 	case *format.AuxOutputHWID:
-		return fmt.Appendf(b, " hw_id: %s\n", hexC(r.HWID))
+		return fmt.Appendf(b, " hw_id: %s\n", alternate(r.HWID))
 	case *format.TextPoke:
 		return appendTextPoke(b, r, symbol)
 	}
 	return append(b, '\n')
-}
-
-// hexC is C's %#x, which has no prefix for 0.
-func hexC(v uint64) string {
-	if v == 0 {
-		return "0"
-	}
-	return fmt.Sprintf("%#x", v)
 }
 
 // bitLetters picks the letters of the bits that are set.
@@ -202,7 +194,7 @@ func appendTask(b []byte, r *format.Fork) []byte {
 }
 
 func appendMmap(b []byte, r *format.Mmap) []byte {
-	b = fmt.Appendf(b, " %d/%d: [%s(%s) @ %s", r.PID, r.TID, hexC(r.Start), hexC(r.Len), hexC(r.Pgoff))
+	b = fmt.Appendf(b, " %d/%d: [%s(%s) @ %s", r.PID, r.TID, alternate(r.Start), alternate(r.Len), alternate(r.Pgoff))
 	if !r.V2 {
 		kind := 'r'
 		if r.Executable() {
@@ -221,14 +213,11 @@ func appendMmap(b []byte, r *format.Mmap) []byte {
 			prot[bit] = letter
 		}
 	}
-	if r.Flags&mapShared != 0 {
+	if r.Flags&format.MapShared != 0 {
 		prot[3] = 's'
 	}
 	return fmt.Appendf(b, "]: %s %s\n", prot, r.Filename)
 }
-
-// mapShared is MAP_SHARED of mmap(2).
-const mapShared = 1
 
 var namespaceNames = [...]string{"net", "uts", "ipc", "pid", "user", "mnt", "cgroup"}
 
@@ -246,7 +235,7 @@ func appendNamespaces(b []byte, r *format.Namespaces) []byte {
 		if i == len(r.NS)-1 {
 			end = "]\n"
 		}
-		b = fmt.Appendf(b, "%d/%s: %d/%s%s", i, name, ns.Dev, hexC(ns.Ino), end)
+		b = fmt.Appendf(b, "%d/%s: %d/%s%s", i, name, ns.Dev, alternate(ns.Ino), end)
 	}
 	return b
 }

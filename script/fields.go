@@ -299,7 +299,7 @@ func (fs *FieldSpec) carried(f *format.File, i int, fields Field) (Field, error)
 	if fields&(FieldSymOff|FieldSym) == FieldSymOff {
 		return 0, fmt.Errorf("field \"symoff\" is an offset in a symbol: it needs the field \"sym\" as well")
 	}
-	if _, ok := clockOf(f); fields&FieldTOD != 0 && !ok {
+	if _, ok := f.ClockData(); fields&FieldTOD != 0 && !ok {
 		return 0, fmt.Errorf("field \"tod\" needs the wall-clock time: record with -k (--clockid)")
 	}
 	if fields&sourceFields != 0 && fields&FieldIP == 0 {

@@ -94,11 +94,11 @@ func TestMisc(t *testing.T) {
 
 func TestTimeOfDay(t *testing.T) {
 	t.Setenv("TZ", "UTC")
-	c := clock{wall: 1_000_000_000_000_001_000, clock: 5_000}
-	if got := string(c.appendDay(nil, 6_500, false)); !strings.HasSuffix(got, ":40.000002 ") {
+	since := format.ClockData{TimeOfDay: 1_000_000_000_000_001_000, ClockTime: 5_000}.Offset()
+	if got := string(appendDay(nil, since+6_500, false)); !strings.HasSuffix(got, ":40.000002 ") {
 		t.Errorf("after: %q", got)
 	}
-	if got := string(c.appendDay(nil, 4_999, true)); !strings.HasSuffix(got, ":40.000000999 ") {
+	if got := string(appendDay(nil, since+4_999, true)); !strings.HasSuffix(got, ":40.000000999 ") {
 		t.Errorf("before: %q", got)
 	}
 }

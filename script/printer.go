@@ -2,6 +2,7 @@ package script
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"strconv"
 
@@ -60,7 +61,7 @@ type printer struct {
 	env     tracepoint.Env
 	symbols map[uint64]kernelName
 	regs    func(bit int) string // names of registers
-	clock   clock
+	clock   format.ClockData
 	line    lineState
 }
 
@@ -112,7 +113,7 @@ func newPrinter(s *session.Session, fields []Field, opts *Options) *printer {
 	f, sym := s.File, s.Symbols
 	p := &printer{opts: opts, session: s, fields: fields, symbols: map[uint64]kernelName{}, regs: registerNames(f)}
 	p.line.times.since = opts.Since
-	p.clock, _ = clockOf(f)
+	p.clock, _ = f.ClockData()
 	if f.Tracing != nil {
 		p.env = f.Tracing.Env()
 	}
@@ -225,11 +226,7 @@ func (p *printer) appendMemory(b []byte, s *session.Sample, fields Field, e *eve
 		b = text.AppendUint(b, uint64(retireLat), 16)
 	}
 	if fields&FieldCgroup != 0 {
-		name := s.Cgroup
-		if name == "" {
-			name = "unknown"
-		}
-		b = append(append(b, ' '), name...)
+		b = append(append(b, ' '), cmp.Or(s.Cgroup, "unknown")...)
 	}
 	return b
 }
@@ -341,7 +338,7 @@ func (p *printer) appendStart(b []byte, s *session.Sample, fields Field, e *even
 		b = appendMisc(b, s.Misc)
 	}
 	if fields&FieldTOD != 0 {
-		b = p.clock.appendDay(b, s.Time, p.opts.Nanosecs)
+		b = appendDay(b, s.Time+p.clock.Offset(), p.opts.Nanosecs)
 	}
 	if fields&FieldTime != 0 {
 		b = p.appendTime(b, p.line.times.shown(s.Time))

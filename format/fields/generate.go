@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"go/format"
 	"log"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,14 +65,9 @@ func table(text []byte) string {
 			names[nr] = strings.ToLower(m[1])
 		}
 	}
-	var numbers []int
-	for nr := range names {
-		numbers = append(numbers, nr)
-	}
-	slices.Sort(numbers)
 	var words []string
 	next := 0
-	for _, nr := range numbers {
+	for _, nr := range slices.Sorted(maps.Keys(names)) {
 		if nr != next {
 			words = append(words, strconv.Itoa(nr))
 		}

@@ -2,7 +2,10 @@
 // sources of memory accesses (data_src), and system calls.
 package fields
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // DataSource is the origin of the data of a memory access: union perf_mem_data_src of
 // include/uapi/linux/perf_event.h. The texts are perf's (tools/perf/util/mem-events.c).
@@ -95,10 +98,7 @@ func (d DataSource) SnoopText() string {
 // TLBText returns the level that translated the address, and hit or miss.
 func (d DataSource) TLBText() string {
 	tlb := d.TLB()
-	s := strings.Join(words(nil, tlb&^(memHit|memMiss), memTLBs), " or ")
-	if s == "" {
-		s = "N/A"
-	}
+	s := cmp.Or(strings.Join(words(nil, tlb&^(memHit|memMiss), memTLBs), " or "), "N/A")
 	if tlb&memHit != 0 {
 		s += " hit"
 	}

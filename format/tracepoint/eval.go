@@ -56,9 +56,7 @@ func (e *evaluator) index(n *node) uint64 {
 	if array.kind == nodeCast {
 		mask = pointedMask(array.text)
 	}
-	for array.kind == nodeCast {
-		array = array.args[0]
-	}
+	array = array.uncast()
 	var off uint32 // wraps, so that small negative indexes work
 	size := e.env.longSize()
 	switch {

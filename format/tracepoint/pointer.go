@@ -81,9 +81,7 @@ func (e *Env) appendCode(dst []byte, ip uint64) []byte {
 // fixed returns dst and the size bytes of an argument's field. If the argument is
 // unusable, it appends libtraceevent's error text to dst and returns no bytes.
 func (p *printer) fixed(dst []byte, n *node, size int, invalid string) ([]byte, []byte) {
-	for n.kind == nodeCast {
-		n = n.args[0]
-	}
+	n = n.uncast()
 	switch {
 	case n.kind != nodeField:
 		return appendWrongKind(dst, n), nil
@@ -297,9 +295,7 @@ func embedsIPv4(b []byte) bool {
 // sockaddr appends %pIS: the address of a sockaddr_in or sockaddr_in6, with p also the port. It appends nothing for
 // other families.
 func (p *printer) sockaddr(dst []byte, ext string, n *node) []byte {
-	for n.kind == nodeCast {
-		n = n.args[0]
-	}
+	n = n.uncast()
 	var sa []byte
 	switch {
 	case n.kind == nodeField && n.field != nil:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // printer prints the raw data of one event.
@@ -49,14 +50,11 @@ func (f *Format) AppendField(dst []byte, fd *Field, raw []byte, env *Env) []byte
 	p := printer{evaluator{raw: raw, env: env, big: isBig(env.Order)}}
 	for i := range f.prog {
 		s := &f.prog[i]
-		arg := s.arg
-		for arg != nil && arg.kind == nodeCast {
-			arg = arg.args[0]
-		}
+		arg := s.arg.uncast()
 		if arg == nil || arg.kind != nodeField || arg.field != fd {
 			continue
 		}
-		if i > 0 && f.prog[i-1].kind == segText && hasSuffix0x(f.prog[i-1].text) {
+		if i > 0 && f.prog[i-1].kind == segText && strings.HasSuffix(f.prog[i-1].text, "0x") {
 			dst = append(dst, "0x"...)
 		}
 		dst, _ = p.segment(dst, s)
@@ -64,8 +62,6 @@ func (f *Format) AppendField(dst []byte, fd *Field, raw []byte, env *Env) []byte
 	}
 	return fd.AppendValue(dst, raw, env)
 }
-
-func hasSuffix0x(s string) bool { return len(s) > 1 && s[len(s)-2:] == "0x" }
 
 // fields appends " name=value" for all but the common fields, until dst is longer than end.
 func (p *printer) fields(dst []byte, f *Format, end int) []byte {

@@ -94,11 +94,7 @@ func (f *Format) CodeFields() (l []*Field) {
 		if seg.kind != segPointer || seg.text == "" || strings.IndexByte("FfSs", seg.text[0]) < 0 {
 			continue
 		}
-		n := seg.arg
-		for n != nil && n.kind == nodeCast {
-			n = n.args[0]
-		}
-		if n != nil && n.kind == nodeField && n.field != nil {
+		if n := seg.arg.uncast(); n != nil && n.kind == nodeField && n.field != nil {
 			l = append(l, n.field)
 		}
 	}

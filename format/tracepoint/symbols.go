@@ -39,7 +39,7 @@ func (n *node) symbolsOf(fd *Field) (l []Symbol) {
 
 // uncast removes a cast and returns its operand.
 func (n *node) uncast() *node {
-	for n.kind == nodeCast {
+	for n != nil && n.kind == nodeCast {
 		n = n.args[0]
 	}
 	return n

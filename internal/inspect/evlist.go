@@ -20,7 +20,7 @@ type EventOptions struct {
 // Events prints a recording's events, as `perf evlist` does.
 func Events(w *bufio.Writer, f *format.File, opts EventOptions) {
 	names := evlistNames(f)
-	var list []format.EventGroup
+	var list []format.Group
 	if !f.Pipe {
 		list, _ = f.EventGroups()
 	}
@@ -114,7 +114,7 @@ func (g eventGroup) String() string {
 
 // eventGroups makes groups of the events called names. The GROUP_DESC section lists
 // groups in the order of events; groups out of order are skipped.
-func eventGroups(names []string, list []format.EventGroup) (l []eventGroup) {
+func eventGroups(names []string, list []format.Group) (l []eventGroup) {
 	for i := 0; i < len(names); {
 		n, name := 1, ""
 		if len(list) > 0 && uint64(list[0].Leader) == uint64(i) {

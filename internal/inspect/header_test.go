@@ -283,16 +283,16 @@ func TestMachineNames(t *testing.T) {
 func TestEventGroups(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	for _, tc := range []struct {
-		list []format.EventGroup
+		list []format.Group
 		want string
 	}{
 		{nil, "a b c d"},
-		{[]format.EventGroup{{Name: "{anon_group}", Leader: 0, Members: 2}, {Name: "two", Leader: 2, Members: 2}},
+		{[]format.Group{{Name: "{anon_group}", Leader: 0, Members: 2}, {Name: "two", Leader: 2, Members: 2}},
 			"{a,b} two{c,d}"},
-		{[]format.EventGroup{{Name: "{anon_group}", Leader: 1, Members: 2}}, "a {b,c} d"},
-		{[]format.EventGroup{{Name: "x", Leader: 2, Members: 1<<32 - 1}}, "a b x{c,d}"},
-		{[]format.EventGroup{{Name: "x", Leader: 1, Members: 0}, {Name: "y", Leader: 1, Members: 2}}, "a b c d"},
-		{[]format.EventGroup{{Name: "x", Leader: 1<<32 - 1, Members: 2}}, "a b c d"},
+		{[]format.Group{{Name: "{anon_group}", Leader: 1, Members: 2}}, "a {b,c} d"},
+		{[]format.Group{{Name: "x", Leader: 2, Members: 1<<32 - 1}}, "a b x{c,d}"},
+		{[]format.Group{{Name: "x", Leader: 1, Members: 0}, {Name: "y", Leader: 1, Members: 2}}, "a b c d"},
+		{[]format.Group{{Name: "x", Leader: 1<<32 - 1, Members: 2}}, "a b c d"},
 	} {
 		var got []string
 		for _, g := range eventGroups(names, tc.list) {

@@ -118,12 +118,12 @@ func (r *Ring) Attach(fd int) error {
 // It is valid until the next call.
 func (r *Ring) Repaired(pos uint64) []byte {
 	h := r.Word(pos)
-	if !r.Repair.Concerns(uint32(h)) {
+	if !r.Repair.Concerns(format.Type(uint32(h))) {
 		return nil
 	}
 	r.fixed = r.Append(r.fixed[:0], pos, pos+h>>48)
-	misc, body := uint16(h>>32), r.fixed[format.HeaderSize:]
-	r.Repair.Apply(uint32(h), &misc, &body, binary.LittleEndian)
+	misc, body := format.Misc(h>>32), r.fixed[format.HeaderSize:]
+	r.Repair.Apply(format.Type(uint32(h)), &misc, &body, format.LittleEndian)
 	size := format.HeaderSize + len(body)
 	right := h&(1<<32-1) | uint64(misc)<<32 | uint64(size)<<48
 	if right == h {

@@ -12,7 +12,7 @@ import (
 func (r *Rows) findOffset() error {
 	f := r.session.File
 	if d, ok := f.ClockData(); ok {
-		r.offset = int64(d.TimeOfDay - d.ClockTime)
+		r.offset = int64(d.Offset())
 		return nil
 	}
 	r.Estimated = true

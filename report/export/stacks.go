@@ -409,7 +409,7 @@ func (in *stacksInput) addTime() {
 	lasted := time.Duration(in.last - in.first)
 	began := in.session.Written
 	if clock, ok := in.session.File.ClockData(); ok {
-		began = time.Unix(0, int64(clock.TimeOfDay+in.first-clock.ClockTime))
+		began = time.Unix(0, int64(clock.Offset()+in.first))
 	} else if !began.IsZero() {
 		began = began.Add(-lasted)
 	}

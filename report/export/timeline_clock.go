@@ -38,11 +38,8 @@ func (p *set) newClock() *clock {
 
 // timeOfDay returns what to add to the recording's times for ns since 1970, 0 if unknown.
 func (r *timelineInput) timeOfDay() int64 {
-	d, ok := r.file.ClockData()
-	if !ok {
-		return 0
-	}
-	return int64(d.TimeOfDay - d.ClockTime)
+	d, _ := r.file.ClockData()
+	return int64(d.Offset())
 }
 
 // at returns a time of a recording by the file's clock.

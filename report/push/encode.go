@@ -260,7 +260,7 @@ func (e *encoder) began() time.Time {
 	f := e.in.Recording.File
 	clock, ok := f.ClockData()
 	if times := f.Uint64s(format.FeatureSampleTime, 2); ok && times != nil {
-		return time.Unix(0, int64(clock.TimeOfDay+times[0]-clock.ClockTime))
+		return time.Unix(0, int64(clock.Offset()+times[0]))
 	}
 	if ok {
 		return time.Unix(0, int64(clock.TimeOfDay))

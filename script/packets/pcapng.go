@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,12 +23,7 @@ var ErrNoBytes = errors.New("no sample has bytes of its packet: record them with
 func HasBytes(f *format.File) bool {
 	d := decoder{events: make([]*event, len(f.Attrs))}
 	d.count(f)
-	for _, e := range d.events {
-		if e != nil && e.bytes != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.events, func(e *event) bool { return e != nil && e.bytes != nil })
 }
 
 // Pcapng writes the samples with bytes of packets as enhanced packet blocks, in the order of time. Their
@@ -42,7 +38,7 @@ func Pcapng(w io.Writer, s *session.Session) (format.Skipped, error) {
 	}
 	p := &pcapng{to: w, interfaces: map[netInterface]int{}}
 	if clock, ok := s.File.ClockData(); ok {
-		p.offset = clock.TimeOfDay - clock.ClockTime
+		p.offset = clock.Offset()
 	}
 	skipped, err := s.Walk(session.WalkOptions{Names: true}, func(b *session.Batch) error {
 		for i := range b.Samples {
