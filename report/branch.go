@@ -15,9 +15,12 @@ const (
 	branchPredicted
 	branchInTransaction
 	branchAbort
+
+	cyclesShift = 4
 )
 
-func branchCycles(x *extra) uint64 { return hopCycles(x.flags) }
+// cyclesOf returns the cycles since the branch before, 0 if unknown.
+func cyclesOf(flags uint64) uint64 { return flags >> cyclesShift & 0xffff }
 
 // branchKeys look at a branch.
 var branchKeys = []*SortKey{
@@ -50,7 +53,7 @@ var branchKeys = []*SortKey{
 		name:         "cycles",
 		head:         "Basic Block Cycles",
 		biggestFirst: true,
-		value:        branchCycles,
+		value:        func(x *extra) uint64 { return cyclesOf(x.flags) },
 		text:         appendCycles,
 	}.key()),
 	branchLineKey("srcline_from", "From Source:Line", func(x *extra) *session.Frame { return x.from }),
@@ -86,16 +89,21 @@ func flagText(flag uint64, set string) func(*extra) string {
 }
 
 func appendCycles(b []byte, e *Entry) []byte {
-	n := branchCycles(e.extra)
+	n := cyclesOf(e.extra.flags)
 	if n == 0 {
 		return append(b, '-')
 	}
 	return strconv.AppendInt(b, int64(int16(n)), 10)
 }
 
-// branchDSOKey sorts in the opposite order of dso, as in perf, and does
-// not make room for names of DSOs without symbols.
+// branchDSOKey does not make room for names of DSOs without symbols, as in perf.
 func branchDSOKey(name, head string, frame func(*extra) *session.Frame) *SortKey {
+	return branchKey(otherDSOKey(name, head, frame, func(f *session.Frame) bool { return f.Sym() != nil }))
+}
+
+// otherDSOKey is a key of the DSO of a frame besides the sampled one. It sorts in the opposite order of dso, as in
+// perf. Frames that named selects make room for the names of their DSOs.
+func otherDSOKey(name, head string, frame func(*extra) *session.Frame, named func(*session.Frame) bool) *SortKey {
 	k := &SortKey{Name: name, Head: head, frame: frame}
 	k.identity = func(p *places, f *session.Frame) int32 { return p.of(f).file }
 	k.cmp = func(h *Hist, a, b *Entry) int {
@@ -107,7 +115,7 @@ func branchDSOKey(name, head string, frame func(*extra) *session.Frame) *SortKey
 	}
 	k.width = func(h *Hist, e *Entry) int {
 		f := frame(e.extra)
-		if f.Sym() != nil {
+		if named(f) {
 			return len(h.places.of(f).dso)
 		}
 		return h.opts.unresolvedWidth()
@@ -115,7 +123,7 @@ func branchDSOKey(name, head string, frame func(*extra) *session.Frame) *SortKey
 	k.append = func(h *Hist, b []byte, e *Entry, width int) []byte {
 		return appendLeft(b, h.places.of(frame(e.extra)).dso, width)
 	}
-	return branchKey(k)
+	return k
 }
 
 func branchSymbolKey(name, head string, frame func(*extra) *session.Frame) *SortKey {

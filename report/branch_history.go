@@ -12,16 +12,6 @@ import (
 	"gperf/format/fields"
 )
 
-// Flags of a branch (struct perf_branch_entry of include/uapi/linux/perf_event.h).
-const (
-	predicted   = 1 << 1
-	aborted     = 1 << 3
-	cyclesShift = 4
-)
-
-// hopCycles returns the cycles since the branch before, 0 if unknown.
-func hopCycles(flags uint64) uint64 { return flags >> cyclesShift & 0xffff }
-
 // hop is one end of a branch in a callchain.
 type hop struct {
 	Flags      uint64 // the bit fields of struct perf_branch_entry, the first lowest
@@ -56,7 +46,7 @@ func withoutLoops(edges []hop) []hop {
 			next.Iterations++
 			next.Cycles = 0
 			for _, e := range edges[i : i+n] {
-				next.Cycles += hopCycles(e.Flags)
+				next.Cycles += cyclesOf(e.Flags)
 			}
 		}
 		edges = slices.Delete(edges, i, i+n)
@@ -102,16 +92,16 @@ func (s *hopSum) Add(p *hop, n uint64) {
 	s.Branches += n
 	s.target = p.Target
 	if p.Target {
-		if p.Flags&predicted != 0 {
+		if p.Flags&branchPredicted != 0 {
 			s.Predicted += n
 		}
-		if p.Flags&aborted != 0 {
+		if p.Flags&branchAbort != 0 {
 			s.Aborts += n
 		}
 		s.kinds.add(p)
 		return
 	}
-	s.Cycles += n * hopCycles(p.Flags)
+	s.Cycles += n * cyclesOf(p.Flags)
 	s.iterations += n * p.Iterations
 	s.iterationCycles += n * p.Cycles
 	s.again += again

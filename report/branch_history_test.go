@@ -10,10 +10,10 @@ func TestSum(t *testing.T) {
 		want string
 	}{
 		{"callchain", []*hop{nil}, " (calltrace)"},
-		{"predicted", []*hop{{From: 1, Flags: predicted, Target: true}}, ""},
-		{"half predicted", []*hop{{From: 1, Flags: predicted, Target: true}, {From: 1, Flags: aborted, Target: true}},
-			" (predicted:50.0% abort:50.0%)"},
-		{"kind", []*hop{{From: 1, To: 5000, Flags: predicted | call, Target: true}}, " (CALL CROSS_4K)"},
+		{"predicted", []*hop{{From: 1, Flags: branchPredicted, Target: true}}, ""},
+		{"half predicted", []*hop{{From: 1, Flags: branchPredicted, Target: true},
+			{From: 1, Flags: branchAbort, Target: true}}, " (predicted:50.0% abort:50.0%)"},
+		{"kind", []*hop{{From: 1, To: 5000, Flags: branchPredicted | call, Target: true}}, " (CALL CROSS_4K)"},
 		{"cycles", []*hop{{Flags: 4 << cyclesShift}, {Flags: 7 << cyclesShift}}, " (cycles:5)"},
 		{"iterations", []*hop{{}, {Iterations: 2, Cycles: 30}}, " (iter:2 avg_cycles:15)"},
 	} {

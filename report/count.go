@@ -188,27 +188,12 @@ func (c *counter) add(s *session.Sample, leaf *session.Frame, period uint64) {
 }
 
 func (c *counter) key(s *session.Sample, leaf *session.Frame) stackKey {
-	uses := c.layout.uses
 	k := stackKey{event: int32(c.event(s.Event)), comm: c.commID(s), level: level(s.Misc), leaf: leaf,
-		filtered: c.filtered(s)}
-	if uses&usesTID != 0 {
-		k.tid = s.TID
-	}
-	if uses&usesPID != 0 {
+		filtered: !c.opts.Filter.Selects(s)}
+	if c.layout.uses&usesPID != 0 {
 		k.pid = s.Thread.PID
 	}
-	if uses&usesCPU != 0 {
-		k.cpu = c.cpu(s)
-	}
-	if uses&usesRaw != 0 {
-		if c.buf = c.layout.appendRaw(c.buf[:0], int(k.event), s.Raw, c.traces); len(c.buf) > 0 {
-			k.raw = c.raws.number(c.buf)
-		}
-	}
-	if uses&usesExtra != 0 {
-		c.buf = c.layout.appendIdentity(c.buf[:0], &c.extra, frameID)
-		k.extra = c.extras.number(c.buf)
-	}
+	c.addUsed(&k, c.layout, s.TID, c.cpu(s), s.Raw, &c.extra)
 	switch {
 	case c.history != nil:
 		k.history = c.known.number(c.history.id)
@@ -216,6 +201,25 @@ func (c *counter) key(s *session.Sample, leaf *session.Frame) stackKey {
 		k.chain = s.Chain.Key()
 	}
 	return k
+}
+
+// addUsed adds the values to a key that the layout uses.
+func (c *counter) addUsed(k *stackKey, l *layout, tid, cpu int32, raw []byte, x *extra) {
+	if l.uses&usesTID != 0 {
+		k.tid = tid
+	}
+	if l.uses&usesCPU != 0 {
+		k.cpu = cpu
+	}
+	if l.uses&usesRaw != 0 {
+		if c.buf = l.appendRaw(c.buf[:0], int(k.event), raw, c.traces); len(c.buf) > 0 {
+			k.raw = c.raws.number(c.buf)
+		}
+	}
+	if l.uses&usesExtra != 0 {
+		c.buf = l.appendIdentity(c.buf[:0], x, frameID)
+		k.extra = c.extras.number(c.buf)
+	}
 }
 
 // commID numbers the commands of samples, from 1 on. A thread without a name may get one
@@ -300,9 +304,6 @@ func level(m format.Misc) byte {
 	}
 	return 'H'
 }
-
-// filtered reports whether the sample counts only in the totals.
-func (c *counter) filtered(s *session.Sample) bool { return !c.opts.Filter.Selects(s) }
 
 // Selects reports whether the filter selects a sample, whose frames are resolved.
 func (f *Filter) Selects(s *session.Sample) bool {

@@ -53,9 +53,6 @@ func (l *layout) appendIdentity(b []byte, x *extra, frame func(*SortKey, *sessio
 			b = binary.LittleEndian.AppendUint64(b, k.value(x))
 		case k.frame != nil:
 			b = binary.LittleEndian.AppendUint64(b, frame(k, k.frame(x)))
-		case k.origin:
-			part := x.origin.Part(k.Name)
-			b = binary.LittleEndian.AppendUint64(append(b, part...), uint64(len(part)))
 		}
 	}
 	return b
@@ -218,13 +215,18 @@ func cgroupKey() *SortKey {
 	return k
 }
 
+// leftKey makes a key of a text that is aligned left.
+func leftKey(name, head string, uses uses, text func(*Hist, *Entry) string) *SortKey {
+	return &SortKey{Name: name, Head: head, uses: uses,
+		cmp:    func(h *Hist, a, b *Entry) int { return strings.Compare(text(h, b), text(h, a)) },
+		width:  func(h *Hist, e *Entry) int { return len(text(h, e)) },
+		append: func(h *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, text(h, e), width) }}
+}
+
 // textKey makes a key of a text that few samples have different ones of.
 func textKey(name, head string, text func(*extra) string) *SortKey {
-	k := &SortKey{Name: name, Head: head, uses: usesExtra}
+	k := leftKey(name, head, usesExtra, func(_ *Hist, e *Entry) string { return text(e.extra) })
 	k.value = func(x *extra) uint64 { return maphash.String(textSeed, text(x)) }
-	k.cmp = func(_ *Hist, a, b *Entry) int { return cmp.Compare(text(b.extra), text(a.extra)) }
-	k.width = func(_ *Hist, e *Entry) int { return len(text(e.extra)) }
-	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, text(e.extra), width) }
 	return k
 }
 
@@ -332,13 +334,7 @@ func pageSizeKey(name, head string, min int, size func(*extra) uint64) *SortKey 
 var originKeys = []*SortKey{originKey("host", "Host"), originKey("file", "File"), originKey("boot", "Boot")}
 
 func originKey(name, head string) *SortKey {
-	text := func(e *Entry) string { return e.extra.origin.Part(name) }
-	return &SortKey{Name: name, Head: head, uses: usesExtra, origin: true,
-		cmp:   func(_ *Hist, a, b *Entry) int { return strings.Compare(text(b), text(a)) },
-		width: func(_ *Hist, e *Entry) int { return len(text(e)) },
-		append: func(_ *Hist, b []byte, e *Entry, width int) []byte {
-			return appendLeft(b, text(e), width)
-		}}
+	return textKey(name, head, func(x *extra) string { return x.origin.Part(name) })
 }
 
 // ipcKey makes a column that only perf annotate fills: perf report shows dashes.

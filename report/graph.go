@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -132,6 +133,21 @@ type drawing struct {
 	byName  bool   // omit the first frame of a single graph: the entry shows it
 	sep     string // between folded frames
 	look    text.Style
+}
+
+// drawing returns how the call graphs of the histogram are drawn.
+func (h *Hist) drawing() drawing {
+	return drawing{
+		g:       &h.opts.Graph,
+		total:   h.all.Period,
+		minHits: h.minHits,
+		places:  h.places,
+		inline:  h.opts.Inline,
+		counts:  h.opts.counts,
+		byName:  h.layout.byName,
+		sep:     cmp.Or(h.opts.Separator, ";"),
+		look:    h.opts.Look,
+	}
 }
 
 const graphMargin = "            "

@@ -15,15 +15,9 @@ type Live struct {
 func NewLive(s *session.Session, opts Options) (*Live, error) {
 	l := &Live{session: s, opts: opts}
 	l.opts.live, l.opts.NoChildren = true, true
-	if err := l.opts.adapt(s.File); err != nil {
-		return nil, err
-	}
 	var err error
-	if l.layouts, err = newLayouts(s.File, &l.opts); err != nil {
+	if l.layouts, err = l.opts.layoutsOf(s.File); err != nil {
 		return nil, err
-	}
-	if l.layouts.uses()&usesParent != 0 && !l.opts.chains {
-		return nil, ErrNoCallchains
 	}
 	l.traces = newTraces(s.File, s.Symbols, opts.RawTrace)
 	l.next()
@@ -61,7 +55,6 @@ func (h *Hist) AppendGraph(b []byte, e *Entry) []byte {
 	if !h.chains {
 		return b
 	}
-	d := drawing{g: &h.opts.Graph, total: h.all.Period, minHits: h.minHits, byName: h.layout.byName, sep: ";",
-		look: h.opts.Look}
+	d := h.drawing()
 	return d.append(b, e, e.shown(h.opts))
 }

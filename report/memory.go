@@ -118,27 +118,10 @@ func cacheLineKey() *SortKey {
 	return inMemoryMode(k)
 }
 
-// dataDSOKey sorts in the opposite order of dso, as in perf.
 func dataDSOKey() *SortKey {
-	data := func(x *extra) *session.Frame { return x.data }
-	k := &SortKey{Name: "dso_daddr", Head: "Data Object", uses: usesExtra | usesData, frame: data}
-	k.identity = func(p *places, f *session.Frame) int32 { return p.of(f).file }
-	k.cmp = func(h *Hist, a, b *Entry) int {
-		af, bf := a.extra.data, b.extra.data
-		if af.Map == nil || bf.Map == nil {
-			return compareBool(bf.Map != nil, af.Map != nil)
-		}
-		return strings.Compare(h.places.of(af).dso, h.places.of(bf).dso)
-	}
-	k.width = func(h *Hist, e *Entry) int {
-		if e.extra.data.Map != nil {
-			return len(h.places.of(e.extra.data).dso)
-		}
-		return h.opts.unresolvedWidth()
-	}
-	k.append = func(h *Hist, b []byte, e *Entry, width int) []byte {
-		return appendLeft(b, h.places.of(e.extra.data).dso, width)
-	}
+	k := otherDSOKey("dso_daddr", "Data Object", func(x *extra) *session.Frame { return x.data },
+		func(f *session.Frame) bool { return f.Map != nil })
+	k.uses = usesExtra | usesData
 	return inMemoryMode(k)
 }
 

@@ -20,30 +20,14 @@ type Merge struct {
 	traces  *traces
 	pool    *session.Pool
 
-	total *counter
-	byKey map[mergedKey]*stack
+	total *counter // of the stacks of all recordings
 	lost  uint64
 	ranks map[string]int32
-	buf   []byte
-}
-
-// mergedKey distinguishes stacks of all recordings.
-type mergedKey struct {
-	event      int32
-	comm, raw  int32
-	tid, pid   int32
-	cpu, extra int32
-	level      byte
-	filtered   bool
-	leaf       *session.Frame
-	chain      session.ChainKey
-	hops       string
 }
 
 // NewMerge prepares a report of several recordings.
 func NewMerge(opts Options) *Merge {
-	return &Merge{opts: opts, pool: session.NewPool(session.PoolOptions{}), byKey: map[mergedKey]*stack{},
-		ranks: map[string]int32{}}
+	return &Merge{opts: opts, pool: session.NewPool(session.PoolOptions{}), ranks: map[string]int32{}}
 }
 
 // Describe adds a recording's events, and returns the events' numbers in the report, which Count needs. The error means
@@ -141,11 +125,11 @@ func (m *Merge) add(c *Counted, st *stack, origin *session.Origin) {
 		x.origin = origin
 	}
 	k := m.key(st)
-	if same := m.byKey[k]; same != nil {
+	if same := m.total.byKey[k]; same != nil {
 		same.Stat.add(&st.Stat)
 		return
 	}
-	m.byKey[k] = st
+	m.total.byKey[k] = st
 	m.total.stacks = append(m.total.stacks, st)
 }
 
@@ -163,28 +147,17 @@ func (m *Merge) rank(f *session.Frame) {
 }
 
 // key returns the key of a stack with frames of the pool.
-func (m *Merge) key(st *stack) mergedKey {
+func (m *Merge) key(st *stack) stackKey {
 	l := m.layouts.byEvent[st.event]
-	k := mergedKey{event: int32(st.event), comm: st.commID, level: st.level, filtered: st.filtered, leaf: st.leaf,
-		chain: st.frames.Key(), hops: st.hopsID}
-	if l.uses&usesTID != 0 {
-		k.tid = st.thread.TID
+	k := stackKey{event: int32(st.event), comm: st.commID, level: st.level, filtered: st.filtered, leaf: st.leaf,
+		chain: st.frames.Key()}
+	if st.hopsID != "" {
+		k.history = m.total.known.numberOf(st.hopsID)
 	}
 	if l.uses&(usesPID|usesTID) != 0 {
 		k.pid = st.thread.PID
 	}
-	if l.uses&usesCPU != 0 {
-		k.cpu = st.cpu
-	}
-	if l.uses&usesRaw != 0 {
-		if m.buf = l.appendRaw(m.buf[:0], st.event, st.raw, m.traces); len(m.buf) > 0 {
-			k.raw = m.total.raws.number(m.buf)
-		}
-	}
-	if l.uses&usesExtra != 0 {
-		m.buf = l.appendIdentity(m.buf[:0], st.extra, frameID)
-		k.extra = m.total.extras.number(m.buf)
-	}
+	m.total.addUsed(&k, l, st.thread.TID, st.cpu, st.raw, st.extra)
 	return k
 }
 

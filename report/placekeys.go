@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"strconv"
-	"strings"
 
 	"gperf/internal/text"
 	"gperf/report/key"
@@ -95,9 +94,6 @@ func processKey() *SortKey {
 
 // commNoDigitKey distinguishes commands by names without digits.
 func commNoDigitKey() *SortKey {
-	k := &SortKey{Name: "comm_nodigit", Head: "CommandNoDigit", uses: usesNoDigit}
-	k.cmp = func(_ *Hist, a, b *Entry) int { return strings.Compare(key.NoDigits(b.Comm), key.NoDigits(a.Comm)) }
-	k.append = func(_ *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, key.NoDigits(e.Comm), width) }
-	k.width = func(_ *Hist, e *Entry) int { return len(key.NoDigits(e.Comm)) }
-	return k
+	return leftKey("comm_nodigit", "CommandNoDigit", usesNoDigit,
+		func(_ *Hist, e *Entry) string { return key.NoDigits(e.Comm) })
 }

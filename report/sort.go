@@ -31,7 +31,6 @@ type SortKey struct {
 	field   *field // the tracepoint's field that the key shows
 	elided  bool   // not shown: all entries share the value
 	user    int    // width from --column-widths, 0 for none
-	origin  bool   // one of originKeys
 	derived bool   // from derivedKey
 
 	// figureOf appends the figure of one event; append then appends the figures of

@@ -27,15 +27,12 @@ var (
 
 // branchLineKey distinguishes the lines of branches' addresses.
 func branchLineKey(name, head string, frame func(*extra) *session.Frame) *SortKey {
-	text := func(h *Hist, e *Entry) string { return h.places.line(frame(e.extra)) }
-	return branchKey(&SortKey{Name: name, Head: head, frame: frame,
-		identity: func(p *places, f *session.Frame) int32 {
-			line := p.line(f) // makes the maps of p
-			return number(p.lines, line)
-		},
-		cmp:    func(h *Hist, a, b *Entry) int { return strings.Compare(text(h, b), text(h, a)) },
-		width:  func(h *Hist, e *Entry) int { return len(text(h, e)) },
-		append: func(h *Hist, b []byte, e *Entry, width int) []byte { return appendLeft(b, text(h, e), width) }})
+	k := leftKey(name, head, 0, func(h *Hist, e *Entry) string { return h.places.line(frame(e.extra)) })
+	k.frame, k.identity = frame, func(p *places, f *session.Frame) int32 {
+		line := p.line(f) // makes the maps of p
+		return number(p.lines, line)
+	}
+	return branchKey(k)
 }
 
 // line returns the file and line of the innermost call at an address.

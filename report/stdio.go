@@ -67,22 +67,7 @@ type blockWriter struct {
 
 // writeBlock writes the block of a histogram.
 func writeBlock(w *bufio.Writer, h *Hist) error {
-	b := &blockWriter{
-		hist:   h,
-		w:      w,
-		widths: h.widths(),
-		graphs: drawing{
-			g:       &h.opts.Graph,
-			total:   h.all.Period,
-			minHits: h.minHits,
-			places:  h.places,
-			inline:  h.opts.Inline,
-			counts:  h.opts.counts,
-			byName:  h.layout.byName,
-			sep:     cmp.Or(h.opts.Separator, ";"),
-			look:    h.opts.Look,
-		},
-	}
+	b := &blockWriter{hist: h, w: w, widths: h.widths(), graphs: h.drawing()}
 	b.whole = slices.Clone(b.widths)
 	b.fit()
 	if h.opts.Hierarchy {
@@ -194,10 +179,7 @@ func (h *Hist) madeTraces() bool {
 }
 
 func (w *blockWriter) appendHead(b []byte) []byte {
-	sep := w.hist.opts.Separator
-	if sep == "" {
-		sep = "  "
-	}
+	sep := cmp.Or(w.hist.opts.Separator, "  ")
 	head, dots := []byte("# "), []byte("# ")
 	for i, k := range w.hist.layout.columns {
 		if !k.shown(w.hist.event) {
