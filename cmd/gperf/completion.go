@@ -74,7 +74,7 @@ var flagValues = map[string]map[string]values{
 		"sort":   fixed("time", "latency"),
 	},
 	"push": {
-		"rows":   fixed("minutes", "samples"),
+		"rows":   fixed(rowNames...),
 		"schema": fixed("clickhouse"),
 	},
 	"annotate": {

@@ -260,23 +260,23 @@ func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 		}
 		return nil
 	}
-	out, err := os.Stat(o.output)
-	if err != nil {
-		return nil // it does not exist yet; Create reports other errors
-	}
 	paths, err := from.inputs()
+	if err == nil && overwrites(o.output, paths) {
+		err = cli.WrongUse("-o %s would overwrite the recording", o.output)
+	}
+	return err
+}
+
+// overwrites reports whether an output is one of the recordings.
+func overwrites(output string, recordings []string) bool {
+	out, err := os.Stat(output)
 	if err != nil {
-		return err
+		return false // it does not exist yet; Create reports other errors
 	}
-	for _, path := range paths {
-		if path == "" {
-			path = defaultFile
-		}
-		if in, err := os.Stat(path); err == nil && os.SameFile(in, out) {
-			return cli.WrongUse("-o %s would overwrite the recording", o.output)
-		}
-	}
-	return nil
+	return slices.ContainsFunc(recordings, func(path string) bool {
+		in, err := os.Stat(cmp.Or(path, defaultFile))
+		return err == nil && os.SameFile(in, out)
+	})
 }
 
 // write passes the file of --output to a function, or standard output. Files whose names end with .gz are compressed.

@@ -10,7 +10,7 @@ import (
 	"gperf/report/export"
 )
 
-// rowNames are the values of --rows.
+// rowNames are the values of --rows, of report and push.
 var rowNames = []string{"minutes", "samples"}
 
 func (o *formatFlags) addRows(s *pflag.FlagSet) {

@@ -16,30 +16,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/format"
 	"gperf/internal/spool"
 	"gperf/record"
 	"gperf/report/export"
 	"gperf/report/push"
 )
 
-// pushOpener opens recordings with the filters and symbols that the command line names. done prints the recording's
-// warnings and closes it.
-type pushOpener interface {
-	OpenPush(path string, stderr io.Writer) (in *push.Input, done func() error, err error)
-}
-
-// pushSettings are what package main knows.
-type pushSettings struct {
-	pushOpener
-	Filter     *string // of --filter
-	MaxStack   int     // default of --max-stack
-	Version    string
-	Interrupts func() (ctx context.Context, stop func()) // ctx is done after Ctrl-C
-}
-
 // pushFlags holds the flags of gperf push.
 type pushFlags struct {
-	pushSettings
+	input     inputFlags
 	follow    bool
 	header    []string
 	labels    []string
@@ -48,7 +34,6 @@ type pushFlags struct {
 	timeout   time.Duration
 	rows      string
 	schema    string
-	verbose   *bool
 	opts      push.Options
 
 	queue  *push.Queue
@@ -57,25 +42,36 @@ type pushFlags struct {
 	failed bool
 }
 
-// addPushFlags adds the flags of gperf push, and the function that runs it. verbose is the value of -v.
-func addPushFlags(c *cobra.Command, s pushSettings, verbose *bool) {
-	p := &pushFlags{pushSettings: s, verbose: verbose}
+func pushCommand() *cobra.Command {
+	c := cli.NewCommand(cli.GroupFiles, "push [FLAGS] [FILE…] URL", "send recordings to a server")
+	p := &pushFlags{input: inputFlags{keepExited: true}}
+	p.addTo(c)
 	c.RunE = p.run
 	c.ValidArgsFunction = completeOperand
+	return c
+}
+
+func (p *pushFlags) addTo(c *cobra.Command) {
 	cli.AddFlags(c, "Push", func(f *pflag.FlagSet) {
 		f.BoolVar(&p.follow, "follow", false, "push files as they are completed, until Ctrl-C")
 		f.StringVar(&p.opts.Service, "service", "", "the `name` of what was recorded (default gperf)")
 		f.StringArrayVar(&p.labels, "label", nil, "add an attribute, `KEY=VALUE`, to all samples")
 		f.StringVar(&p.by, "by", "", "add these `keys` and fields to samples, as labels")
 		f.StringArrayVarP(&p.header, "header", "H", nil, "send this header, `NAME:VALUE`; @FILE has lines of them")
-		f.IntVar(&p.opts.MaxStack, "max-stack", s.MaxStack, "push at most `n` frames per callchain")
+		f.IntVar(&p.opts.MaxStack, "max-stack", maxStack, "push at most `n` frames per callchain")
 		f.BoolVar(&p.opts.NoInline, "no-inline", false, "do not push inline frames")
-		f.StringVar(&p.rows, "rows", rowKinds[0], "send rows of this `kind`, or samples")
+		f.StringVar(&p.rows, "rows", rowNames[0], "send rows of this `kind`, or samples")
 		f.StringVar(&p.schema, "schema", "", "print the tables of this `database`: clickhouse")
 		f.BoolVar(&p.opts.Again, "again", false, "push recordings again that were pushed before")
 		f.StringVar(&p.opts.Dir, "spool", "", "keep what is to be sent in this `directory`")
 		f.StringVar(&p.spoolSize, "spool-size", "1G", "limit the spool to this `size`")
 		f.DurationVar(&p.timeout, "timeout", time.Minute, "stop after this `time` of failures")
+		f.StringVar(&p.input.filters.expression, "filter", "", "push only samples that match an `expr`: 'dport == 53'")
+	})
+	cli.AddFlags(c, "Symbols", p.input.addSymbols)
+	cli.AddFlags(c, cli.General, func(f *pflag.FlagSet) {
+		p.input.files.force = addForce(f)
+		f.BoolVarP(&p.input.verbose, "verbose", "v", false, "print the protocol, each recording, and its warnings")
 	})
 }
 
@@ -110,7 +106,7 @@ func (p *pushFlags) run(c *cobra.Command, args []string) error {
 		return openError(err)
 	}
 	p.detail("%s to %s, spool %s", p.queue.Protocol(), p.queue.Server(), p.queue.Dir())
-	ctx, stop := p.Interrupts()
+	ctx, _, stop := interrupts()
 	defer stop()
 	if p.follow {
 		err = p.followFiles(ctx, files)
@@ -124,9 +120,6 @@ func (p *pushFlags) run(c *cobra.Command, args []string) error {
 	}
 	return err
 }
-
-// rowKinds are the values of --rows.
-var rowKinds = []string{"minutes", "samples"}
 
 func (p *pushFlags) printSchema(stdout io.Writer, args []string) error {
 	if p.schema != "clickhouse" || len(args) > 0 {
@@ -152,10 +145,10 @@ func (p *pushFlags) options() (err error) {
 	if p.by != "" {
 		p.opts.By = strings.Split(p.by, ",")
 	}
-	if !slices.Contains(rowKinds, p.rows) {
-		return cli.WrongUse("--rows %s: use %s", p.rows, strings.Join(rowKinds, " or "))
+	if !slices.Contains(rowNames, p.rows) {
+		return cli.WrongUse("--rows %s: use %s", p.rows, strings.Join(rowNames, " or "))
 	}
-	p.opts.Samples, p.opts.Filtered = p.rows == "samples", *p.Filter != ""
+	p.opts.Samples, p.opts.Filtered = p.rows == "samples", p.input.filters.expression != ""
 	if p.opts.MaxStack < 0 {
 		return cli.WrongUse("--max-stack %d is negative", p.opts.MaxStack)
 	}
@@ -164,7 +157,7 @@ func (p *pushFlags) options() (err error) {
 			return err
 		}
 	}
-	p.opts.Version, p.opts.Log = p.Version, func(line string) { p.say("%s", line) }
+	p.opts.Version, p.opts.Log = buildVersion(), func(line string) { p.say("%s", line) }
 	p.opts.Header, err = headers(p.header)
 	return err
 }
@@ -278,13 +271,17 @@ func (p *pushFlags) add(ctx context.Context, path string, stderr io.Writer) erro
 	}
 	results := make(chan result, 1)
 	go func() {
-		in, done, err := p.OpenPush(path, stderr)
+		in, err := p.input.openPath(path, stderr)
 		if err != nil {
 			results <- result{err: err}
 			return
 		}
-		added, err := p.queue.Add(ctx, *in)
-		results <- result{added, done() != nil, err}
+		var skipped format.Skipped
+		added, err := p.queue.Add(ctx, push.Input{Recording: in.recording, Session: in.session,
+			Warn: func(s format.Skipped) { skipped = s }})
+		damaged := in.warn(stderr, skipped) != nil
+		in.Close()
+		results <- result{added, damaged, err}
 	}()
 	var r result
 	select {
@@ -309,7 +306,7 @@ func (p *pushFlags) add(ctx context.Context, path string, stderr io.Writer) erro
 
 // detail prints a line with -v.
 func (p *pushFlags) detail(format string, args ...any) {
-	if *p.verbose {
+	if p.input.verbose {
 		p.say(format, args...)
 	}
 }

@@ -125,7 +125,7 @@ func (f *follower) visit(ctx context.Context, path string) {
 	case !complete && time.Since(now.changed) < unchangedFor:
 	default:
 		warnings := io.Discard
-		if *f.flags.verbose {
+		if f.flags.input.verbose {
 			warnings = f.flags.stderr
 		}
 		err := f.flags.add(ctx, path, warnings)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,60 +16,37 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/input"
 	"gperf/format"
-	"gperf/internal/archive"
 	"gperf/internal/session"
 	"gperf/internal/untrusted"
 	"gperf/report/table"
 	"gperf/report/view"
 )
 
-// viewInput is an open recording.
-type viewInput struct {
-	recording *archive.Recording
-	Session   *session.Session
-	FD        *os.File // nil: stdin
-	Warn      func(stderr io.Writer, skipped format.Skipped) error
-	Close     func()
-}
-
-// viewOpener opens recordings with the filters and symbols that the command line names.
-type viewOpener interface {
-	// Paths returns the recordings that -i names.
-	Paths() []string
-	// Open opens the recording at path, or the default one if it is "".
-	Open(path string, stderr io.Writer) (*viewInput, error)
-	// Each opens recordings one after the other, and closes each after use, which gets its index in paths. It leaves
-	// out and reports those that cannot be read; incomplete is not nil then, or if parts were skipped.
-	Each(paths []string, stderr io.Writer, use func(i int, in *viewInput) (format.Skipped, error)) (incomplete,
-		err error)
-	// Prepare makes the session of an open recording.
-	Prepare(r *archive.Recording, stderr io.Writer) (*viewInput, error)
-}
-
 // viewFlags holds the flags of gperf view.
 type viewFlags struct {
-	opener     viewOpener
-	baseline   []string // paths of recordings
-	loader     table.Loader
-	http       string
-	noBrowser  bool
-	export     string
-	site       *view.Site
-	server     view.Server
-	record     []string       // arguments after "--"
-	interrupts viewInterrupts // Ctrl-C ends gperf at once until this is called
+	input     inputFlags
+	baseline  []string // paths of recordings
+	loader    table.Loader
+	http      string
+	noBrowser bool
+	export    string
+	site      *view.Site
+	server    view.Server
+	record    []string // arguments after "--"
 
 	stdout, stderr io.Writer
 }
 
-// viewInterrupts returns a context that Ctrl-C cancels, until stop is called.
-type viewInterrupts func() (ctx context.Context, stop func())
-
-// addViewFlags adds the flags of the page, and the function that runs the command. maxStack is the default of
-// --max-stack.
-func addViewFlags(c *cobra.Command, opener viewOpener, maxStack int, interrupts viewInterrupts) {
-	v := &viewFlags{opener: opener, interrupts: interrupts}
+func viewCommand() *cobra.Command {
+	c := cli.NewCommand(cli.GroupAnalyse, "view [FLAGS] [FILE…]\nview [FLAGS] -- record …",
+		"show recordings in the browser")
+	v := &viewFlags{input: inputFlags{keepExited: true}}
+	v.add(c)
 	c.RunE = func(c *cobra.Command, args []string) error { return unknownKey("--by", v.run(c, args)) }
+	return c
+}
+
+func (v *viewFlags) add(c *cobra.Command) {
 	cli.AddFlags(c, "Page", func(s *pflag.FlagSet) {
 		s.StringVar(&v.http, "http", "127.0.0.1:0", "serve at this `address`, HOST:PORT")
 		s.BoolVar(&v.noBrowser, "no-browser", false, "print the address, open no browser")
@@ -83,6 +59,7 @@ func addViewFlags(c *cobra.Command, opener viewOpener, maxStack int, interrupts 
 		s.IntVar(&v.server.Sources.Strip, "prefix-strip", 0, "with --prefix: strip `n` directories of paths")
 		s.BoolVar(&v.server.Sources.All, "source", false, "show source text to other machines, as root of all files")
 	})
+	v.input.addTo(c)
 }
 
 func (v *viewFlags) run(c *cobra.Command, args []string) error {
@@ -90,10 +67,8 @@ func (v *viewFlags) run(c *cobra.Command, args []string) error {
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		args, v.record = args[:dash], args[dash:]
 	}
-	if f := c.Flags().Lookup("weight"); f != nil {
-		v.loader.Weight = f.Value.String()
-	}
-	paths, err := input.Expand(slices.Concat(v.opener.Paths(), args))
+	v.loader.Weight = v.input.filters.weight
+	paths, err := input.Expand(slices.Concat(v.input.paths, args))
 	if err == nil {
 		v.baseline, err = input.Expand(v.baseline)
 	}
@@ -135,11 +110,17 @@ const maxOpen = 8
 // showMany shows recordings, the baseline's first. It reads one after the other.
 func (v *viewFlags) showMany(paths []string) error {
 	l := v.loader
-	incomplete, err := v.opener.Each(paths, v.stderr, func(i int, in *viewInput) (format.Skipped, error) {
-		skipped, err := l.Add(table.Source{Path: in.recording.Path, Session: in.Session, Baseline: i < len(v.baseline)})
+	m, err := v.input.readMany(paths, v.stderr, nil)
+	if err != nil {
+		return err
+	}
+	err = m.each(func(in *openInput, src *source) (format.Skipped, error) {
+		skipped, err := l.Add(table.Source{Path: in.recording.Path, Session: in.session,
+			Baseline: src.number < len(v.baseline)})
 		l.NameFrames()
 		return skipped, err
 	})
+	incomplete := m.close()
 	if err != nil {
 		return err
 	}
@@ -152,10 +133,10 @@ func (v *viewFlags) showMany(paths []string) error {
 		return cmp.Or(v.writePage(paths, t, about), incomplete)
 	}
 	// The code of functions comes from the first recording.
-	shown, err := v.opener.Open(t.Recordings[min(len(v.baseline), len(t.Recordings)-1)].Path, io.Discard)
+	shown, err := v.input.openPath(t.Recordings[min(len(v.baseline), len(t.Recordings)-1)].Path, io.Discard)
 	if err == nil {
 		defer shown.Close()
-		v.server.Open = func() (*session.Session, error) { return session.New(shown.Session.Options), nil }
+		v.server.Open = func() (*session.Session, error) { return session.New(shown.session.Options), nil }
 	}
 	return cmp.Or(v.serve(t, about, func(context.Context) {}), incomplete)
 }
@@ -180,12 +161,12 @@ func (v *viewFlags) showFiles(paths []string) error {
 		return cmp.Or(v.writePage(paths, t, about), incomplete)
 	}
 	if shown := inputs[len(v.baseline)]; len(shown.recording.Parts) > 0 {
-		v.server.Open = func() (*session.Session, error) { return session.New(shown.Session.Options), nil }
+		v.server.Open = func() (*session.Session, error) { return session.New(shown.session.Options), nil }
 	}
-	if !slices.ContainsFunc(inputs, func(in *viewInput) bool { return len(in.recording.Parts) == 0 }) {
+	if !slices.ContainsFunc(inputs, func(in *openInput) bool { return len(in.recording.Parts) == 0 }) {
 		v.server.Sessions = func() (l []*session.Session) {
 			for _, in := range inputs {
-				l = append(l, session.New(in.Session.Options))
+				l = append(l, session.New(in.session.Options))
 			}
 			return l
 		}
@@ -195,9 +176,9 @@ func (v *viewFlags) showFiles(paths []string) error {
 }
 
 // open opens recordings. On error, it also returns those that it opened before.
-func (v *viewFlags) open(paths []string, stderr io.Writer) (opened []*viewInput, err error) {
+func (v *viewFlags) open(paths []string, stderr io.Writer) (opened []*openInput, err error) {
 	for _, path := range paths {
-		in, err := v.opener.Open(path, stderr)
+		in, err := v.input.openPath(path, stderr)
 		if err != nil {
 			return opened, err
 		}
@@ -206,26 +187,26 @@ func (v *viewFlags) open(paths []string, stderr io.Writer) (opened []*viewInput,
 	return opened, nil
 }
 
-func closeAll(inputs []*viewInput) {
+func closeAll(inputs []*openInput) {
 	for _, in := range inputs {
 		in.Close()
 	}
 }
 
 // load reads the recordings into a table. incomplete is not nil if parts of them were skipped, which it reports.
-func (v *viewFlags) load(inputs []*viewInput, stderr io.Writer) (t *table.Table, incomplete, err error) {
+func (v *viewFlags) load(inputs []*openInput, stderr io.Writer) (t *table.Table, incomplete, err error) {
 	l := v.loader
 	skipped := make([]format.Skipped, len(inputs))
 	for i, in := range inputs {
 		baseline := i < len(v.baseline)
-		skipped[i], err = l.Add(table.Source{Path: in.recording.Path, Session: in.Session, Baseline: baseline})
+		skipped[i], err = l.Add(table.Source{Path: in.recording.Path, Session: in.session, Baseline: baseline})
 		if err != nil {
 			return nil, nil, in.recording.Wrap(err)
 		}
 	}
 	t = l.Table() // it reads symbols: warnings about them come later
 	for i, in := range inputs {
-		incomplete = cmp.Or(incomplete, in.Warn(stderr, skipped[i]))
+		incomplete = cmp.Or(incomplete, in.warn(stderr, skipped[i]))
 	}
 	if t.Len() == 0 {
 		return nil, nil, fmt.Errorf("%s: %w", titleOf(inputs), view.ErrNoSamples)
@@ -233,7 +214,7 @@ func (v *viewFlags) load(inputs []*viewInput, stderr io.Writer) (t *table.Table,
 	return t, incomplete, nil
 }
 
-func titleOf(inputs []*viewInput) string {
+func titleOf(inputs []*openInput) string {
 	var names []string
 	for _, in := range inputs {
 		names = append(names, filepath.Base(in.recording.Path))
@@ -246,12 +227,8 @@ func (v *viewFlags) writePage(paths []string, t *table.Table, about view.About) 
 	if v.export == "-" {
 		return view.Export(v.stdout, t, about)
 	}
-	if out, err := os.Stat(v.export); err == nil {
-		for _, path := range paths {
-			if in, err := os.Stat(cmp.Or(path, "perf.data")); err == nil && os.SameFile(in, out) {
-				return cli.WrongUse("--export %s would overwrite the recording", v.export)
-			}
-		}
+	if overwrites(v.export, paths) {
+		return cli.WrongUse("--export %s would overwrite the recording", v.export)
 	}
 	fd, err := untrusted.Create(v.export, 0o666)
 	if err != nil {
@@ -266,7 +243,7 @@ func (v *viewFlags) writePage(paths []string, t *table.Table, about view.About) 
 
 // serve shows a table until Ctrl-C. It calls more, which may show others, in another goroutine.
 func (v *viewFlags) serve(t *table.Table, about view.About, more func(context.Context)) error {
-	ctx, stop := v.interrupts()
+	ctx, _, stop := interrupts() // until here, Ctrl-C ends gperf at once
 	defer stop()
 	site := v.site
 	v.server.Token, v.server.Hosts = site.Token, site.Hosts

@@ -18,15 +18,15 @@ import (
 )
 
 // watch shows the recordings again when a file grew, and reports files that were replaced.
-func (v *viewFlags) watch(ctx context.Context, paths []string, inputs []*viewInput, about view.About) {
+func (v *viewFlags) watch(ctx context.Context, paths []string, inputs []*openInput, about view.About) {
 	var wait sync.WaitGroup
 	grew := make(chan struct{}, 1)
 	for _, in := range inputs {
-		if in.FD == nil {
+		if in.fd == nil {
 			continue
 		}
 		wait.Go(func() {
-			view.Watch(ctx, in.FD, in.recording.Path, func(c view.Change) {
+			view.Watch(ctx, in.fd, in.recording.Path, func(c view.Change) {
 				if c == view.Grew {
 					select {
 					case grew <- struct{}{}:
@@ -103,8 +103,8 @@ func (v *viewFlags) showLive() error {
 	if err != nil {
 		return err
 	}
-	in, err := v.opener.Prepare(recording, v.stderr)
-	if err != nil {
+	in := &openInput{recording: recording}
+	if err := v.input.prepare(in, v.stderr); err != nil {
 		recording.Close()
 		return err
 	}
@@ -120,12 +120,12 @@ func (v *viewFlags) showLive() error {
 		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		l.Ticks, l.Tick = tick.C, show
-		skipped, err := l.Add(table.Source{Path: title, Session: in.Session})
+		skipped, err := l.Add(table.Source{Path: title, Session: in.session})
 		about.Live = false
 		if err = cmp.Or(err, show()); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(v.stderr, "gperf view: %v\n", unknownKey("--by", err))
 		}
-		in.Warn(v.stderr, skipped)
+		in.warn(v.stderr, skipped)
 	})
 }
 
