@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -104,11 +103,8 @@ func (o *annotateFlags) apply(args []string) (err error) {
 			return cli.WrongUse("%v", err)
 		}
 	}
-	if o.percentLimit != "" {
-		o.PercentLimit, err = strconv.ParseFloat(strings.TrimSuffix(o.percentLimit, "%"), 64)
-		if err != nil || o.PercentLimit < 0 {
-			return cli.WrongUse("--percent-limit %s: invalid percentage", o.percentLimit)
-		}
+	if o.PercentLimit, err = percentLimit(o.percentLimit); err != nil {
+		return err
 	}
 	if o.Context < 0 {
 		return cli.WrongUse("--context %d is negative", o.Context)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/input"
 	"gperf/format"
-	"gperf/internal/session"
 	"gperf/report"
 	"gperf/report/diff"
 )
@@ -86,11 +84,7 @@ func diffCommand() *cobra.Command {
 		if err == nil {
 			err = o.run(sides, c.OutOrStdout(), c.ErrOrStderr())
 		}
-		var key *report.KeyError
-		if errors.As(err, &key) {
-			return cli.WrongUse("%v%s", err, keyHint(key))
-		}
-		return err
+		return unknownSortKey(err)
 	}
 	return c
 }
@@ -144,7 +138,7 @@ func (o *diffFlags) run(sides [][]string, stdout, stderr io.Writer) (err error) 
 		o.formats.baselines = len(sides[0])
 		return o.formats.run("diff", &o.input, o.MaxStack, stdout, stderr)
 	}
-	if o.Filter, err = o.filter(); err != nil {
+	if err := o.input.filters.toEntries(&o.Filter, o.dsos, o.symbols); err != nil {
 		return err
 	}
 	if o.Look, err = lookOf(stdout, o.color); err != nil {
@@ -277,15 +271,4 @@ func (o *diffFlags) apply(sides [][]string) error {
 		return cli.WrongUse("--field-separator %q: use one character other than '.'", o.Separator)
 	}
 	return nil
-}
-
-// filter returns the filter of the entries: unlike the filters of input, it leaves the totals.
-func (o *diffFlags) filter() (f report.Filter, err error) {
-	f.Comms, f.NoGuests = words(o.input.filters.comms), true
-	f.Where = session.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}
-	if f.PIDs, err = numbers("--pid", o.input.filters.pids); err == nil {
-		f.TIDs, err = numbers("--tid", o.input.filters.tids)
-	}
-	o.input.filters.comms, o.input.filters.pids, o.input.filters.tids, o.input.filters.guests = "", "", "", true
-	return f, err
 }

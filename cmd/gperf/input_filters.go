@@ -7,6 +7,7 @@ import (
 	"gperf/format"
 	"gperf/internal/procfs"
 	"gperf/internal/session"
+	"gperf/report"
 	"gperf/report/key"
 )
 
@@ -75,6 +76,18 @@ func (f *filterFlags) filter(file *format.File) (*session.Filter, error) {
 		}
 	}
 	return l, nil
+}
+
+// toEntries moves the filters of threads and guests to a filter of entries, and adds lists of DSOs and symbols. The
+// filter of entries leaves the totals as they are, so the session must select all samples.
+func (f *filterFlags) toEntries(e *report.Filter, dsos, symbols string) (err error) {
+	e.Comms, e.NoGuests = words(f.comms), !f.guests
+	e.Where = session.Where{DSOs: words(dsos), Symbols: words(symbols)}
+	if e.PIDs, err = numbers("--pid", f.pids); err == nil {
+		e.TIDs, err = numbers("--tid", f.tids)
+	}
+	f.comms, f.pids, f.tids, f.guests = "", "", "", true
+	return err
 }
 
 // selectSamples makes a session select the samples of --filter. Of several recordings, one may lack a key or value:

@@ -110,22 +110,22 @@ func reportCommand() *cobra.Command {
 	c := readCommand(cli.GroupAnalyse, "report", "count samples by command, DSO, symbol or tracepoint field")
 	o.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		err := o.run(c.Flags(), c.OutOrStdout(), c.ErrOrStderr())
-		var key *report.KeyError
-		if errors.As(err, &key) {
-			return cli.WrongUse("%v%s", err, keyHint(key))
-		}
-		return err
+		return unknownSortKey(o.run(c.Flags(), c.OutOrStdout(), c.ErrOrStderr()))
 	}
 	return c
 }
 
-// keyHint suggests sort keys similar to an unknown one, or lists all keys.
-func keyHint(e *report.KeyError) string {
-	if e.Mode != report.ModeSamples {
-		return ""
+// unknownSortKey adds sort keys similar to an unknown one, or all keys, to an error of package report; it returns
+// other errors as they are.
+func unknownSortKey(err error) error {
+	var e *report.KeyError
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Mode != report.ModeSamples:
+		return cli.WrongUse("%v", err)
 	}
-	return suggestion(e.Key, slices.Concat(e.Fields, report.Keys()), "the keys are")
+	return cli.WrongUse("%v%s", err, suggestion(e.Key, slices.Concat(e.Fields, report.Keys()), "the keys are"))
 }
 
 func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
@@ -156,8 +156,9 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 		o.formats.quantum = o.TimeQuantum
 		return o.formats.run("report", &o.input, o.MaxStack, stdout, stderr)
 	}
-	// report applies these filters to entries, but not to totals.
-	o.input.filters.comms, o.input.filters.pids, o.input.filters.tids, o.input.filters.guests = "", "", "", true
+	if err := o.input.filters.toEntries(&o.Filter, o.dsos, o.symbols); err != nil {
+		return err
+	}
 	if o.view.quiet {
 		stderr, o.head.header, o.head.headerOnly = io.Discard, false, false
 	}
@@ -327,9 +328,9 @@ func (o *reportFlags) apply() error {
 		o.Graph.Order = report.Caller
 	}
 	if o.view.percentLimit != "" {
-		limit, err := strconv.ParseFloat(strings.TrimSuffix(o.view.percentLimit, "%"), 64)
-		if err != nil || limit < 0 {
-			return cli.WrongUse("--percent-limit %s: invalid percentage", o.view.percentLimit)
+		limit, err := percentLimit(o.view.percentLimit)
+		if err != nil {
+			return err
 		}
 		o.PercentLimit, o.Graph.Percent = limit, limit
 	}
@@ -343,10 +344,19 @@ func (o *reportFlags) apply() error {
 	if err := o.applyMode(); err != nil {
 		return err
 	}
-	if err := o.applyFilter(); err != nil {
-		return err
-	}
 	return o.view.apply(&o.Options)
+}
+
+// percentLimit parses the value of --percent-limit; "" is 0.
+func percentLimit(text string) (float64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	limit, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || limit < 0 {
+		return 0, cli.WrongUse("--percent-limit %s: invalid percentage", text)
+	}
+	return limit, nil
 }
 
 // applyMode chooses between samples, branches and memory accesses, and how to show groups.
@@ -382,17 +392,6 @@ func (o *reportFlags) applyMode() error {
 // hasGraph reports whether a recording contains callchains, or branches that the report adds to them.
 func (o *reportFlags) hasGraph(in *openInput) bool {
 	return in.hasCallchains() || o.Graph.Branches && in.hasBranches()
-}
-
-func (o *reportFlags) applyFilter() (err error) {
-	f := &o.Filter
-	f.NoGuests = !o.input.filters.guests
-	f.Comms = words(o.input.filters.comms)
-	f.Where = session.Where{DSOs: words(o.dsos), Symbols: words(o.symbols)}
-	if f.PIDs, err = numbers("--pid", o.input.filters.pids); err == nil {
-		f.TIDs, err = numbers("--tid", o.input.filters.tids)
-	}
-	return err
 }
 
 // words splits a comma-separated list; it returns nil for an empty one.

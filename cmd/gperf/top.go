@@ -108,12 +108,7 @@ func topCommand() *cobra.Command {
 	c.Args = cli.NoOperands
 	f.add(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		err := f.run(c.Flags(), c.OutOrStdout(), c.ErrOrStderr())
-		var key *report.KeyError
-		if errors.As(err, &key) {
-			return cli.WrongUse("%v%s", err, keyHint(key))
-		}
-		return err
+		return unknownSortKey(f.run(c.Flags(), c.OutOrStdout(), c.ErrOrStderr()))
 	}
 	return c
 }
@@ -164,10 +159,8 @@ func (f *topFlags) apply(s *pflag.FlagSet) (err error) {
 	t := &f.table
 	t.Graph, t.MaxStack, t.Inline, t.Verbose, t.Weight = report.DefaultCallGraph, maxStack, true, f.input.verbose,
 		f.input.filters.weight
-	if f.percentLimit != "" {
-		if t.PercentLimit, err = strconv.ParseFloat(f.percentLimit, 64); err != nil || t.PercentLimit < 0 {
-			return cli.WrongUse("--percent-limit %s: invalid percentage", f.percentLimit)
-		}
+	if t.PercentLimit, err = percentLimit(f.percentLimit); err != nil {
+		return err
 	}
 	t.Filter.NoGuests = true
 	t.Filter.Comms = words(f.input.filters.comms)
