@@ -13,30 +13,12 @@ const maxPages = 1 << 28
 // or G. It rounds the number of pages up to a power of 2; rounded reports whether that
 // changed it.
 func ParsePages(s string) (pages int, rounded bool, err error) {
-	shift := -1
-	digits := s
-	if s != "" {
-		switch s[len(s)-1] {
-		case 'B':
-			shift = 0
-		case 'K':
-			shift = 10
-		case 'M':
-			shift = 20
-		case 'G':
-			shift = 30
-		}
-		if shift >= 0 {
-			digits = s[:len(s)-1]
-		}
-	}
-	n, err := strconv.ParseUint(digits, 10, 31)
-	if err != nil {
-		return 0, false, fmt.Errorf("ring size %q: neither a number of pages nor of bytes with B, K, M or G", s)
-	}
-	if shift >= 0 {
+	var n uint64
+	if size, unit := quantity(s); sizes[unit] != 0 {
 		page := uint64(os.Getpagesize())
-		n = (n<<shift + page - 1) / page
+		n = (uint64(size*sizes[unit]) + page - 1) / page
+	} else if n, err = strconv.ParseUint(s, 10, 31); err != nil {
+		return 0, false, fmt.Errorf("ring size %q: neither a number of pages nor of bytes with B, K, M or G", s)
 	}
 	if n > maxPages {
 		return 0, false, fmt.Errorf("ring size %q: more than %d pages", s, maxPages)

@@ -47,9 +47,10 @@ func ParseSwitch(s string) (Switch, error) {
 	return Switch{}, fmt.Errorf("%q is neither signal nor a size in B, K, M, G nor a time in s, m, h, d", s)
 }
 
+var sizes = map[byte]int64{'B': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
+
 // ParseSize parses a number of bytes in B, K, M or G.
 func ParseSize(s string) (int64, error) {
-	sizes := map[byte]int64{'B': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
 	n, unit := quantity(s)
 	if n == 0 || sizes[unit] == 0 {
 		return 0, fmt.Errorf("%q is not a size in B, K, M, G", s)

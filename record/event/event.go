@@ -299,14 +299,14 @@ func modifierRefusal(c rune) string {
 func hardwareNames() []string { return slices.Sorted(maps.Keys(hardwareEvents)) }
 func softwareNames() []string { return slices.Sorted(maps.Keys(softwareEvents)) }
 func cacheSpellings() (l []string) {
-	for i, cache := range []string{"L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node"} {
-		for op, word := range []string{"load", "store", "prefetch"} {
-			if cacheHas[i]>>op&1 != 0 {
-				plural := word + "s"
-				if word == "prefetch" {
-					plural = word + "es"
-				}
-				l = append(l, cache+"-"+plural, cache+"-"+word+"-misses")
+	for cache := range cacheNames {
+		for op := range cacheOps {
+			if cacheHas[cache]>>op&1 == 0 {
+				continue
+			}
+			for result := range cacheResults {
+				a := format.Attr{Type: format.TypeHWCache, Config: uint64(cache | op<<8 | result<<16)}
+				l = append(l, a.DefaultName())
 			}
 		}
 	}

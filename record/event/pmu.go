@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/procfs"
 	"gperf/internal/suggest"
 )
 
@@ -269,27 +271,13 @@ func (ev *Event) bits(text string) (mask uint64, into *uint64, err error) {
 // cpus returns the CPUs that the PMU counts on, nil if it counts on all. For PMUs shared by
 // several CPUs, these are the ones to open events on.
 func (p *PMU) cpus() ([]int, error) {
-	s := p.read("cpumask")
-	if s == "" {
-		s = p.read("cpus")
-	}
+	s := cmp.Or(p.read("cpumask"), p.read("cpus"))
 	if s == "" {
 		return nil, nil
 	}
-	var l []int
-	for r := range strings.SplitSeq(s, ",") {
-		from, to, ranged := strings.Cut(r, "-")
-		if !ranged {
-			to = from
-		}
-		a, err1 := strconv.ParseUint(from, 10, 16)
-		b, err2 := strconv.ParseUint(to, 10, 16)
-		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("CPUs of PMU %s: invalid list %q", p.Name, s)
-		}
-		for ; a <= b; a++ {
-			l = append(l, int(a))
-		}
+	l, err := procfs.ParseCPUList(s)
+	if err != nil {
+		return nil, fmt.Errorf("CPUs of PMU %s: invalid list %q", p.Name, s)
 	}
 	return l, nil
 }
