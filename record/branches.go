@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ const (
 func ParseBranches(list string) (Branches, error) {
 	var b Branches
 	for name := range strings.SplitSeq(list, ",") {
-		i := branchFilter(name)
+		i := slices.Index(branchFilters, strings.ToLower(name))
 		if i < 0 {
 			return 0, fmt.Errorf("unknown branch filter %q: there are %s", name, strings.Join(branchFilters, ", "))
 		}
@@ -37,13 +38,4 @@ func ParseBranches(list string) (Branches, error) {
 		return AnyBranch, nil
 	}
 	return b, nil
-}
-
-func branchFilter(name string) int {
-	for i, f := range branchFilters {
-		if f == strings.ToLower(name) {
-			return i
-		}
-	}
-	return -1
 }

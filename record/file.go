@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -92,9 +93,7 @@ func (f *file) attrs() []format.Attr {
 			continue
 		}
 		l[i].Flags &^= format.FlagExcludeCallchainUser
-		if l[i].SampleMaxStack == 0 {
-			l[i].SampleMaxStack = bpf.MaxFrames
-		}
+		l[i].SampleMaxStack = cmp.Or(l[i].SampleMaxStack, bpf.MaxFrames)
 	}
 	return l
 }

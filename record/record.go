@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -70,9 +71,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 
 // complete sets defaults, and checks that the options go together.
 func (o *plan) complete() error {
-	if o.Output.Path == "" {
-		o.Output.Path = "perf.data"
-	}
+	o.Output.Path = cmp.Or(o.Output.Path, "perf.data")
 	if o.Tracefs == nil {
 		o.Tracefs = new(tracefs.FS)
 	}
@@ -327,9 +326,7 @@ func (r *recorder) end(cause error) error {
 			err = r.stop()
 		}
 		name, e := r.file.finish()
-		if err == nil {
-			err = e
-		}
+		err = cmp.Or(err, e)
 		r.programs.keepNames(&r.sum, r.opts.notice)
 		if r.sum.Dumped = name; name != "" {
 			r.file.out.DropOldest(name)

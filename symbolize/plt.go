@@ -2,6 +2,7 @@ package symbolize
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -158,10 +159,7 @@ func x86Slot(im *dso.Image, s *elf.Section, code []byte, i int) (vaddr uint64, o
 	case insn[0] == 0xff && insn[1] == 0x25: // jmp *disp
 		return uint64(disp), true
 	case insn[0] == 0xff && insn[1] == 0xa3 && !im.Is64: // jmp *disp(%ebx)
-		got := im.Section(".got.plt")
-		if got == nil {
-			got = im.Section(".got")
-		}
+		got := cmp.Or(im.Section(".got.plt"), im.Section(".got"))
 		if got != nil {
 			return uint64(uint32(got.Addr) + disp), true
 		}
@@ -200,10 +198,7 @@ func arm64Stubs(im *dso.Image, s *elf.Section, code []byte) (list []stub) {
 // countedStubs returns the entries of other machines as perf expects them: in the order of the relocations.
 func countedStubs(im *dso.Image, s *elf.Section) (list []stub) {
 	header, size := pltSizes(im.Machine, s)
-	relocs := im.Section(".rela.plt")
-	if relocs == nil {
-		relocs = im.Section(".rel.plt")
-	}
+	relocs := cmp.Or(im.Section(".rela.plt"), im.Section(".rel.plt"))
 	if s.Name != ".plt" || size < minPLTEntry || relocs == nil {
 		return nil
 	}

@@ -2,6 +2,7 @@ package pcapfilter
 
 import (
 	"encoding/binary"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -372,13 +373,7 @@ func (p *parser) unknownName(t token, kind, name string, names []string) *cond {
 	return p.cursor.failNear(t, name, names, "unknown %s %q", kind, name)
 }
 
-func namesOf(names numbers) (l []string) {
-	for name := range names {
-		l = append(l, name)
-	}
-	slices.Sort(l)
-	return l
-}
+func namesOf(names numbers) []string { return slices.Sorted(maps.Keys(names)) }
 
 // parsePort parses a port's number or name.
 func parsePort(s string) (portRange, bool) {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -73,12 +74,10 @@ func parseLines(r io.Reader, lines func(chunk []byte) iter.Seq[string]) iter.Seq
 // hasSuffix reports whether a line ends with one of the suffixes.
 func hasSuffix(line []byte, suffixes []string) bool {
 	line = bytes.TrimSuffix(line, []byte("\n"))
-	for _, s := range suffixes {
-		if n := len(line) - len(s); n >= 0 && string(line[n:]) == s {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(suffixes, func(s string) bool {
+		n := len(line) - len(s)
+		return n >= 0 && string(line[n:]) == s
+	})
 }
 
 // chunks returns the complete lines of a file, many at once, valid until the next ones.

@@ -2,6 +2,7 @@
 package quantile
 
 import (
+	"maps"
 	"math/bits"
 	"slices"
 )
@@ -48,13 +49,8 @@ func (d *Durations) Longest() uint64 { return d.longest }
 
 // Percentile returns the duration that percent of them do not exceed: at most 1 % too long.
 func (d *Durations) Percentile(percent uint64) uint64 {
-	var order []uint16
-	for b := range d.buckets {
-		order = append(order, b)
-	}
-	slices.Sort(order)
 	rest := (d.n*percent + 99) / 100
-	for _, b := range order {
+	for _, b := range slices.Sorted(maps.Keys(d.buckets)) {
 		if rest <= d.buckets[b] {
 			return min(lastOf(b), d.longest)
 		}

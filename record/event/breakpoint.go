@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -98,11 +99,7 @@ func (w *words) address(place string, at *Resolver) (uint64, error) {
 // kernelSymbol returns the symbols of the kernel with a name, one of each address. If there is none, names are the
 // existing symbols, nil if the kernel hides their addresses.
 func (f *Resolver) kernelSymbol(name string) (found []procfs.Symbol, names []string, err error) {
-	path := f.Kallsyms
-	if path == "" {
-		path = procfs.Kallsyms
-	}
-	file, err := os.Open(path)
+	file, err := os.Open(cmp.Or(f.Kallsyms, procfs.Kallsyms))
 	if err != nil {
 		return nil, nil, err
 	}

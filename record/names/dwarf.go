@@ -1,6 +1,7 @@
 package names
 
 import (
+	"cmp"
 	"encoding/binary"
 	"iter"
 )
@@ -65,11 +66,7 @@ func (f *file) lines() []byte {
 		if !ok {
 			number = uint64(len(files)) + 1
 			files[fn.of.File] = number
-			name := fn.of.File
-			if name == "" {
-				name = "?"
-			}
-			h = append(append(h, name...), 0, 0, 0, 0)
+			h = append(append(h, cmp.Or(fn.of.File, "?")...), 0, 0, 0, 0)
 		}
 		program = fn.appendLines(program, number)
 	}

@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -92,10 +93,7 @@ func groups(events []event.Event) (l []format.Group) {
 		case events[i-1].Member:
 			l[len(l)-1].Members++
 		default:
-			name := events[i-1].Group
-			if name == "" {
-				name = "{anon_group}"
-			}
+			name := cmp.Or(events[i-1].Group, "{anon_group}")
 			l = append(l, format.Group{Name: name, Leader: uint32(i - 1), Members: 2})
 		}
 	}

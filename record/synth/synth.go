@@ -236,15 +236,13 @@ func (s *Synthesizer) Thread(f format.Fork, comm string) {
 func MmapOf(pid int, p procfs.Mapping) format.Mmap {
 	m := format.Mmap{V2: true, Misc: format.MiscUser, PID: int32(pid), TID: int32(pid),
 		Start: p.Start, Len: p.End - p.Start, Pgoff: p.Off,
-		Maj: p.Major, Min: p.Minor, Ino: p.Inode, Prot: uint32(p.Prot), Flags: unix.MAP_PRIVATE, Filename: p.Path}
+		Maj: p.Major, Min: p.Minor, Ino: p.Inode, Prot: uint32(p.Prot), Flags: unix.MAP_PRIVATE,
+		Filename: cmp.Or(p.Path, dso.Anonymous)}
 	if p.Shared {
 		m.Flags = unix.MAP_SHARED
 	}
 	if !p.Executable() {
 		m.Misc |= format.MiscMmapData
-	}
-	if m.Filename == "" {
-		m.Filename = dso.Anonymous
 	}
 	return m
 }

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -380,10 +381,8 @@ func (f *firefox) writeThread(out *bufio.Writer, t *thread, number int, all []*t
 // describe returns a thread in the form of the file, without samples and markers, whose stacks are in tables.
 func (f *firefox) describe(t *thread, number int, all []*thread, tables *firefoxTables) firefoxThread {
 	one := firefoxThread{ProcessType: "default", Paused: []int{}, MarkersVisible: t.marks(), Name: t.comm,
-		PID: strconv.Itoa(int(t.pid)), TID: strconv.Itoa(int(t.tid)), ProcessName: t.recording.comms[t.pid]}
-	if one.ProcessName == "" {
-		one.ProcessName = t.comm
-	}
+		PID: strconv.Itoa(int(t.pid)), TID: strconv.Itoa(int(t.tid)),
+		ProcessName: cmp.Or(t.recording.comms[t.pid], t.comm)}
 	if t.inRecording > 0 { // the processes are others
 		one.PID += "." + strconv.Itoa(t.inRecording)
 	}

@@ -98,9 +98,7 @@ func (s *httpSender) request(ctx context.Context, method string, r *openedReques
 	for name, value := range r.Header {
 		req.Header.Set(name, value)
 	}
-	for name, values := range s.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, s.header)
 	req.Header.Set("User-Agent", "gperf")
 	return req, nil
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -41,11 +42,7 @@ func Histograms(w io.Writer, s *session.Session, keep Keep, opts key.Options) (f
 	if err != nil {
 		return skipped, err
 	}
-	var titles []string
-	for title := range groups {
-		titles = append(titles, title)
-	}
-	slices.SortFunc(titles, func(a, b string) int {
+	titles := slices.SortedFunc(maps.Keys(groups), func(a, b string) int {
 		return cmp.Or(cmp.Compare(groups[b].total, groups[a].total), cmp.Compare(a, b))
 	})
 	out := bufio.NewWriter(w)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -43,11 +44,7 @@ func Summary(w io.Writer, s *session.Session, keep Keep) (format.Skipped, error)
 	if err != nil {
 		return skipped, err
 	}
-	var list []*thread
-	for _, t := range threads {
-		list = append(list, t)
-	}
-	slices.SortFunc(list, func(a, b *thread) int {
+	list := slices.SortedFunc(maps.Values(threads), func(a, b *thread) int {
 		return cmp.Or(cmp.Compare(b.total, a.total), cmp.Compare(a.order, b.order))
 	})
 	head := "syscall"

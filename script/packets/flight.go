@@ -2,6 +2,7 @@ package packets
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -247,13 +248,8 @@ func (l *flights) endAll() {
 
 // oldest returns the keys of all flights in the order of their last samples.
 func (l *flights) oldest() []key {
-	keys := make([]key, 0, len(l.all))
-	for k := range l.all {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b key) int {
+	return slices.SortedFunc(maps.Keys(l.all), func(a, b key) int {
 		return cmp.Or(cmp.Compare(l.all[a].last, l.all[b].last), cmp.Compare(a.number, b.number),
 			cmp.Compare(a.skb, b.skb))
 	})
-	return keys
 }

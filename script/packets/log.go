@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -159,11 +160,7 @@ func (l *log) finish() {
 }
 
 func (l *log) writeEnds() {
-	groups := make([]string, 0, len(l.ends))
-	for g := range l.ends {
-		groups = append(groups, g)
-	}
-	slices.SortFunc(groups, func(a, b string) int {
+	groups := slices.SortedFunc(maps.Keys(l.ends), func(a, b string) int {
 		return cmp.Or(cmp.Compare(l.ends[b], l.ends[a]), cmp.Compare(a, b))
 	})
 	l.out.WriteString("#\n#   COUNT  END\n")

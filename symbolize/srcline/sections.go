@@ -1,9 +1,11 @@
 package srcline
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sort"
 
 	"gperf/internal/dso"
@@ -30,10 +32,7 @@ func readSections(im *dso.Image, suffix string, read func(*elf.Section) ([]byte,
 
 // debugSection returns the decompressed contents of .debug_NAME, or nil if there is none.
 func debugSection(im *dso.Image, name string, read func(*elf.Section) ([]byte, error)) ([]byte, error) {
-	s := im.Section(".debug_" + name)
-	if s == nil {
-		s = im.Section(".zdebug_" + name)
-	}
+	s := cmp.Or(im.Section(".debug_"+name), im.Section(".zdebug_"+name))
 	if s == nil || s.Type == elf.SHT_NOBITS {
 		return nil, nil
 	}
@@ -58,7 +57,7 @@ func codeOf(im *dso.Image) (code spans) {
 			code = append(code, span{addrs[i], addrs[i] + s.Size})
 		}
 	}
-	sort.Slice(code, func(i, j int) bool { return code[i].lo < code[j].lo })
+	slices.SortFunc(code, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
 	return code
 }
 

@@ -1,6 +1,9 @@
 package srcline
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // node is a function with code, or a function inlined into its parent.
 type node struct {
@@ -175,9 +178,7 @@ func (t *tree) origins(u *unit, v *values, depth int) function {
 		if o.linkage && !f.linkage || len(f.name) == 0 {
 			f.name, f.linkage = o.name, o.linkage
 		}
-		if f.startLine == 0 {
-			f.startLine = o.startLine
-		}
+		f.startLine = cmp.Or(f.startLine, o.startLine)
 	}
 	return f
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -187,10 +188,7 @@ func AllowAbbreviations(s *pflag.FlagSet) {
 				match = n
 			}
 		}
-		if match == "" {
-			match = name
-		}
-		return pflag.NormalizedName(match)
+		return pflag.NormalizedName(cmp.Or(match, name))
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -125,12 +126,9 @@ func color(line []byte) int {
 
 // beginsColor reports whether text is the beginning of a colour.
 func beginsColor(line []byte) bool {
-	for _, c := range text.Colors {
-		if len(line) < len(c) && string(line) == c[:len(line)] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(text.Colors, func(c string) bool {
+		return len(line) < len(c) && string(line) == c[:len(line)]
+	})
 }
 
 // clearLine erases the line from the cursor on (ECMA-48).

@@ -1,6 +1,11 @@
 package tui
 
-import "gperf/report/table"
+import (
+	"maps"
+	"slices"
+
+	"gperf/report/table"
+)
 
 // row is a line of the list: an entry, or a branch of its callchains.
 type row struct {
@@ -29,9 +34,7 @@ const maxTrees = 4
 
 // dropTrees forgets the trees of the rows, which are made again. Their memory is used again.
 func (l *counts) dropTrees() {
-	for _, t := range l.trees {
-		l.spare = append(l.spare, t)
-	}
+	l.spare = slices.AppendSeq(l.spare, maps.Values(l.trees))
 	clear(l.trees)
 }
 

@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -230,12 +231,7 @@ func parseField(line string) field {
 // typeSize returns the size of a C type by the words of the declaration.
 func typeSize(decl string) int {
 	has := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(decl, w) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(decl, w) })
 	}
 	switch {
 	case has("char", "u8", "s8", "bool"):

@@ -3,6 +3,7 @@
 package inputs
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -110,10 +111,7 @@ func (t *twin) attr(p *part) int {
 	start := p.pos
 	at := func(off, size int) uint64 { return t.peek(start+off, size) }
 	a.kind = uint32(at(0, 4))
-	size := int(at(4, 4))
-	if size == 0 {
-		size = 64 // PERF_ATTR_SIZE_VER0, which early files leave out
-	}
+	size := cmp.Or(int(at(4, 4)), 64) // PERF_ATTR_SIZE_VER0, which early files leave out
 	a.sampleType, a.readFormat, a.flags = at(24, 8), at(32, 8), at(40, 8)
 	if size >= 80 {
 		a.branchType = at(72, 8)

@@ -16,6 +16,7 @@ package recording
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -88,10 +89,7 @@ func (f *folder) line(line string) {
 func (f *folder) begin(h header, line string) {
 	period, event := parseEvent(line)
 	if event != "" {
-		if f.Event == "" {
-			f.Event = event
-		}
-		if f.Event != event {
+		if f.Event = cmp.Or(f.Event, event); f.Event != event {
 			return
 		}
 	}

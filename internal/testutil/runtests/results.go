@@ -71,12 +71,7 @@ func parseResults(r io.Reader, kernel string) (*testRun, error) {
 }
 
 func (u *testRun) failedIn(pkg string) bool {
-	for _, r := range u.Results {
-		if r.Package == pkg && r.Outcome == "FAIL" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(u.Results, func(r testResult) bool { return r.Package == pkg && r.Outcome == "FAIL" })
 }
 
 var position = regexp.MustCompile(`^\s*\w+_test\.go:\d+: `)

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"gperf/internal/dso"
@@ -194,15 +195,7 @@ func offset(v any) uint64 {
 
 func (p *Program) covers(e *dwarf.Entry, pc uint64) bool {
 	ranges, err := p.data.Ranges(e)
-	if err != nil {
-		return false
-	}
-	for _, r := range ranges {
-		if r[0] <= pc && pc < r[1] {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.ContainsFunc(ranges, func(r [2]uint64) bool { return r[0] <= pc && pc < r[1] })
 }
 
 // body returns the address from which on the locations of variables are valid: after the prologue if pc is the

@@ -60,9 +60,12 @@ func readCode(r io.Reader) (*code, error) {
 	return k, nil
 }
 
+// section is a part of the kernel's code, by the symbols around it.
+type section struct{ start, end, why string }
+
 // sections are the sections in which the kernel rejects probes, by the symbols around them
 // (the kernel's asm-generic/sections.h), with the reason.
-var sections = []struct{ start, end, why string }{
+var sections = []section{
 	{"_sinittext", "_einittext", "it was freed after boot (__init)"},
 	{"__noinstr_text_start", "__noinstr_text_end", "the kernel does not allow probes there (noinstr)"},
 	{"__kprobes_text_start", "__kprobes_text_end", "kprobes themselves need it (__kprobes)"},
@@ -70,15 +73,8 @@ var sections = []struct{ start, end, why string }{
 }
 
 func isBound(name string) bool {
-	if name == "_text" || name == "_stext" {
-		return true
-	}
-	for _, s := range sections {
-		if name == s.start || name == s.end {
-			return true
-		}
-	}
-	return false
+	return name == "_text" || name == "_stext" ||
+		slices.ContainsFunc(sections, func(s section) bool { return name == s.start || name == s.end })
 }
 
 // why returns why the kernel rejects a probe in a function; "" if no reason is known.
@@ -204,12 +200,7 @@ func distinct(l []Function) []Function {
 }
 
 func (k *code) hasModule(glob string) bool {
-	for _, f := range k.functions {
-		if f.inModule(glob) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.functions, func(f Function) bool { return f.inModule(glob) })
 }
 
 // readTraced reads the functions that ftrace can trace.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -105,12 +106,7 @@ func (l *Locator) implementations(i ifuncs) (by string, err error) {
 }
 
 func (i ifuncs) resolved() bool {
-	for _, v := range i.at {
-		if v == 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(slices.Collect(maps.Values(i.at)), 0)
 }
 
 // pidOf returns the process whose root a path is in.
