@@ -3,10 +3,10 @@ package format
 // The feature sections that OpenHarmony's hiperf adds to perf's (include/perf_file_format.h of developtools_hiperf).
 
 // parseHiperfFiles decodes a number of files, each with its symbols. hiperf's type of a file depends on its version, so
-// Type is SymbolFileUnknown.
+// Type is symbolFileUnknown.
 func parseHiperfFiles(c *cursor) (l []SymbolFile) {
 	for n := c.u32(); n > 0 && !c.short; n-- {
-		s := SymbolFile{Path: c.sizedString(), Type: SymbolFileUnknown}
+		s := SymbolFile{Path: c.sizedString(), Type: symbolFileUnknown}
 		c.u32() // the type
 		s.MinVaddr, s.Offset = c.u64(), c.u64()
 		c.sizedString() // the build ID

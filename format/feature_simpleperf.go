@@ -27,12 +27,12 @@ type SymbolFile struct {
 type SymbolFileType uint32
 
 const (
-	SymbolFileKernel SymbolFileType = iota
-	SymbolFileKernelModule
-	SymbolFileELF
-	SymbolFileDex
-	SymbolFileMap // of a JIT
-	SymbolFileUnknown
+	symbolFileKernel SymbolFileType = iota
+	symbolFileKernelModule
+	symbolFileELF
+	symbolFileDex
+	symbolFileMap // of a JIT
+	symbolFileUnknown
 )
 
 // FileSymbol is a symbol of a SymbolFile.
@@ -58,7 +58,7 @@ func parseSymbolFiles(c *cursor) (l []SymbolFile) {
 			sym := FileSymbol{Vaddr: e.u64(), Len: e.u32(), Name: e.terminated()}
 			s.Symbols = append(s.Symbols, sym)
 		}
-		if s.Type == SymbolFileDex {
+		if s.Type == symbolFileDex {
 			words := Words{e.words(uint64(e.u32())), e.order}
 			for i := range words.Len() {
 				s.DexOffsets = append(s.DexOffsets, words.At(i))

@@ -146,9 +146,9 @@ var featureTests = []featureTest{
 		e.sub(func(e *encoder) { e.raw("/a.so\x00").u32(2).u64(0x10).u32(1).u64(0x20).u32(4).raw("f\x00").u64(0x30) })
 		e.sub(func(e *encoder) { e.raw("/b.dex\x00").u32(3).u64(0).u32(0).u32(2).u64(5, 6) })
 	}, read: func(f *File) any { return f.SymbolFiles() }, ends: []int{0, 4 + 6 + 16 + 14 + 8},
-		want: []SymbolFile{{Path: "/a.so", Type: SymbolFileELF, MinVaddr: 0x10, Symbols: []FileSymbol{{0x20, 4, "f"}},
+		want: []SymbolFile{{Path: "/a.so", Type: symbolFileELF, MinVaddr: 0x10, Symbols: []FileSymbol{{0x20, 4, "f"}},
 			Offset: 0x30},
-			{Path: "/b.dex", Type: SymbolFileDex, DexOffsets: []uint64{5, 6}}}},
+			{Path: "/b.dex", Type: symbolFileDex, DexOffsets: []uint64{5, 6}}}},
 	{n: FeatureMetaInfo, write: func(e *encoder) { e.raw("arch\x00arm64\x00empty\x00\x00") },
 		read: func(f *File) any { return f.MetaInfo() }, want: []MetaInfo{{"arch", "arm64"}, {"empty", ""}},
 		ends: []int{0, 11}},
@@ -160,13 +160,13 @@ var featureTests = []featureTest{
 			e.raw("\x0a\x03/so\x10\x02\x18\x80\x20\x22\x07\x08\x11\x10\x04\x1a\x01f\x32\x02\x08\x05")
 		})
 	}, read: func(f *File) any { return f.SymbolFiles() }, ends: []int{0},
-		want: []SymbolFile{{Path: "/so", Type: SymbolFileELF, MinVaddr: 0x1000, Symbols: []FileSymbol{{0x11, 4, "f"}},
+		want: []SymbolFile{{Path: "/so", Type: symbolFileELF, MinVaddr: 0x1000, Symbols: []FileSymbol{{0x11, 4, "f"}},
 			Offset: 5}}},
 	{n: FeatureHiperfFiles, write: func(e *encoder) {
 		e.u32(1, 3).raw("/a\x00").u32(2).u64(0x1000, 0x800).u32(3).raw("ab\x00")
 		e.u32(1).u64(0x1010).u32(4, 2).raw("f\x00")
 	}, read: func(f *File) any { return f.SymbolFiles() },
-		want: []SymbolFile{{Path: "/a", Type: SymbolFileUnknown, MinVaddr: 0x1000, Offset: 0x800,
+		want: []SymbolFile{{Path: "/a", Type: symbolFileUnknown, MinVaddr: 0x1000, Offset: 0x800,
 			Symbols: []FileSymbol{{0x1010, 4, "f"}}}}},
 	{n: FeatureHiperfStacks, write: func(e *encoder) {
 		e.u32(1, 7, 64, 2, 3).u64(0x1000).u32(5).u64(1<<63 | 3<<40 | 0x2000)

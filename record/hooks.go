@@ -57,7 +57,7 @@ func (h *Hooks) progress(step string, n, of int) {
 // step reports the progress of a step before the recording starts. Its error ends that step.
 func (h *Hooks) step(ctx context.Context, name string, n, of int) error {
 	if ctx.Err() != nil {
-		return ErrInterrupted
+		return errInterrupted
 	}
 	h.progress(name, n, of)
 	return nil

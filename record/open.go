@@ -54,7 +54,7 @@ func (r *opened) openUntil(ctx context.Context) error {
 		r.opening = nil
 		return err
 	case <-patience:
-		return ErrInterrupted
+		return errInterrupted
 	}
 }
 

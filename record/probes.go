@@ -14,8 +14,8 @@ import (
 	"gperf/record/programs"
 )
 
-// ErrInterrupted means that the recording was ended before it began.
-var ErrInterrupted = errors.New("interrupted before the recording began: nothing is recorded")
+// errInterrupted means that the recording was ended before it began.
+var errInterrupted = errors.New("interrupted before the recording began: nothing is recorded")
 
 // LeftoversError is a notice: killed recordings have left probes in the kernel.
 type LeftoversError struct{ Probes int }

@@ -161,7 +161,7 @@ func (r *recorder) begin(ctx context.Context) error {
 		err = r.successor.first(ctx, r.programs.learn)
 	}
 	if err == nil && ctx.Err() != nil {
-		return ErrInterrupted
+		return errInterrupted
 	}
 	return err
 }

@@ -122,7 +122,7 @@ func TestEndBeforeBegin(t *testing.T) {
 		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 			t.Skipf("recording all CPUs needs CAP_PERFMON, or kernel.perf_event_paranoid below 1: %v", err)
 		}
-		if !errors.Is(err, ErrInterrupted) {
+		if !errors.Is(err, errInterrupted) {
 			t.Errorf("%s: %v", step, err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "executed")); err == nil {

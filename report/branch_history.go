@@ -115,13 +115,13 @@ func (s *hopSum) AddTotals(o *hopSum) {
 	s.Cycles += o.Cycles
 }
 
-// NoBranches is the text after frames of callchains.
-const NoBranches = " (calltrace)"
+// noBranches is the text after frames of callchains.
+const noBranches = " (calltrace)"
 
 // Append appends the figures in brackets, as perf does.
 func (s *hopSum) Append(b []byte) []byte {
 	if s.Branches == 0 {
-		return append(b, NoBranches...)
+		return append(b, noBranches...)
 	}
 	var words []string
 	percent := func(name string, n uint64) {

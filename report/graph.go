@@ -50,9 +50,9 @@ const (
 type Value int
 
 const (
-	ValuePercent Value = iota
-	ValuePeriod
-	ValueCount
+	valuePercent Value = iota
+	valuePeriod
+	valueCount
 )
 
 // Set reads the value of perf's -g: comma-separated words, which may be shortened.
@@ -104,9 +104,9 @@ var graphWords = []struct {
 	{"function", func(g *CallGraph) { g.ByAddress = false }},
 	{"address", func(g *CallGraph) { g.ByAddress = true }},
 	{"branch", func(g *CallGraph) { g.Branches = true }},
-	{"percent", func(g *CallGraph) { g.Value = ValuePercent }},
-	{"period", func(g *CallGraph) { g.Value = ValuePeriod }},
-	{"count", func(g *CallGraph) { g.Value = ValueCount }},
+	{"percent", func(g *CallGraph) { g.Value = valuePercent }},
+	{"period", func(g *CallGraph) { g.Value = valuePeriod }},
+	{"count", func(g *CallGraph) { g.Value = valueCount }},
 }
 
 func (g *CallGraph) setWord(word string) (known bool, err error) {
@@ -262,11 +262,11 @@ func (d *drawing) appendForks(b []byte, forks []*branch, total uint64, margin st
 		}
 	}
 	if d.g.Mode == GraphFractal && remaining != 0 && remaining != total &&
-		(d.g.Value != ValueCount || int64(rest) > 0) {
+		(d.g.Value != valueCount || int64(rest) > 0) {
 		b = d.appendFork(append(b, margin...), depth, p.without(depth-1), &calls{hits: remaining, samples: rest}, total)
 		b = append(b, "[...]"...)
 		if d.counts { // as perf does: it is no branch
-			b = append(b, NoBranches...)
+			b = append(b, noBranches...)
 		}
 		b = append(b, '\n')
 	}
@@ -285,9 +285,9 @@ func (d *drawing) appendValue(b []byte, c *calls, total uint64) []byte {
 		hits, n = c.hits, c.samples
 	}
 	switch d.g.Value {
-	case ValuePeriod:
+	case valuePeriod:
 		return strconv.AppendUint(b, hits, 10)
-	case ValueCount:
+	case valueCount:
 		return strconv.AppendUint(b, n, 10)
 	}
 	percent := 0.0

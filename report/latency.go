@@ -13,8 +13,8 @@ import (
 // Latency profiles: a sample's latency is the sample's part of the time that passed, which is
 // the period divided by the number of threads that ran at the time.
 
-// ErrNoSwitches: latency or parallelism needs context switches, but there are none.
-var ErrNoSwitches = errors.New("latency and parallelism need context switches: record with --latency")
+// errNoSwitches: latency or parallelism needs context switches, but there are none.
+var errNoSwitches = errors.New("latency and parallelism need context switches: record with --latency")
 
 // latencyUnit is perf's: quotients are rounded down.
 const latencyUnit = 1000
@@ -44,12 +44,12 @@ const (
 	latencyFirst
 )
 
-// latencyOf returns how the report of f shows latencies; the error is ErrNoSwitches.
+// latencyOf returns how the report of f shows latencies; the error is errNoSwitches.
 func (o *Options) latencyOf(f *format.File) (latencyMode, error) {
 	switches := slices.ContainsFunc(f.Attrs, func(a format.Attr) bool { return a.Flags&format.FlagContextSwitch != 0 })
 	switch {
 	case !switches && (o.Latency || o.Filter.Parallelism != nil || asksLatency(o.Sort) || asksLatency(o.Fields)):
-		return latencyOff, ErrNoSwitches
+		return latencyOff, errNoSwitches
 	case !switches:
 		return latencyOff, nil
 	case o.Latency:

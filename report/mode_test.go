@@ -132,8 +132,8 @@ func TestMemoryMode(t *testing.T) {
 // TestModeErrors: keys and modes that the samples lack are refused.
 func TestModeErrors(t *testing.T) {
 	f := &format.File{Attrs: []format.Attr{{Name: "cycles"}}, Sections: map[format.Feature][]byte{}}
-	if err := (&Options{Mode: ModeBranches}).adapt(f); err != ErrNoBranches {
-		t.Errorf("got error %v, want %v", err, ErrNoBranches)
+	if err := (&Options{Mode: ModeBranches}).adapt(f); err != errNoBranches {
+		t.Errorf("got error %v, want %v", err, errNoBranches)
 	}
 	for sort, want := range map[string]string{"mispredict": "only for branches",
 		"comm,mem": "only for memory accesses"} {

@@ -160,7 +160,7 @@ func (o *Options) layoutsOf(f *format.File) (*layouts, error) {
 		return nil, err
 	}
 	if l.uses()&usesParent != 0 && !o.chains {
-		return nil, ErrNoCallchains
+		return nil, errNoCallchains
 	}
 	return l, nil
 }
@@ -189,11 +189,11 @@ func (c *counter) hists(s *session.Session) []*Hist {
 	return newHists(c.file, c.layouts, c.opts, c.traces, s.Rank, s.MapSize, c.stacks)
 }
 
-// ErrNoBranches: branch mode is requested, but the samples contain no branches.
-var ErrNoBranches = errors.New("no event was recorded with branches: record with -b")
+// errNoBranches: branch mode is requested, but the samples contain no branches.
+var errNoBranches = errors.New("no event was recorded with branches: record with -b")
 
-// ErrNoCallchains: the key parent needs callchains, but there are none.
-var ErrNoCallchains = errors.New("sort key parent needs callchains: record with -g")
+// errNoCallchains: the key parent needs callchains, but there are none.
+var errNoCallchains = errors.New("sort key parent needs callchains: record with -g")
 
 // adapt adjusts the options to the file: it disables callchains if no event records them, and
 // chooses the order, and the mode if the options leave it open.
@@ -206,7 +206,7 @@ func (o *Options) adapt(f *format.File) error {
 	o.chooseMode(recorded, all)
 	o.counts = o.history && recorded
 	if o.Mode == ModeBranches && all&format.SampleBranchStack == 0 {
-		return ErrNoBranches
+		return errNoBranches
 	}
 	if o.Graph.Order == OrderDefault {
 		o.Graph.Order = Callee

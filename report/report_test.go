@@ -194,7 +194,7 @@ func TestText(t *testing.T) {
 
 
 `},
-		{"flat", Options{NoChildren: true, PercentLimit: 50, Graph: CallGraph{Mode: GraphFlat, Value: ValueCount}}, head + `# Overhead  Command  Shared Object      Symbol  
+		{"flat", Options{NoChildren: true, PercentLimit: 50, Graph: CallGraph{Mode: GraphFlat, Value: valueCount}}, head + `# Overhead  Command  Shared Object      Symbol  
 # ........  .......  .................  ........
 #
     70.00%  prog     prog               [.] leaf
@@ -292,9 +292,9 @@ func TestCallGraphSet(t *testing.T) {
 		{arg: "", want: DefaultCallGraph},
 		{arg: "none", want: CallGraph{Percent: 0.5}},
 		{arg: "graph,5,3,callee,function,count", want: CallGraph{Mode: GraphTree, Percent: 5, Limit: 3, Order: Callee,
-			Value: ValueCount}},
+			Value: valueCount}},
 		{arg: "fract,caller,period", want: CallGraph{Mode: GraphFractal, Percent: 0.5, Order: Caller,
-			Value: ValuePeriod}},
+			Value: valuePeriod}},
 		{arg: "folded,0", want: CallGraph{Mode: GraphFolded}},
 		{arg: "srcline", err: "cannot be merged by srcline"},
 		{arg: "grap,x", err: `"x" is not graph`},

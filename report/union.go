@@ -21,8 +21,8 @@ type union struct {
 
 // Errors of Merge.Describe; test for them with errors.Is.
 var (
-	ErrOtherOrder = errors.New("its tracepoints have another byte order than those of the other recordings")
-	ErrOtherArch  = errors.New("its tracepoints are of another architecture than those of the other recordings")
+	errOtherOrder = errors.New("its tracepoints have another byte order than those of the other recordings")
+	errOtherArch  = errors.New("its tracepoints are of another architecture than those of the other recordings")
 )
 
 // add adds the events of a recording. It returns the index in file.Attrs of each of them.
@@ -67,10 +67,10 @@ func (u *union) fits(f *format.File) error {
 		return nil
 	}
 	if t.Order != f.Tracing.Order || t.LongSize != f.Tracing.LongSize {
-		return ErrOtherOrder
+		return errOtherOrder
 	}
 	if own, all := f.String(format.FeatureArch), u.file.String(format.FeatureArch); own != all {
-		return fmt.Errorf("%w: %s, not %s", ErrOtherArch, own, all)
+		return fmt.Errorf("%w: %s, not %s", errOtherArch, own, all)
 	}
 	return nil
 }

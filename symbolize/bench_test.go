@@ -19,7 +19,7 @@ func BenchmarkParseKallsyms(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ParseKallsyms(bytes.NewReader(text)); err != nil {
+		if _, err := parseKallsyms(bytes.NewReader(text)); err != nil {
 			b.Skip(err)
 		}
 	}

@@ -290,7 +290,7 @@ func (r *codeReader) recordedDelta(kallsyms string) (uint64, error) {
 		return 0, err
 	}
 	defer f.Close()
-	k, err := ParseKallsyms(f)
+	k, err := parseKallsyms(f)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", kallsyms, err)
 	}

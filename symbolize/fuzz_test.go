@@ -49,7 +49,7 @@ func FuzzKallsyms(f *testing.F) {
 	f.Add("0000000000000000 T _stext\n")
 	f.Add("ffffffffffffffff T last\nfffffffffffff000 t a\t[m]\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		k, err := ParseKallsyms(strings.NewReader(text))
+		k, err := parseKallsyms(strings.NewReader(text))
 		if (err == nil) != (k != nil) {
 			t.Fatalf("kallsyms %v, error %v", k, err)
 		}

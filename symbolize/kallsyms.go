@@ -11,8 +11,8 @@ import (
 	"gperf/internal/procfs"
 )
 
-// ErrRestricted means that the kernel hides its addresses from this user.
-var ErrRestricted = errors.New("all addresses are 0: kernel.kptr_restrict or missing CAP_SYSLOG")
+// errRestricted means that the kernel hides its addresses from this user.
+var errRestricted = errors.New("all addresses are 0: kernel.kptr_restrict or missing CAP_SYSLOG")
 
 // Kallsyms is the symbols of a kernel, its modules and its BPF programs, as
 // /proc/kallsyms lists them, with the addresses of that list.
@@ -32,9 +32,9 @@ const maxKallsyms = 1 << 29
 // excerpts, as in archives, have a few.
 const fewKallsyms, usualKallsyms = 1 << 10, 1 << 18
 
-// ParseKallsyms reads lines of "address type name[\t[module]]" and skips others. It
-// returns ErrRestricted if all addresses are zero.
-func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
+// parseKallsyms reads lines of "address type name[\t[module]]" and skips others. It
+// returns errRestricted if all addresses are zero.
+func parseKallsyms(r io.Reader) (*Kallsyms, error) {
 	entries := make([]entry, 0, fewKallsyms)
 	refs := make(map[string]uint64, len(refNames))
 	hidden := true
@@ -60,7 +60,7 @@ func ParseKallsyms(r io.Reader) (*Kallsyms, error) {
 		return nil, fmt.Errorf("read kallsyms: no symbols")
 	}
 	if hidden {
-		return nil, fmt.Errorf("read kallsyms: %w", ErrRestricted)
+		return nil, fmt.Errorf("read kallsyms: %w", errRestricted)
 	}
 	show := func(e *entry) string { return e.name }
 	sortEntries(entries)

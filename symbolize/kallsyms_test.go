@@ -34,7 +34,7 @@ no such line
 `
 
 func TestKallsyms(t *testing.T) {
-	k, err := ParseKallsyms(strings.NewReader(kallsymsText))
+	k, err := parseKallsyms(strings.NewReader(kallsymsText))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,12 +81,12 @@ func TestKallsyms(t *testing.T) {
 
 func TestKallsymsRefused(t *testing.T) {
 	hidden := "0000000000000000 T _stext\n0000000000000000 T do_work\n0000000000000000 t mod\t[m]\n"
-	if _, err := ParseKallsyms(strings.NewReader(hidden)); !errors.Is(err, ErrRestricted) {
+	if _, err := parseKallsyms(strings.NewReader(hidden)); !errors.Is(err, errRestricted) {
 		t.Errorf("all addresses 0: error %v, want ErrRestricted", err)
 	}
 	for _, text := range []string{"", "\n\n", "garbage\n", "xyz T name\n", "ffffffff81000000 T \n"} {
 		t.Run(text, func(t *testing.T) {
-			if k, err := ParseKallsyms(strings.NewReader(text)); err == nil {
+			if k, err := parseKallsyms(strings.NewReader(text)); err == nil {
 				t.Errorf("%q gives %d symbols, want an error", text, k.table.Len())
 			}
 		})

@@ -265,7 +265,7 @@ func openKallsyms(path string) (*Kallsyms, error) {
 // readKallsyms reads f and closes it. Errors name the file path.
 func readKallsyms(f io.ReadCloser, path string) (*Kallsyms, error) {
 	defer f.Close()
-	k, err := ParseKallsyms(f)
+	k, err := parseKallsyms(f)
 	if err != nil {
 		return nil, fmt.Errorf("kernel symbols: %s: %w", path, err)
 	}

@@ -72,7 +72,7 @@ func reasonOf(err error) Reason {
 		return Replaced
 	case errors.Is(err, dso.ErrNoSymbols):
 		return NoSymbols
-	case errors.Is(err, ErrRestricted):
+	case errors.Is(err, errRestricted):
 		return Restricted
 	case errors.Is(err, errOtherKernel):
 		return OtherKernel

@@ -11,10 +11,10 @@ import (
 
 // Build returns the unwind table of an ELF file of x86-64 or arm64, from its .eh_frame and .debug_frame, and for other
 // code of x86-64 from its instructions. The error is ErrNoCFI if nothing is found, or only code of Go, which keeps
-// frame pointers, and ErrMachine for other machines.
+// frame pointers, and errMachine for other machines.
 func Build(im *dso.Image) (*Table, error) {
 	if !im.Is64 {
-		return nil, fmt.Errorf("unwind %s (%v): no tables: %w", im.Path, im.Machine, ErrMachine)
+		return nil, fmt.Errorf("unwind %s (%v): no tables: %w", im.Path, im.Machine, errMachine)
 	}
 	f, err := readCFI(im)
 	if err != nil {

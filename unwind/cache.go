@@ -30,14 +30,14 @@ import (
 //	40  digest of what Build read, 32 bytes
 type Cache struct {
 	Dir   string
-	Limit int64 // of the total size of the files, in bytes; 0 means DefaultCacheLimit
+	Limit int64 // of the total size of the files, in bytes; 0 means defaultCacheLimit
 
 	mu  sync.Mutex
 	err error
 }
 
-// DefaultCacheLimit is enough for the tables of some thousand DSOs, in bytes.
-const DefaultCacheLimit = 1 << 30
+// defaultCacheLimit is enough for the tables of some thousand DSOs, in bytes.
+const defaultCacheLimit = 1 << 30
 
 const (
 	cacheMagic  = "gperfuw\x0d" // the last byte is the version of this format and of Build: change it with either
@@ -60,7 +60,7 @@ func (c *Cache) Files() *cache.Dir {
 	if c == nil {
 		return nil
 	}
-	return &cache.Dir{Path: c.Dir, Suffix: cacheSuffix, Magic: cacheMagic, Limit: cmp.Or(c.Limit, DefaultCacheLimit)}
+	return &cache.Dir{Path: c.Dir, Suffix: cacheSuffix, Magic: cacheMagic, Limit: cmp.Or(c.Limit, defaultCacheLimit)}
 }
 
 // minCached is the smallest size of a cached table, in bytes. Building a smaller one takes about a millisecond, as long

@@ -61,7 +61,7 @@ type fde struct {
 	cie        uint32
 }
 
-// NewCFI reads the CIEs and FDEs of im. The error is ErrNoCFI if it has none, ErrMachine if it is not for x86-64,
+// NewCFI reads the CIEs and FDEs of im. The error is ErrNoCFI if it has none, errMachine if it is not for x86-64,
 // i386 or arm64. NewCFI skips corrupt entries and counts them in CFI.Damaged.
 func NewCFI(im *dso.Image) (*CFI, error) {
 	f, err := readCFI(im)
@@ -83,7 +83,7 @@ func (f *CFI) noCFI(im *dso.Image) error {
 func readCFI(im *dso.Image) (*CFI, error) {
 	a := abiOf(im.Machine)
 	if a == nil || im.Is64 != (a.word == 8) {
-		return nil, fmt.Errorf("unwind %s (%v): %w", im.Path, im.Machine, ErrMachine)
+		return nil, fmt.Errorf("unwind %s (%v): %w", im.Path, im.Machine, errMachine)
 	}
 	secs, err := sections(im)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Errors of a DSO without CFI; test for them with errors.Is.
 var (
 	ErrNoCFI   = errors.New("no call frame information")
-	ErrMachine = errors.New("unsupported machine")
+	errMachine = errors.New("unsupported machine")
 )
 
 // maxSection limits a section, in bytes. It is ten times the largest known .eh_frame.

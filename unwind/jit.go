@@ -20,7 +20,7 @@ const ehFrameAlign = 8
 func NewGeneratedCFI(list []Generated, machine elf.Machine) (*CFI, error) {
 	f := &CFI{Machine: machine, abi: abiOf(machine)}
 	if f.abi == nil {
-		return nil, ErrMachine
+		return nil, errMachine
 	}
 	var code []codeSeg
 	for _, c := range Newest(list) {

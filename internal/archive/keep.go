@@ -21,14 +21,14 @@ import (
 // keepFor limits how long KeepHits reads a recording.
 const keepFor = 5 * time.Second
 
-// ErrPart means that a recording is so large that only a part of it was read.
-var ErrPart = errors.New("the recording is large: only the programs of its first part are kept; run gperf archive " +
+// errPart means that a recording is so large that only a part of it was read.
+var errPart = errors.New("the recording is large: only the programs of its first part are kept; run gperf archive " +
 	"before others change")
 
 // KeepHits stores, in perf's build-ID cache, copies of the programs and libraries that samples of the recording at
 // path hit, if a reader may not find them later (dso.Stays), and, for this recording alone, of the perf maps and
 // jitdumps of processes in other namespaces. It does nothing unless path is a regular file. kept holds the copies
-// that the recorder made before, held the files that it opened. The error may be ErrPart.
+// that the recorder made before, held the files that it opened. The error may be errPart.
 func KeepHits(kept *dso.Kept, held []dso.Generated, path string) error {
 	defer func() {
 		for _, g := range held {
@@ -145,7 +145,7 @@ func (h *hits) read(s *session.Session, until time.Time) error {
 				h.apply(s, rec)
 			}
 		case n%(1<<16) == 1<<16-1 && time.Now().After(until):
-			return ErrPart
+			return errPart
 		case s.File.Sample(raw, &sample) == nil:
 			s.UserMaps(&sample, add)
 		}

@@ -31,7 +31,7 @@ func (r *Recording) WriteAll(out io.Writer, symbols func(io.Writer) error) error
 	}
 	defer os.Remove(inner.Name())
 	defer inner.Close()
-	if err := Compressed(PerfSymbols, inner, symbols); err != nil {
+	if err := Compressed(perfSymbols, inner, symbols); err != nil {
 		return err
 	}
 	st, err := inner.Stat()
@@ -44,7 +44,7 @@ func (r *Recording) WriteAll(out io.Writer, symbols func(io.Writer) error) error
 			return err
 		}
 	}
-	return cmp.Or(addMember(w, PerfSymbols,
+	return cmp.Or(addMember(w, perfSymbols,
 		Part{ReaderAt: inner, Size: st.Size(), Changed: st.ModTime()}), w.Close())
 }
 

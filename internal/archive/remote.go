@@ -45,11 +45,11 @@ const (
 
 // Errors of opening and reading; test for them with errors.Is.
 var (
-	ErrNoRanges = errors.New("the server sends complete files only")
+	errNoRanges = errors.New("the server sends complete files only")
 	ErrChanged  = errors.New("the file was changed on the server while it was read")
 	ErrRedirect = errors.New("redirected to another host")
-	ErrStatus   = errors.New("refused by the server")
-	ErrSlow     = errors.New("the server has stopped to send")
+	errStatus   = errors.New("refused by the server")
+	errSlow     = errors.New("the server has stopped to send")
 )
 
 // IsURL reports whether a path is a file on an HTTP server.
@@ -118,11 +118,11 @@ func newClient() *http.Client {
 	t.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
 	t.TLSHandshakeTimeout, t.ResponseHeaderTimeout = dialTimeout, answerTimeout
 	t.DisableCompression = true // ranges are of the file's own bytes
-	return &http.Client{Transport: t, CheckRedirect: SameHost}
+	return &http.Client{Transport: t, CheckRedirect: sameHost}
 }
 
-// SameHost is the CheckRedirect of a client that follows redirects on one host only.
-func SameHost(to *http.Request, via []*http.Request) error {
+// sameHost is the CheckRedirect of a client that follows redirects on one host only.
+func sameHost(to *http.Request, via []*http.Request) error {
 	switch from := via[0].URL; {
 	case to.URL.Hostname() != from.Hostname():
 		return fmt.Errorf("%w: from %s to %s", ErrRedirect, from.Host, to.URL.Host)
@@ -157,7 +157,7 @@ func (f *RemoteFile) open(ctx context.Context) error {
 	return statusError(res)
 }
 
-func statusError(res *http.Response) error { return fmt.Errorf("%w: %s", ErrStatus, res.Status) }
+func statusError(res *http.Response) error { return fmt.Errorf("%w: %s", errStatus, res.Status) }
 
 // openRanges keeps the end of the file.
 func (f *RemoteFile) openRanges(res *http.Response) error {
@@ -213,7 +213,7 @@ func (f *RemoteFile) use(n int64) {
 // copy copies the complete file, which the server sends.
 func (f *RemoteFile) copy(res *http.Response) error {
 	if res.ContentLength > MaxCopy {
-		return fmt.Errorf("%w, and this one has %d MB: download it, or use a server with ranges", ErrNoRanges,
+		return fmt.Errorf("%w, and this one has %d MB: download it, or use a server with ranges", errNoRanges,
 			res.ContentLength>>20)
 	}
 	file, err := os.CreateTemp("", "gperf-")
@@ -238,7 +238,7 @@ func (f *RemoteFile) copyTo(file *os.File, res *http.Response) (n int64, err err
 		got, err := f.read(res.Body, b)
 		if n += int64(got); n > MaxCopy {
 			return n, fmt.Errorf("%w, and this one has more than %d MB: download it, or use a server with ranges",
-				ErrNoRanges, MaxCopy>>20)
+				errNoRanges, MaxCopy>>20)
 		}
 		if _, err := file.Write(b[:got]); err != nil {
 			return n, fmt.Errorf("copying the file: %w", err)
@@ -277,7 +277,7 @@ func (f *RemoteFile) read(body io.ReadCloser, b []byte) (int, error) {
 	slow := time.AfterFunc(f.opts.Idle, func() { body.Close() })
 	n, err := body.Read(b)
 	if !slow.Stop() && err != nil && err != io.EOF {
-		err = fmt.Errorf("%w: nothing for %v", ErrSlow, f.opts.Idle)
+		err = fmt.Errorf("%w: nothing for %v", errSlow, f.opts.Idle)
 	}
 	return n, err
 }

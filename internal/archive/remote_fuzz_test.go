@@ -44,7 +44,7 @@ func FuzzRemote(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		server := inputs.Answers(bytes.Split(data, answerEnd))
-		client := &http.Client{Transport: &server, CheckRedirect: SameHost}
+		client := &http.Client{Transport: &server, CheckRedirect: sameHost}
 		file, err := OpenRemote(context.Background(), "http://host/x.zip", RemoteOptions{Client: client})
 		if err != nil {
 			return

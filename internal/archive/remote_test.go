@@ -119,8 +119,8 @@ func TestNoRanges(t *testing.T) {
 		t.Errorf("the copy has other contents: %v", err)
 	}
 	large = true
-	if _, err := OpenRemote(context.Background(), s.URL, RemoteOptions{}); !errors.Is(err, ErrNoRanges) {
-		t.Errorf("a large file: %v, want %v", err, ErrNoRanges)
+	if _, err := OpenRemote(context.Background(), s.URL, RemoteOptions{}); !errors.Is(err, errNoRanges) {
+		t.Errorf("a large file: %v, want %v", err, errNoRanges)
 	}
 }
 
@@ -154,9 +154,9 @@ func TestErrors(t *testing.T) {
 		{"a dead server", dead.URL + "/x.zip", nil, []string{dead.URL, "connection refused"}},
 		{"an unknown certificate", secure.URL + "/x.zip", nil, []string{secure.URL, "certificate"}},
 		{"a redirect to another host", s.URL + "/away", ErrRedirect, []string{s.URL, "localhost"}},
-		{"a refusal", s.URL + "/secret", ErrStatus, []string{s.URL, "403 Forbidden"}},
-		{"a missing file", s.URL + "/none", ErrStatus, []string{"404 Not Found"}},
-		{"a server that stops", s.URL + "/slow", ErrSlow, []string{s.URL, "50ms"}},
+		{"a refusal", s.URL + "/secret", errStatus, []string{s.URL, "403 Forbidden"}},
+		{"a missing file", s.URL + "/none", errStatus, []string{"404 Not Found"}},
+		{"a server that stops", s.URL + "/slow", errSlow, []string{s.URL, "50ms"}},
 		{"no host", "http:///x", nil, []string{"http:///x"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"slices"
 )
 
-// PerfSymbols is the member of an archive of perf archive --all that is itself an
+// perfSymbols is the member of an archive of perf archive --all that is itself an
 // archive: of perf's cache.
-const PerfSymbols = "perf.symbols.tar.bz2"
+const perfSymbols = "perf.symbols.tar.bz2"
 
 // PerfArchive is a tar file that perf archive made.
 type PerfArchive struct {
@@ -35,8 +35,8 @@ func OpenPerf(file io.ReadSeeker) (*PerfArchive, error) {
 		names = append(names, h.Name)
 		return nil
 	})
-	if a.all = slices.Contains(names, PerfSymbols); a.all {
-		a.Recording = slices.DeleteFunc(names, func(name string) bool { return name == PerfSymbols })
+	if a.all = slices.Contains(names, perfSymbols); a.all {
+		a.Recording = slices.DeleteFunc(names, func(name string) bool { return name == perfSymbols })
 	}
 	return a, err
 }
@@ -69,7 +69,7 @@ func (a *PerfArchive) Unpack(here, cache string, each func(name string)) error {
 	}
 	return members(a.file, func(h *tar.Header, r io.Reader) error {
 		each(h.Name)
-		if h.Name == PerfSymbols {
+		if h.Name == perfSymbols {
 			return members(r, toCache)
 		}
 		return unpackTo(beside, h, r)

@@ -51,7 +51,7 @@ func TestUnpack(t *testing.T) {
 			{name: "usr/bin/x/abcd/elf", text: "E"}},
 			[]string{"cache/.build-id/ab/cd/elf=E", "cache/usr/bin/x/abcd/elf=E"}, ""},
 		{"replaced", []entry{{name: "old", text: "new"}}, []string{"cache/old=new"}, ""},
-		{"all", []entry{{name: "perf.data", text: "R"}, {name: PerfSymbols, text: string(cache)}},
+		{"all", []entry{{name: "perf.data", text: "R"}, {name: perfSymbols, text: string(cache)}},
 			[]string{"here/perf.data=R", "cache/.build-id/ab/cd/elf=E"}, ""},
 		{"above", []entry{{name: "../x", text: "E"}}, nil, "escapes"},
 		{"link above", []entry{{name: "a/l", link: "../../x"}}, nil, "leads out of the archive"},

@@ -58,7 +58,7 @@ func (id BuildID) Matches(other BuildID) bool { return id.b == other.b && id.n !
 // Errors of finding a file; test for them with errors.Is.
 var (
 	ErrNoFile     = errors.New("no such file")
-	ErrNotRegular = untrusted.ErrNotRegular
+	errNotRegular = untrusted.ErrNotRegular
 	ErrNotELF     = errors.New("not an ELF file")
 	ErrNoBuildID  = errors.New("no build id")
 	ErrMismatch   = errors.New("build id mismatch")
@@ -67,9 +67,9 @@ var (
 // ntGNUBuildID is the type of the note with the name "GNU" (elf.h).
 const ntGNUBuildID = 3
 
-// BuildIDFromNotes returns the GNU build ID among ELF notes, the contents of a PT_NOTE segment, /sys/kernel/notes or a
+// buildIDFromNotes returns the GNU build ID among ELF notes, the contents of a PT_NOTE segment, /sys/kernel/notes or a
 // module's notes file. Names and descriptors are padded to align bytes: 8 in segments of that alignment, otherwise 4.
-func BuildIDFromNotes(notes []byte, order binary.ByteOrder, align uint64) BuildID {
+func buildIDFromNotes(notes []byte, order binary.ByteOrder, align uint64) BuildID {
 	if align != 8 {
 		align = 4
 	}
@@ -119,7 +119,7 @@ func sysfsBuildID(path string) (BuildID, error) {
 	if err != nil {
 		return BuildID{}, fmt.Errorf("build id: %w", err)
 	}
-	if id := BuildIDFromNotes(b, binary.NativeEndian, 4); !id.IsZero() {
+	if id := buildIDFromNotes(b, binary.NativeEndian, 4); !id.IsZero() {
 		return id, nil
 	}
 	return BuildID{}, fmt.Errorf("build id of %s: %w", path, ErrNoBuildID)

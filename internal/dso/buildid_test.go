@@ -38,14 +38,14 @@ func TestBuildIDFromNotes(t *testing.T) {
 		{"nothing", nil, 4, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := BuildIDFromNotes(c.notes, binary.LittleEndian, c.align); !bytes.Equal(got.Bytes(), c.want) {
+			if got := buildIDFromNotes(c.notes, binary.LittleEndian, c.align); !bytes.Equal(got.Bytes(), c.want) {
 				t.Errorf("got %q, want %q", got.Bytes(), c.want)
 			}
 		})
 	}
 	big := slices.Concat(binary.BigEndian.AppendUint32(
 		binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, 4), 20), 3), []byte("GNU\x00"), id)
-	if got := BuildIDFromNotes(big, binary.BigEndian, 4); !bytes.Equal(got.Bytes(), id) {
+	if got := buildIDFromNotes(big, binary.BigEndian, 4); !bytes.Equal(got.Bytes(), id) {
 		t.Errorf("big-endian: got %q, want %q", got.Bytes(), id)
 	}
 }
@@ -120,7 +120,7 @@ func TestBuildIDOf(t *testing.T) {
 	if _, err := BuildIDOf(writeFile(t, t.TempDir()+"/x", []byte("#!/bin/sh\n"))); !errors.Is(err, ErrNotELF) {
 		t.Errorf("script: error %v, want ErrNotELF", err)
 	}
-	if _, err := BuildIDOf(t.TempDir()); !errors.Is(err, ErrNotRegular) {
+	if _, err := BuildIDOf(t.TempDir()); !errors.Is(err, errNotRegular) {
 		t.Errorf("directory: error %v, want ErrNotRegular", err)
 	}
 	if _, err := BuildIDOf("/no/such/file"); !errors.Is(err, ErrNoFile) {

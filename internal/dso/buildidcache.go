@@ -15,8 +15,8 @@ type BuildIDCache struct {
 	packed bool   // in an archive
 }
 
-// ErrNoCache means that there is no directory for perf's build-ID cache.
-var ErrNoCache = errors.New("no home directory")
+// errNoCache means that there is no directory for perf's build-ID cache.
+var errNoCache = errors.New("no home directory")
 
 // Path returns the path of a file: base is "elf", "debug", "vdso" or "kallsyms". It returns "" if there is no cache or
 // neither an ID nor an inode.
@@ -75,7 +75,7 @@ func (c BuildIDCache) proc(base string, id BuildID) string {
 // same ID.
 func (c BuildIDCache) Store(name string, id BuildID, fill func(*os.File) error) error {
 	if c.Dir == "" {
-		return ErrNoCache
+		return errNoCache
 	}
 	if id.IsZero() {
 		return fillFile(c.Path(id, "elf"), fill)
@@ -98,7 +98,7 @@ func (c BuildIDCache) Store(name string, id BuildID, fill func(*os.File) error) 
 // storeNamed stores a file as Store does, but without the link: it is found by name and ID together.
 func (c BuildIDCache) storeNamed(name string, id BuildID, fill func(*os.File) error) error {
 	if c.Dir == "" {
-		return ErrNoCache
+		return errNoCache
 	}
 	return fillFile(c.named(name, id), fill)
 }

@@ -16,7 +16,7 @@ import (
 // Errors of finding debug information; test for them with errors.Is.
 var (
 	ErrNoDWARF  = errors.New("no debug information")
-	ErrChecksum = errors.New("checksum mismatch")
+	errChecksum = errors.New("checksum mismatch")
 )
 
 // NoDebugError says why a DSO's debug information is missing.
@@ -197,14 +197,14 @@ func debugLink(im *Image) (name string, crc uint32, ok bool) {
 	return string(b[:i]), im.ByteOrder().Uint32(b[(i+4)&^3:]), true
 }
 
-// checksum returns ErrChecksum unless want is the CRC-32 of the file's contents.
+// checksum returns errChecksum unless want is the CRC-32 of the file's contents.
 func (im *Image) checksum(want uint32) error {
 	h := crc32.NewIEEE()
 	if _, err := io.Copy(h, io.NewSectionReader(im.r, 0, int64(min(im.Size, math.MaxInt64)))); err != nil {
 		return fmt.Errorf("read %s: %w", im.Path, err)
 	}
 	if got := h.Sum32(); got != want {
-		return fmt.Errorf("%s: %w: got %08x, want %08x", im.Path, ErrChecksum, got, want)
+		return fmt.Errorf("%s: %w: got %08x, want %08x", im.Path, errChecksum, got, want)
 	}
 	return nil
 }

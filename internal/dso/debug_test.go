@@ -73,7 +73,7 @@ func TestDebug(t *testing.T) {
 		{name: "linked, debug directory", files: map[string][]byte{"r/lib/x.so": linked(idA, "x.dbg", plain), "d/ROOT/lib/x.dbg": plain}, id: idA, debug: "d/ROOT/lib/x.dbg"},
 		{name: "linked, another build before the right one", files: map[string][]byte{"r/lib/x.so": linked(idA, "x.dbg", plain), "r/lib/x.dbg": other, "r/lib/.debug/x.dbg": plain}, id: idA, debug: "r/lib/.debug/x.dbg"},
 		{name: "linked, without IDs", files: map[string][]byte{"r/lib/x.so": linked("", "x.dbg", anonymous), "r/lib/x.dbg": anonymous}, debug: "r/lib/x.dbg"},
-		{name: "linked, another sum", files: map[string][]byte{"r/lib/x.so": linked("", "x.dbg", plain), "r/lib/x.dbg": anonymous}, errs: []error{ErrNoDWARF, ErrChecksum}},
+		{name: "linked, another sum", files: map[string][]byte{"r/lib/x.so": linked("", "x.dbg", plain), "r/lib/x.dbg": anonymous}, errs: []error{ErrNoDWARF, errChecksum}},
 		{name: "stripped", files: map[string][]byte{"r/lib/x.so": withID(idA, true)}, id: idA, errs: []error{ErrNoDWARF}},
 		{name: "of another build", files: map[string][]byte{"r/lib/x.so": other}, id: idA, errs: []error{ErrNoDWARF, ErrMismatch}},
 		{name: "nowhere", files: map[string][]byte{"c/x": plain}, id: idA, errs: []error{ErrNoDWARF, ErrNoFile}},
@@ -286,7 +286,7 @@ func TestDebugOfTools(t *testing.T) {
 	for _, name := range []string{"two", "two.debug"} {
 		run("objcopy", "--remove-section=.note.gnu.build-id", name)
 	}
-	if debug, _, err := f.Debug(filepath.Join(dir, "two"), BuildID{}); debug != nil || !errors.Is(err, ErrChecksum) {
+	if debug, _, err := f.Debug(filepath.Join(dir, "two"), BuildID{}); debug != nil || !errors.Is(err, errChecksum) {
 		t.Errorf("debug information that was changed: %v, %v", debug, err)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"gperf/internal/dwarf"
 )
 
-// ErrNone is the error of a file without a table, or with a table of another version of Go. ErrDamaged is the error
+// ErrNone is the error of a file without a table, or with a table of another version of Go. errDamaged is the error
 // of a corrupt table.
 var (
 	ErrNone    = errors.New("no table of Go's functions")
-	ErrDamaged = errors.New("corrupt table of Go's functions")
+	errDamaged = errors.New("corrupt table of Go's functions")
 )
 
 // GoFunctions is the table of a Go program.
@@ -111,7 +111,7 @@ func ReadGoFunctions(b []byte, big bool) (t *GoFunctions, ptr int, err error) {
 		*to = d.B[d.Pos:]
 	}
 	if c.Bad || head[0] > uint64(len(t.funcs))/8 {
-		return nil, 0, ErrDamaged
+		return nil, 0, errDamaged
 	}
 	t.count, t.Text = int(head[0]), head[2]
 	return t, ptr, nil

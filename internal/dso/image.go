@@ -36,7 +36,7 @@ type Image struct {
 	mapped mapping
 }
 
-// Open opens the ELF file at path. The error wraps ErrNoFile, ErrNotRegular or ErrNotELF if that is the cause.
+// Open opens the ELF file at path. The error wraps ErrNoFile, errNotRegular or ErrNotELF if that is the cause.
 func Open(path string) (*Image, error) {
 	f, err := untrusted.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -200,7 +200,7 @@ func readBuildID(im *Image) BuildID {
 			continue
 		}
 		if b, err := im.Data(s); err == nil {
-			if id := BuildIDFromNotes(b, order, 4); !id.IsZero() {
+			if id := buildIDFromNotes(b, order, 4); !id.IsZero() {
 				return id
 			}
 		}
@@ -210,7 +210,7 @@ func readBuildID(im *Image) BuildID {
 			continue
 		}
 		if b, err := im.Bytes(p.Off, p.Filesz); err == nil {
-			if id := BuildIDFromNotes(b, order, p.Align); !id.IsZero() {
+			if id := buildIDFromNotes(b, order, p.Align); !id.IsZero() {
 				return id
 			}
 		}

@@ -293,7 +293,7 @@ func readImage(file fs.File, path string) (im *Image, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("open: %w", err)
 	case !ok || !st.Mode().IsRegular():
-		return nil, fmt.Errorf("open %s: %w", path, ErrNotRegular)
+		return nil, fmt.Errorf("open %s: %w", path, errNotRegular)
 	}
 	own, _ := file.(*os.File)
 	if own != nil {

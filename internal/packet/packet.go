@@ -116,8 +116,8 @@ var Numbers = []Field{
 	{"ack", "u32", atOuter + atAck, 4, false, "%u", ""},
 }
 
-// Texts are the names of the fields that gperf makes of a packet's raw data, and adds to an event on request.
-var Texts = []string{"flow", "saddr", "daddr", "sk"}
+// texts are the names of the fields that gperf makes of a packet's raw data, and adds to an event on request.
+var texts = []string{"flow", "saddr", "daddr", "sk"}
 
 // Bytes is the name of the field with a packet's first bytes.
 const Bytes = "bytes"
@@ -151,7 +151,7 @@ func Names() (l []string) {
 	for i := range Numbers {
 		l = append(l, Numbers[i].BaseName())
 	}
-	return append(l, Texts...)
+	return append(l, texts...)
 }
 
 // Words splits words, "flow saddr", into names of fields. The error names a wrong one, and those that exist.
@@ -172,5 +172,5 @@ func IsNumber(name string) bool {
 
 // IsText reports whether gperf makes the text of a field, which may contain blanks.
 func IsText(name string) bool {
-	return slices.Contains(Texts, name) || name == VerdictText || name == RuleText
+	return slices.Contains(texts, name) || name == VerdictText || name == RuleText
 }

@@ -67,7 +67,7 @@ var javaText = regexp.MustCompile(`JRE \(([0-9][0-9._]*)`)
 func (j *java) DSO() string { return dso.JavaName }
 
 // Walk implements Runtime.
-func (j *java) Walk(uint64) Walk { return newWalk(KindJava, &j.walk) }
+func (j *java) Walk(uint64) Walk { return newWalk(kindJava, &j.walk) }
 
 // In implements Runtime.
 func (j *java) In(bias uint64) Process {

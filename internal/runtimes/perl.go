@@ -78,7 +78,7 @@ func findPerl(im *dso.Image) (Runtime, error) {
 		p.version = b[0]
 	}
 	if p.version < perlFirst || p.version > perlLast {
-		err = fmt.Errorf("%w 5.%d", ErrVersion, p.version)
+		err = fmt.Errorf("%w 5.%d", errVersion, p.version)
 	} else if p.context, err = findThreadVariable(im, "PL_current_context"); err != nil {
 		err = errors.New("a build without threads")
 	}
@@ -92,7 +92,7 @@ func (p *perl) String() string { return fmt.Sprintf("Perl 5.%d", p.version) }
 func (p *perl) DSO() string { return dso.PerlName }
 
 // Walk implements Runtime.
-func (p *perl) Walk(bias uint64) Walk { return newWalk(KindPerl, &perlWalk{p.context.at(bias)}) }
+func (p *perl) Walk(bias uint64) Walk { return newWalk(kindPerl, &perlWalk{p.context.at(bias)}) }
 
 // In implements Runtime.
 func (p *perl) In(bias uint64) Process { return frameList{code: p, bias: bias, runs: p.run} }

@@ -115,7 +115,7 @@ func TestFindPerl(t *testing.T) {
 	}
 	p := r.(*perl)
 	if p.context.Kind == 0 || r.DSO() != dso.PerlName || !p.run.contain(p.run[0].Start) || p.run.contain(0) ||
-		r.Walk(0x1000).Kind != KindPerl {
+		r.Walk(0x1000).Kind != kindPerl {
 		t.Errorf("%+v", p)
 	}
 }

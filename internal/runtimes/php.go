@@ -80,7 +80,7 @@ func findPHP(im *dso.Image) (Runtime, error) {
 	case threads: // the globals are data of each thread
 		return nil, errors.New("a build with threads (ZTS)")
 	case !ok || globals == 0:
-		return nil, fmt.Errorf("%w: module interface %q", ErrVersion, number)
+		return nil, fmt.Errorf("%w: module interface %q", errVersion, number)
 	}
 	p.version, p.walk = v.version, v.walk
 	p.walk.Head, p.walk.FunctionSize = globals+phpCurrent, v.walk.Lines+8
@@ -119,7 +119,7 @@ func (p *php) DSO() string { return dso.PHPName }
 func (p *php) Walk(bias uint64) Walk {
 	w := p.walk
 	w.Head += bias
-	return newWalk(KindPHP, &w)
+	return newWalk(kindPHP, &w)
 }
 
 // In implements Runtime.

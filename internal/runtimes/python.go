@@ -75,7 +75,7 @@ func (p *python) DSO() string { return dso.PythonName }
 func (p *python) Walk(bias uint64) Walk {
 	w := p.walk
 	w.Head += bias
-	return newWalk(KindPython, &w)
+	return newWalk(kindPython, &w)
 }
 
 // In implements Runtime.
@@ -139,7 +139,7 @@ func pythonSymbols(im *dso.Image) (p pythonAddrs) {
 // version returns the version: files of 3.11 and later contain it; earlier ones are recognized by the functions
 // that each version added.
 func (p *pythonAddrs) version(im *dso.Image) ([2]int, error) {
-	old := fmt.Errorf("%w before 3.8", ErrVersion)
+	old := fmt.Errorf("%w before 3.8", errVersion)
 	if p.runtime == 0 { // before 3.7
 		return [2]int{}, old
 	}
@@ -166,11 +166,11 @@ func (p *pythonAddrs) version(im *dso.Image) ([2]int, error) {
 func (p *python) layout(im *dso.Image, runtime uint64) error {
 	switch v := p.version; {
 	case v[0] != 3 || v[1] > 14:
-		return fmt.Errorf("%w %d.%d", ErrVersion, v[0], v[1])
+		return fmt.Errorf("%w %d.%d", errVersion, v[0], v[1])
 	case v[1] < 13:
 		t, ok := pythonLayouts[v[1]]
 		if !ok {
-			return fmt.Errorf("%w %d.%d", ErrVersion, v[0], v[1])
+			return fmt.Errorf("%w %d.%d", errVersion, v[0], v[1])
 		}
 		p.walk, p.objects = t.walk, t.objects
 	default:

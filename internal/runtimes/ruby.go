@@ -57,7 +57,7 @@ func (r *ruby) Walk(bias uint64) Walk {
 	if r.layout.shortLen {
 		w.ShortStrings = 1
 	}
-	return newWalk(KindRuby, &w)
+	return newWalk(kindRuby, &w)
 }
 
 // In implements Runtime.
@@ -108,10 +108,10 @@ func (r *ruby) setVersion(im *dso.Image, at uint64) error {
 	}
 	v := &r.version
 	if n, _ := fmt.Sscanf(string(b), "%d.%d.%d", &v[0], &v[1], &v[2]); n < 3 {
-		return ErrVersion
+		return errVersion
 	}
 	if v[0] != 3 || v[1] < 0 || v[1] >= len(rubyLayouts) {
-		return fmt.Errorf("%w %d.%d", ErrVersion, v[0], v[1])
+		return fmt.Errorf("%w %d.%d", errVersion, v[0], v[1])
 	}
 	r.layout = rubyLayouts[v[1]]
 	return nil

@@ -18,12 +18,12 @@ type Kind uint32
 //
 //bpf:enum Kind RUNTIME_
 const (
-	KindPython Kind = iota + 1
-	KindRuby
-	KindPHP
-	KindPerl
-	KindV8
-	KindJava
+	kindPython Kind = iota + 1
+	kindRuby
+	kindPHP
+	kindPerl
+	kindV8
+	kindJava
 )
 
 // Known lists the versions whose functions gperf can name.
@@ -129,5 +129,5 @@ func Find(im *dso.Image, name string) (Runtime, error) {
 //bpf:define maxObject OBJECT
 const maxObject = 256
 
-// ErrVersion means that the version of an interpreter is not known.
-var ErrVersion = errors.New("unknown version")
+// errVersion means that the version of an interpreter is not known.
+var errVersion = errors.New("unknown version")

@@ -73,7 +73,7 @@ func (v *v8) DSO() string { return dso.JavaScriptName }
 
 // Walk implements Runtime. BPF gets vaddrs of the builtins, because V8 may map the builtins twice.
 func (v *v8) Walk(uint64) Walk {
-	return newWalk(KindV8, &v.walk)
+	return newWalk(kindV8, &v.walk)
 }
 
 // In implements Runtime.
@@ -234,7 +234,7 @@ func (c *v8Constants) v8() (*v8, error) {
 		v.version[i] = n
 	}
 	if v.version[0] < v8First || v.version[0] > v8Last {
-		return nil, fmt.Errorf("%w %d.%d", ErrVersion, v.version[0], v.version[1])
+		return nil, fmt.Errorf("%w %d.%d", errVersion, v.version[0], v.version[1])
 	}
 	if c.get(0, 8, "TaggedSize") != 8 || c.get(0, 63, "SmiShiftSize") != 31 {
 		return nil, errors.New("compressed pointers")

@@ -89,32 +89,32 @@ func TestWhyNotOpened(t *testing.T) {
 		errno    error
 		want     string
 	}{
-		{"a user", status(1000, 0), "2", "", false, nil, ParanoidKernel, unix.EACCES,
+		{"a user", status(1000, 0), "2", "", false, nil, paranoidKernel, unix.EACCES,
 			"sysctl kernel.perf_event_paranoid=1, or run gperf as root or with CAP_PERFMON"},
-		{"a user, everything", status(1000, 0), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES,
+		{"a user, everything", status(1000, 0), "2", "", false, nil, paranoidAllProcesses, unix.EACCES,
 			"sysctl kernel.perf_event_paranoid=0"},
-		{"a user, tracepoints", status(1000, 0), "1", "", false, nil, ParanoidTracepoints, unix.EPERM,
+		{"a user, tracepoints", status(1000, 0), "1", "", false, nil, paranoidTracepoints, unix.EPERM,
 			"sysctl kernel.perf_event_paranoid=-1"},
-		{"Debian's 3", status(1000, 0), "3", "", false, unix.EACCES, ParanoidUser, unix.EACCES,
+		{"Debian's 3", status(1000, 0), "3", "", false, unix.EACCES, paranoidUser, unix.EACCES,
 			"sysctl kernel.perf_event_paranoid=2, or run gperf as root."},
-		{"Debian's 3 with CAP_PERFMON", status(1000, 0, unix.CAP_PERFMON), "3", "", false, unix.EACCES, ParanoidUser,
+		{"Debian's 3 with CAP_PERFMON", status(1000, 0, unix.CAP_PERFMON), "3", "", false, unix.EACCES, paranoidUser,
 			unix.EACCES, "only CAP_SYS_ADMIN"},
-		{"root in a container", status(0, 0, unix.CAP_SYSLOG), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES,
+		{"root in a container", status(0, 0, unix.CAP_SYSLOG), "2", "", false, nil, paranoidAllProcesses, unix.EACCES,
 			"root lacks the capability CAP_PERFMON here"},
-		{"root of a user namespace", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", true, nil, ParanoidAllProcesses,
+		{"root of a user namespace", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", true, nil, paranoidAllProcesses,
 			unix.EACCES, "does not apply in a user namespace"},
-		{"seccomp", status(0, 2), "2", "", false, unix.EPERM, ParanoidAllProcesses, unix.EPERM, "seccomp"},
-		{"seccomp with ENOSYS", status(0, 2), "2", "", false, unix.ENOSYS, ParanoidAllProcesses, unix.ENOSYS,
+		{"seccomp", status(0, 2), "2", "", false, unix.EPERM, paranoidAllProcesses, unix.EPERM, "seccomp"},
+		{"seccomp with ENOSYS", status(0, 2), "2", "", false, unix.ENOSYS, paranoidAllProcesses, unix.ENOSYS,
 			"seccomp"},
-		{"a filter that lets it through", status(0, 2), "2", "", false, nil, ParanoidAllProcesses, unix.EACCES,
+		{"a filter that lets it through", status(0, 2), "2", "", false, nil, paranoidAllProcesses, unix.EACCES,
 			"root lacks the capability"},
-		{"no perf events", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, unix.ENOSYS, ParanoidUser, unix.ENOSYS,
+		{"no perf events", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, unix.ENOSYS, paranoidUser, unix.ENOSYS,
 			"CONFIG_PERF_EVENTS"},
 		{"lockdown", status(0, 0, unix.CAP_SYS_ADMIN), "2", "none integrity [confidentiality]", false, nil,
-			ParanoidTracepoints, unix.EPERM, "locked down"},
-		{"less lockdown", status(1000, 0), "2", "none [integrity] confidentiality", false, nil, ParanoidKernel,
+			paranoidTracepoints, unix.EPERM, "locked down"},
+		{"less lockdown", status(1000, 0), "2", "none [integrity] confidentiality", false, nil, paranoidKernel,
 			unix.EACCES, "sysctl kernel.perf_event_paranoid=1"},
-		{"a security module", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, nil, ParanoidAllProcesses,
+		{"a security module", status(0, 0, unix.CAP_SYS_ADMIN), "2", "", false, nil, paranoidAllProcesses,
 			unix.EACCES, "one of capability, selinux"},
 	} {
 		files := map[string]string{"proc/self/status": c.status, "proc/sys/kernel/perf_event_paranoid": c.paranoid +
@@ -136,7 +136,7 @@ func TestWhyNotOpened(t *testing.T) {
 func TestWhyNotOpenedOthers(t *testing.T) {
 	m := fake(t, map[string]string{"proc/self/status": status(1000, 0), "proc/sys/kernel/perf_event_paranoid": "1",
 		"proc/77/status": ""}, first)
-	if s := m.WhyNotOpened(ParanoidKernel, 77, unix.EACCES); os.Geteuid() != 1000 &&
+	if s := m.WhyNotOpened(paranoidKernel, 77, unix.EACCES); os.Geteuid() != 1000 &&
 		!strings.Contains(s, "Thread 77 is another user's") {
 		t.Error(s)
 	}
@@ -149,10 +149,10 @@ func TestNeedOf(t *testing.T) {
 		everywhere bool
 		want       Need
 	}{
-		{format.TypeTracepoint, format.FlagExcludeKernel, false, ParanoidTracepoints},
-		{format.TypeSoftware, format.FlagExcludeKernel, true, ParanoidAllProcesses},
-		{format.TypeHardware, 0, false, ParanoidKernel},
-		{format.TypeHardware, format.FlagExcludeKernel, false, ParanoidUser},
+		{format.TypeTracepoint, format.FlagExcludeKernel, false, paranoidTracepoints},
+		{format.TypeSoftware, format.FlagExcludeKernel, true, paranoidAllProcesses},
+		{format.TypeHardware, 0, false, paranoidKernel},
+		{format.TypeHardware, format.FlagExcludeKernel, false, paranoidUser},
 	} {
 		if got := NeedOf(c.typ, c.flags, c.everywhere); got != c.want {
 			t.Errorf("%+v: %d", c, got)

@@ -59,9 +59,9 @@ func checkCPUClock(m *Machine) Check {
 	userOnly, err := m.own(sampling(format.TypeSoftware, format.SWCPUClock))
 	switch {
 	case err != nil:
-		return refused(m, ParanoidUser, err)
+		return refused(m, paranoidUser, err)
 	case userOnly:
-		return part("own processes, in user space only (cpu-clock:u)", m.WhyNotOpened(ParanoidKernel, 0, unix.EACCES))
+		return part("own processes, in user space only (cpu-clock:u)", m.WhyNotOpened(paranoidKernel, 0, unix.EACCES))
 	}
 	return ok("own processes, kernel included")
 }
@@ -69,7 +69,7 @@ func checkCPUClock(m *Machine) Check {
 // checkAllProcesses checks whether all processes can be sampled (-a).
 func checkAllProcesses(m *Machine) Check {
 	if err := m.open(sampling(format.TypeSoftware, format.SWCPUClock), true); err != nil {
-		return refused(m, ParanoidAllProcesses, err)
+		return refused(m, paranoidAllProcesses, err)
 	}
 	return ok("-a and -C record everything that runs")
 }
@@ -85,11 +85,11 @@ func checkPMU(m *Machine) Check {
 	}
 	switch {
 	case err == nil && userOnly:
-		return part(name+", of own processes in user space", m.WhyNotOpened(ParanoidKernel, 0, unix.EACCES))
+		return part(name+", of own processes in user space", m.WhyNotOpened(paranoidKernel, 0, unix.EACCES))
 	case err == nil:
 		return ok(name)
 	case denied(err):
-		return refused(m, ParanoidUser, err)
+		return refused(m, paranoidUser, err)
 	case m.virtual():
 		return no(fmt.Sprintf("no hardware events (%v): a virtual machine without a virtual PMU", err),
 			"gperf uses cpu-clock instead of cycles; the host may pass its PMU through (QEMU: -cpu host,pmu=on)")
@@ -114,7 +114,7 @@ func checkBreakpoints(m *Machine) Check {
 	a.Flags = format.FlagExcludeKernel | format.FlagExcludeHV
 	switch err := m.open(a, false); {
 	case denied(err):
-		return refused(m, ParanoidUser, err)
+		return refused(m, paranoidUser, err)
 	case err != nil:
 		return no(fmt.Sprintf("the CPU, or the virtual machine, has none (%v)", err), "mem: events need them")
 	}
@@ -209,7 +209,7 @@ func checkCgroups(m *Machine) Check {
 	case err == nil:
 		return ok(fmt.Sprintf("-G selects cgroups below %s (v%d)", dir, version))
 	case denied(err):
-		return refused(m, ParanoidAllProcesses, err)
+		return refused(m, paranoidAllProcesses, err)
 	}
 	return no(fmt.Sprintf("events of %s (v%d): %v", dir, version, err), "a kernel with CONFIG_CGROUP_PERF")
 }

@@ -67,7 +67,7 @@ func checkTracepoints(m *Machine) Check {
 		a := sampling(format.TypeTracepoint, id)
 		a.SampleType |= format.SampleRaw
 		if err := m.open(a, true); err != nil {
-			return refused(m, ParanoidTracepoints, err)
+			return refused(m, paranoidTracepoints, err)
 		}
 		return ok(fmt.Sprintf("%d of them (gperf list tracepoint)", len(names)))
 	}
@@ -121,7 +121,7 @@ func probeResult(m *Machine, err error, yes string) Check {
 	case errors.As(err, &install):
 		return no("the kernel rejects a probe: "+install.Err.Error(), m.lockedDown())
 	case denied(err):
-		return refused(m, ParanoidTracepoints, err)
+		return refused(m, paranoidTracepoints, err)
 	}
 	return no(err.Error(), "")
 }

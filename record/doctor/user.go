@@ -171,8 +171,8 @@ func checkParanoid(m *Machine) Check {
 	r := m.rights()
 	detail := fmt.Sprintf("kernel.perf_event_paranoid is %d", n)
 	switch {
-	case n > int(ParanoidUser) && r.perfmon() && m.open(leastPrivileged, false) != nil:
-		return no("nothing at all", m.WhyNotOpened(ParanoidUser, 0, unix.EACCES))
+	case n > int(paranoidUser) && r.perfmon() && m.open(leastPrivileged, false) != nil:
+		return no("nothing at all", m.WhyNotOpened(paranoidUser, 0, unix.EACCES))
 	case r.perfmon():
 		return ok(detail + ", which does not apply to this user")
 	case n < 0:

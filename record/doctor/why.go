@@ -19,29 +19,29 @@ type Need int
 
 // Needs, by Documentation/admin-guide/sysctl/kernel.rst.
 const (
-	ParanoidTracepoints  Need = -1
-	ParanoidAllProcesses Need = 0 // of all processes on a CPU
-	ParanoidKernel       Need = 1 // of own processes in the kernel
-	ParanoidUser         Need = 2 // of own processes in user space
+	paranoidTracepoints  Need = -1
+	paranoidAllProcesses Need = 0 // of all processes on a CPU
+	paranoidKernel       Need = 1 // of own processes in the kernel
+	paranoidUser         Need = 2 // of own processes in user space
 )
 
 func (n Need) String() string {
-	return map[Need]string{ParanoidTracepoints: "tracepoints and probes need",
-		ParanoidAllProcesses: "all processes (-a, -C) need",
-		ParanoidKernel:       "own processes in the kernel need", ParanoidUser: "own processes in user space need"}[n]
+	return map[Need]string{paranoidTracepoints: "tracepoints and probes need",
+		paranoidAllProcesses: "all processes (-a, -C) need",
+		paranoidKernel:       "own processes in the kernel need", paranoidUser: "own processes in user space need"}[n]
 }
 
 // NeedOf returns the need of an event, on a CPU or of a thread.
 func NeedOf(typ format.EventType, flags format.AttrFlags, everywhere bool) Need {
 	switch {
 	case typ == format.TypeTracepoint:
-		return ParanoidTracepoints
+		return paranoidTracepoints
 	case everywhere:
-		return ParanoidAllProcesses
+		return paranoidAllProcesses
 	case flags&format.FlagExcludeKernel == 0:
-		return ParanoidKernel
+		return paranoidKernel
 	}
-	return ParanoidUser
+	return paranoidUser
 }
 
 // leastPrivileged is the event with the lowest requirements: a dummy of this thread in user space.
@@ -65,7 +65,7 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 		return "This kernel was built without perf events (CONFIG_PERF_EVENTS)."
 	case m.lockedDown() != "":
 		return m.lockedDown()
-	case r.has(unix.CAP_PERFMON) && !r.has(unix.CAP_SYS_ADMIN) && level > int(ParanoidUser) && least != nil:
+	case r.has(unix.CAP_PERFMON) && !r.has(unix.CAP_SYS_ADMIN) && level > int(paranoidUser) && least != nil:
 		return fmt.Sprintf("kernel.perf_event_paranoid is %d, from which this distribution's kernel exempts only "+
 			"CAP_SYS_ADMIN, not CAP_PERFMON: sysctl kernel.perf_event_paranoid=2, or run gperf as root.", level)
 	case tid > 0 && m.othersThread(tid, r.euid) && level <= int(need):
@@ -79,7 +79,7 @@ func (m *Machine) WhyNotOpened(need Need, tid int, errno error) string {
 		return "root lacks the capability CAP_PERFMON here: containers drop it unless started with --cap-add PERFMON."
 	}
 	as := "as root or with CAP_PERFMON"
-	if level > int(ParanoidUser) {
+	if level > int(paranoidUser) {
 		as = "as root" // Debian's kernels then require CAP_SYS_ADMIN
 	}
 	return fmt.Sprintf("kernel.perf_event_paranoid is %d; %s %d: sysctl kernel.perf_event_paranoid=%d, or run gperf "+

@@ -11,7 +11,7 @@ func BenchmarkAdd(b *testing.B) {
 	var stack []int32
 	for i := range int32(32) {
 		r.Frames = append(r.Frames, RowFrame{Function: "function" + string('a'+i), File: "file.c", Line: i + 1,
-			DSO: "/usr/bin/program", BuildID: "0123456789", Kind: UserFrame})
+			DSO: "/usr/bin/program", BuildID: "0123456789", Kind: userFrame})
 		stack = append(stack, i)
 	}
 	r.Stacks.Stacks = [][]int32{stack}

@@ -146,7 +146,7 @@ func TestRows(t *testing.T) {
 		{Name: "b", Unit: "count", Columns: []key.Column{{Key: "n"}}},
 	}}
 	r.Stacks = Stacks{Stacks: [][]int32{{}, {0}},
-		Frames: []RowFrame{{Function: "f\xff", Line: 7, Kind: JITFrame}}}
+		Frames: []RowFrame{{Function: "f\xff", Line: 7, Kind: jitFrame}}}
 	var b bytes.Buffer
 	w := NewParquetWriter(&b, []*Rows{r})
 	for i := range w.columns {

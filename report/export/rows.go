@@ -62,12 +62,12 @@ type FrameKind string
 
 // The kinds of frames.
 const (
-	KernelFrame  FrameKind = "kernel"
-	UserFrame    FrameKind = "user"
-	JITFrame     FrameKind = "jit"     // of a runtime with a just-in-time compiler
-	RuntimeFrame FrameKind = "runtime" // a function of a runtime such as Python
-	InlinedFrame FrameKind = "inlined" // a function inlined into the next frame's, whose kind is the code's kind
-	UnknownFrame FrameKind = "unknown" // the address is in no mapping
+	kernelFrame  FrameKind = "kernel"
+	userFrame    FrameKind = "user"
+	jitFrame     FrameKind = "jit"     // of a runtime with a just-in-time compiler
+	runtimeFrame FrameKind = "runtime" // a function of a runtime such as Python
+	inlinedFrame FrameKind = "inlined" // a function inlined into the next frame's, whose kind is the code's kind
+	unknownFrame FrameKind = "unknown" // the address is in no mapping
 )
 
 // Stacks lists the distinct stacks and frames of a recording.

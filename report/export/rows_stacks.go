@@ -92,13 +92,13 @@ func (t *stackTable) add(f *session.Frame, list []session.Function) (ids []int32
 		one := of
 		one.Function, one.File, one.Line = fn.Name, fn.File, int32(fn.Line)
 		if fn.Inlined {
-			one.Kind = InlinedFrame
+			one.Kind = inlinedFrame
 		}
 		ids = append(ids, intern.Index(t.frames, &t.stacks.Frames, one))
 	}
 	return ids
 }
 
-var kinds = [...]FrameKind{session.KindUnknown: UnknownFrame, session.KindKernel: KernelFrame,
-	session.KindNative: UserFrame,
-	session.KindJIT:    JITFrame, session.KindRuntime: RuntimeFrame}
+var kinds = [...]FrameKind{session.KindUnknown: unknownFrame, session.KindKernel: kernelFrame,
+	session.KindNative: userFrame,
+	session.KindJIT:    jitFrame, session.KindRuntime: runtimeFrame}

@@ -113,12 +113,12 @@ func TestSamples(t *testing.T) {
 	if i < 0 || last.Values[i].Text != "NO_SOCKET" {
 		t.Errorf("values %+v", last.Values)
 	}
-	if f := r.Frames[r.Stacks.Stacks[0][0]]; f.Function != "sk_skb_reason_drop" || f.Kind != KernelFrame ||
+	if f := r.Frames[r.Stacks.Stacks[0][0]]; f.Function != "sk_skb_reason_drop" || f.Kind != kernelFrame ||
 		f.DSO != "[kernel.kallsyms]" {
 		t.Errorf("innermost frame %+v", f)
 	}
 	outermost := r.Frames[r.Stacks.Stacks[0][len(r.Stacks.Stacks[0])-1]]
-	if outermost.Kind != UserFrame || outermost.Function == "" {
+	if outermost.Kind != userFrame || outermost.Function == "" {
 		t.Errorf("outermost frame %+v", outermost)
 	}
 }

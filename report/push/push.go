@@ -31,7 +31,7 @@ import (
 // Options are the settings of a queue. Zero values are the defaults.
 type Options struct {
 	Dir   string // of the spool; "": the URL's below the user's directory for states
-	Bytes int64  // of the spool at most; 0: DefaultBytes
+	Bytes int64  // of the spool at most; 0: defaultBytes
 	// Service is the name of the recorded service, service.name of OpenTelemetry. Labels are more attributes, as pairs
 	// of key and value.
 	Service string
@@ -52,11 +52,11 @@ type Options struct {
 	Log func(line string)
 }
 
-// DefaultBytes is the default of Options.Bytes.
-const DefaultBytes = 1 << 30
+// defaultBytes is the default of Options.Bytes.
+const defaultBytes = 1 << 30
 
-// DefaultService is the default of Options.Service.
-const DefaultService = "gperf"
+// defaultService is the default of Options.Service.
+const defaultService = "gperf"
 
 // Input is a recording to push.
 type Input struct {
@@ -95,13 +95,13 @@ type Stats struct {
 // Open opens the queue of a server, and starts to send what an earlier one left in the spool. It does not connect: an
 // unreachable server is not an error. The error is a *URLError, spool.ErrInUse, or one of the disk.
 func Open(url string, o Options) (*Queue, error) {
-	o.Bytes, o.Service = cmp.Or(o.Bytes, DefaultBytes), cmp.Or(o.Service, DefaultService)
+	o.Bytes, o.Service = cmp.Or(o.Bytes, defaultBytes), cmp.Or(o.Service, defaultService)
 	srv, err := newServer(url, &o)
 	if err != nil {
 		return nil, err
 	}
 	if o.Dir == "" {
-		if o.Dir, err = DefaultDir(url); err != nil {
+		if o.Dir, err = defaultDir(url); err != nil {
 			return nil, err
 		}
 	}
@@ -116,8 +116,8 @@ func Open(url string, o Options) (*Queue, error) {
 	return q, nil
 }
 
-// DefaultDir returns the directory of the spool of a URL.
-func DefaultDir(url string) (string, error) {
+// defaultDir returns the directory of the spool of a URL.
+func defaultDir(url string) (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) { // as the specification demands
 		home, err := os.UserHomeDir()

@@ -16,8 +16,8 @@ import (
 	"gperf/report/key"
 )
 
-// ErrNone: the recording contains no spans.
-var ErrNone = errors.New("the recording has no spans: record them with -e span:syscalls")
+// errNone: the recording contains no spans.
+var errNone = errors.New("the recording has no spans: record them with -e span:syscalls")
 
 // Keep selects samples; nil selects all.
 type Keep func(*session.Sample) bool
@@ -91,11 +91,11 @@ type decoder struct {
 	names  fields.SyscallTable
 }
 
-// ErrNoStarts: histograms lack the times of spans.
-var ErrNoStarts = errors.New("the recording has only histograms of spans, which have no order: record without hist, " +
+// errNoStarts: histograms lack the times of spans.
+var errNoStarts = errors.New("the recording has only histograms of spans, which have no order: record without hist, " +
 	"as -e span:syscalls")
 
-// newDecoder returns the decoder of a recording's spans; the error is ErrNone.
+// newDecoder returns the decoder of a recording's spans; the error is errNone.
 func newDecoder(f *format.File) (*decoder, error) {
 	d := &decoder{events: make([]*spanEvent, len(f.Attrs)), names: fields.SyscallsOf(f.String(format.FeatureArch))}
 	found := false
@@ -114,7 +114,7 @@ func newDecoder(f *format.File) (*decoder, error) {
 		}
 	}
 	if !found {
-		return nil, ErrNone
+		return nil, errNone
 	}
 	d.env = f.Tracing.Env()
 	return d, nil

@@ -28,7 +28,7 @@ func Tree(w io.Writer, s *session.Session, opts TreeOptions) (format.Skipped, er
 		return format.Skipped{}, err
 	}
 	if !slices.ContainsFunc(d.events, func(e *spanEvent) bool { return e != nil && e.start != nil }) {
-		return format.Skipped{}, ErrNoStarts
+		return format.Skipped{}, errNoStarts
 	}
 	type spansOf struct {
 		comm  string

@@ -62,7 +62,7 @@ func (t *Table) selected(f *Filter) func(yield func(i int) bool) {
 				if int(t.Event[i]) != f.Event || t.Time[i] < f.From || t.Time[i] > to || !threads[t.Thread[i]] ||
 					stacks != nil && !stacks[t.Stack[i]] || f.CPUs != nil && !has(f.CPUs, int(t.CPU[i])) ||
 					f.Groups != nil && !has(f.Groups, int(t.Group[i])) || f.NoIdle && t.Flags[i]&Idle != 0 ||
-					f.NoGuests && t.Flags[i]&Guest != 0 {
+					f.NoGuests && t.Flags[i]&guest != 0 {
 					continue
 				}
 				if !yield(i) {

@@ -179,7 +179,7 @@ func (in *Input) Count(s *session.Sample) {
 		flags = Idle
 	}
 	if s.Guest() {
-		flags |= Guest
+		flags |= guest
 	}
 	c.Time, c.Event = append(c.Time, s.Time), append(c.Event, in.events[s.Event])
 	c.Thread, c.CPU = append(c.Thread, in.thread(s)), append(c.CPU, cpu)

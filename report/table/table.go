@@ -56,8 +56,8 @@ type Flags uint8
 // Idle means that the sample's CPU was idle, see session.Session.Idle.
 const Idle Flags = 1
 
-// Guest means that the sample was taken in a virtual machine.
-const Guest Flags = 2
+// guest means that the sample was taken in a virtual machine.
+const guest Flags = 2
 
 // Recording is an added recording.
 type Recording struct {

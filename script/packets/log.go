@@ -25,7 +25,7 @@ type Options struct {
 // as the packet ends, and otherwise at the end of the recording or when there are no more samples of the
 // packet. Samples are of the same packet if they have the number of the same followed packet, or the
 // address of the same sk_buff until it is freed. The result counts the skipped parts of the recording.
-// The error may be ErrNone.
+// The error may be errNone.
 func Log(w io.Writer, s *session.Session, opts Options) (format.Skipped, error) {
 	d, err := newDecoder(s)
 	if err != nil {

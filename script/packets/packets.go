@@ -15,8 +15,8 @@ import (
 	"gperf/internal/session"
 )
 
-// ErrNone: no event of the recording has packets.
-var ErrNone = errors.New("the recording has no events with packets: gperf records them for skb:*, " +
+// errNone: no event of the recording has packets.
+var errNone = errors.New("the recording has no events with packets: gperf records them for skb:*, " +
 	"net:* and packet:drops")
 
 // Packet is the packet of a sample. Numbers and texts that the sample does not have are 0 and "". Texts
@@ -106,12 +106,12 @@ type event struct {
 	tcpFlags  *tracepoint.Field
 }
 
-// newDecoder returns the decoder of a recording's packets. The error is ErrNone.
+// newDecoder returns the decoder of a recording's packets. The error is errNone.
 func newDecoder(s *session.Session) (*decoder, error) {
 	d := &decoder{env: session.TracepointEnv(s.File, s.Symbols), functions: map[uint64]symbol{},
 		texts: map[string]string{}, events: make([]*event, len(s.File.Attrs))}
 	if d.count(s.File) == 0 {
-		return nil, ErrNone
+		return nil, errNone
 	}
 	return d, nil
 }

@@ -30,7 +30,7 @@ func HasBytes(f *format.File) bool {
 // comments have the event, the process, and the innermost functions of the stacks. There is an interface for
 // each device, network namespace and kind of header. Times are times of day if the recording describes its
 // clock, otherwise the recording's times. The result counts the skipped parts of the recording. The error
-// may be ErrNone, or ErrNoBytes, which it returns without writing.
+// may be errNone, or ErrNoBytes, which it returns without writing.
 func Pcapng(w io.Writer, s *session.Session) (format.Skipped, error) {
 	d, err := newDecoder(s)
 	if err != nil {

@@ -173,7 +173,7 @@ func takesRest(f *pflag.Flag, next byte) bool {
 
 // AllowAbbreviations makes s accept an unambiguous prefix of a flag's name, as perf does.
 func AllowAbbreviations(s *pflag.FlagSet) {
-	names := FlagNames(s)
+	names := flagNames(s)
 	s.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		match := ""
 		for _, n := range names {
@@ -192,8 +192,8 @@ func AllowAbbreviations(s *pflag.FlagSet) {
 	})
 }
 
-// FlagNames returns the sorted names of all flags.
-func FlagNames(s *pflag.FlagSet) (l []string) {
+// flagNames returns the sorted names of all flags.
+func flagNames(s *pflag.FlagSet) (l []string) {
 	s.VisitAll(func(f *pflag.Flag) { l = append(l, f.Name) })
 	slices.Sort(l)
 	return l

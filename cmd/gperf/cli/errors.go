@@ -34,7 +34,7 @@ func unknownFlag(s *pflag.FlagSet, e *pflag.NotExistError) error {
 	if e.GetSpecifiedShortnames() != "" {
 		return WrongUse("unknown flag: -%s", name)
 	}
-	if l := suggest.Names(name, FlagNames(s)); len(l) > 0 {
+	if l := suggest.Names(name, flagNames(s)); len(l) > 0 {
 		return WrongUse("unknown flag: --%s: did you mean --%s?", name, strings.Join(l[:min(len(l), 2)], " or --"))
 	}
 	return WrongUse("unknown flag: --%s", name)

@@ -16,8 +16,8 @@ import (
 	"gperf/internal/archive"
 )
 
-// ErrNone: a directory or a pattern contains no recordings.
-var ErrNone = errors.New("no recordings")
+// errNone: a directory or a pattern contains no recordings.
+var errNone = errors.New("no recordings")
 
 // Expand returns the recordings that words name, in order, and the recordings of one word in the order of paths. It
 // returns "-", "", URLs and names of missing files as they are.
@@ -57,13 +57,13 @@ func matches(pattern string) (paths []string, err error) {
 			continue
 		}
 		found, err := inDir(name)
-		if err != nil && !errors.Is(err, ErrNone) {
+		if err != nil && !errors.Is(err, errNone) {
 			return nil, err
 		}
 		paths = append(paths, found...)
 	}
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("%s: %w: no file matches", pattern, ErrNone)
+		return nil, fmt.Errorf("%s: %w: no file matches", pattern, errNone)
 	}
 	return paths, nil
 }
@@ -91,7 +91,7 @@ func inDir(dir string) (paths []string, err error) {
 		return []string{dir}, nil // a damaged one: opening it returns why
 	}
 	if err == nil && len(paths) == 0 {
-		err = fmt.Errorf("%s: %w: neither this directory nor a file below it is one", dir, ErrNone)
+		err = fmt.Errorf("%s: %w: neither this directory nor a file below it is one", dir, errNone)
 	}
 	return paths, err
 }

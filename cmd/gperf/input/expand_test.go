@@ -48,8 +48,8 @@ func TestExpand(t *testing.T) {
 		{words: []string{"o*"}, want: []string{"odd", "other/one.data", "other/sub/two.data"}},
 		{words: []string{"pattern[1].data"}, want: []string{"pattern[1].data"}},
 		{words: []string{"odd"}, want: []string{"odd"}},
-		{words: []string{"empty"}, err: ErrNone},
-		{words: []string{"none*"}, err: ErrNone},
+		{words: []string{"empty"}, err: errNone},
+		{words: []string{"none*"}, err: errNone},
 		{words: []string{"[a"}, err: filepath.ErrBadPattern},
 	} {
 		got, err := Expand(test.words)

@@ -22,7 +22,7 @@ type Garbage struct {
 
 var (
 	// Reading a recording allocates garbage in proportion to the file's size.
-	WhileReading = Garbage{96 << 20, 100}
+	whileReading = Garbage{96 << 20, 100}
 	// The recorder shares the machine with the target. It allocates garbage in proportion to the
 	// number of processes that start.
 	WhileRecording = Garbage{16 << 20, 40}
@@ -48,7 +48,7 @@ func (g Garbage) Tune() {
 }
 
 // TuneReading sets the GC percentage for reading.
-var TuneReading = sync.OnceFunc(WhileReading.Tune)
+var TuneReading = sync.OnceFunc(whileReading.Tune)
 
 // sentinel allocates an object whose collection adjusts the GC percentage and allocates
 // the next sentinel.

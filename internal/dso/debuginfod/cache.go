@@ -16,7 +16,7 @@ import (
 // errUnknown: the cache contains no entry.
 var errUnknown = errors.New("not in the cache")
 
-// cached returns nil if the cache contains the file at path, ErrNotThere if servers lacked it recently, or else
+// cached returns nil if the cache contains the file at path, errNotThere if servers lacked it recently, or else
 // errUnknown. An empty file marks a file that servers lack; elfutils before 0.186 used one without read permission.
 func (c *Client) cached(path string) error {
 	st, err := os.Stat(path)
@@ -27,7 +27,7 @@ func (c *Client) cached(path string) error {
 		use(path, st)
 		return nil
 	case time.Since(st.ModTime()) <= c.seconds("cache_miss_s", defaultMissFor):
-		return ErrNotThere
+		return errNotThere
 	}
 	os.Remove(path)
 	return errUnknown

@@ -21,8 +21,8 @@ import (
 
 // Errors of asking servers; test for them with errors.Is.
 var (
-	ErrNotThere = errors.New("not found on any server")
-	ErrTooLarge = errors.New("too large")
+	errNotThere = errors.New("not found on any server")
+	errTooLarge = errors.New("too large")
 )
 
 // ServerError says why the client stopped using a server.

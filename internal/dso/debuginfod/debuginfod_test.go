@@ -72,7 +72,7 @@ func TestFind(t *testing.T) {
 		if got, err := os.ReadFile(path); err != nil || len(got) != len(contents) {
 			t.Errorf("%d bytes, %v; want %d", len(got), err, len(contents))
 		}
-		if _, err := c.Find(id, dso.CodeFile); !errors.Is(err, ErrNotThere) {
+		if _, err := c.Find(id, dso.CodeFile); !errors.Is(err, errNotThere) {
 			t.Errorf("what the server lacks: %v", err)
 		}
 	}
@@ -85,7 +85,7 @@ func TestFind(t *testing.T) {
 	if _, err := c.Find(id, dso.DebugFile); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Find(id, dso.CodeFile); !errors.Is(err, ErrNotThere) || c.Dead() != nil {
+	if _, err := c.Find(id, dso.CodeFile); !errors.Is(err, errNotThere) || c.Dead() != nil {
 		t.Errorf("what the server lacked: %v, dead %v", err, c.Dead())
 	}
 	// A file that servers lacked is requested again after some time.
@@ -94,7 +94,7 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = again(c, srv.URL)
-	if _, err := c.Find(id, dso.CodeFile); errors.Is(err, ErrNotThere) || len(c.Dead()) != 1 {
+	if _, err := c.Find(id, dso.CodeFile); errors.Is(err, errNotThere) || len(c.Dead()) != 1 {
 		t.Errorf("after an hour: %v, dead %v", err, c.Dead())
 	}
 }
@@ -124,7 +124,7 @@ func TestFindRefuses(t *testing.T) {
 		t.Errorf("busy server: %v", err)
 	}
 	c.MaxSize = int64(len(contents)) - 1
-	if path, err := c.Find(id, dso.DebugFile); path != "" || !errors.Is(err, ErrTooLarge) {
+	if path, err := c.Find(id, dso.DebugFile); path != "" || !errors.Is(err, errTooLarge) {
 		t.Errorf("too large: %q, %v", path, err)
 	}
 	if left, _ := filepath.Glob(c.Dir + "/*/*"); left != nil {
@@ -281,7 +281,7 @@ func TestAgainstElfutils(t *testing.T) {
 	if found := run("debuginfod-find debuginfo " + id.String()); found != path {
 		t.Errorf("elfutils finds %s, gperf %s", found, path)
 	}
-	if _, err := c.Find(id, dso.CodeFile); !errors.Is(err, ErrNotThere) {
+	if _, err := c.Find(id, dso.CodeFile); !errors.Is(err, errNotThere) {
 		t.Errorf("what the server lacks: %v", err)
 	}
 	stop()
@@ -355,7 +355,7 @@ func TestEndlessServer(t *testing.T) {
 		name string
 		max  int64
 		want error
-	}{{dso.CodeFile, buffers, dso.ErrNotELF}, {dso.DebugFile, 2 * buffers, ErrTooLarge}} {
+	}{{dso.CodeFile, buffers, dso.ErrNotELF}, {dso.DebugFile, 2 * buffers, errTooLarge}} {
 		sent.Store(0)
 		c.MaxSize = 1 << 20
 		if path, err := c.Find(id, what.name); path != "" || !errors.Is(err, what.want) {

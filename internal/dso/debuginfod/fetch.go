@@ -51,7 +51,7 @@ func (c *Client) fetch(id dso.BuildID, what, path string) error {
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, ErrNotThere) {
+		if !errors.Is(err, errNotThere) {
 			failed = err
 		}
 	}
@@ -59,7 +59,7 @@ func (c *Client) fetch(id dso.BuildID, what, path string) error {
 		return failed
 	}
 	missing(path)
-	return ErrNotThere
+	return errNotThere
 }
 
 func (c *Client) isDead(s *server) error {
@@ -92,13 +92,13 @@ func (c *Client) fetchFrom(s *server, id dso.BuildID, what, path string, report 
 	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
-		return ErrNotThere
+		return errNotThere
 	case resp.StatusCode != http.StatusOK:
 		return &ServerError{s.url, errors.New(resp.Status)}
 	}
 	most := min(c.MaxSize, dso.SpareSpace(filepath.Dir(path)))
 	if resp.ContentLength > most {
-		return &ServerError{s.url, fmt.Errorf("%w: %d bytes, at most %d (--debuginfod-max; %s)", ErrTooLarge,
+		return &ServerError{s.url, fmt.Errorf("%w: %d bytes, at most %d (--debuginfod-max; %s)", errTooLarge,
 			resp.ContentLength, most, dso.SpareText)}
 	}
 	body := &watched{r: resp.Body, left: patience, report: func(n int64) {
@@ -170,7 +170,7 @@ func keep(r io.Reader, most int64, id dso.BuildID, path string) error {
 		return err
 	}
 	if n > most {
-		return fmt.Errorf("%w: more than %d bytes (--debuginfod-max; %s)", ErrTooLarge, most, dso.SpareText)
+		return fmt.Errorf("%w: more than %d bytes (--debuginfod-max; %s)", errTooLarge, most, dso.SpareText)
 	}
 	im, err := dso.NewImage(tmp, n, path)
 	if err != nil {

@@ -118,7 +118,7 @@ func (w *walk) blockOf(addr uint64) (block uint64, ok bool) {
 
 // blobAt reads the blob of a block, whose code must contain addr.
 func (w *walk) blobAt(block, addr uint64) (b blob, ok bool) {
-	var head [BlockHead]byte
+	var head [blockHead]byte
 	h := w.h
 	if !w.read(head[:], block) || head[h.Used] == 0 {
 		return b, false

@@ -32,13 +32,13 @@ type Heap struct {
 	_            [7]uint8
 }
 
-// BlockHead is the number of bytes at the start of a block that contain the fields of a Heap.
+// blockHead is the number of bytes at the start of a block that contain the fields of a Heap.
 //
 //bpf:define BlockHead BLOCK_HEAD
-const BlockHead = 128
+const blockHead = 128
 
 // maxOffset is the highest offset of a field in a block.
-const maxOffset = BlockHead - 8
+const maxOffset = blockHead - 8
 
 // ErrStarting means that the virtual machine did not yet create the heaps or the interpreter.
 var ErrStarting = errors.New("virtual machine is starting")

@@ -14,9 +14,9 @@ type Kernel struct {
 	types   map[btf.Type]*Type
 }
 
-// OpenKernel reads the BTF of the running kernel and of a module, unless module is "". The
+// openKernel reads the BTF of the running kernel and of a module, unless module is "". The
 // error is a *NoDebugError.
-func OpenKernel(module string, m *Machine) (*Kernel, error) {
+func openKernel(module string, m *Machine) (*Kernel, error) {
 	spec, err := btf.LoadKernelSpec()
 	what := "the kernel"
 	if err == nil && module != "" {

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) { os.Exit(programs.Run(m)) }
 func TestDelve(t *testing.T) {
 	for _, p := range delvePrograms {
 		t.Run(p.program.String(), func(t *testing.T) {
-			program, err := OpenProgram(p.program.Path(t))
+			program, err := openProgram(p.program.Path(t))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,9 +26,9 @@ type Program struct {
 	image *dso.Image // the file's headers
 }
 
-// OpenProgram reads the debug information of the program or library at path, which may be in
+// openProgram reads the debug information of the program or library at path, which may be in
 // another file. The error is a *NoDebugError if there is none.
-func OpenProgram(path string) (p *Program, err error) {
+func openProgram(path string) (p *Program, err error) {
 	defer recovered(&err)
 	im, err := dso.Open(path)
 	if err != nil {

@@ -23,7 +23,7 @@ func (s *Scopes) Kernel(module, function string) (*Scope, error) {
 	k, ok := s.kernels[module]
 	if !ok {
 		var err error
-		if k, err = OpenKernel(module, m); err != nil {
+		if k, err = openKernel(module, m); err != nil {
 			return nil, err
 		}
 		if s.kernels == nil {
@@ -40,7 +40,7 @@ func (s *Scopes) Program(path string, off uint64, inlined string) (*Scope, error
 	p, ok := s.programs[path]
 	if !ok {
 		var err error
-		if p, err = OpenProgram(path); err != nil {
+		if p, err = openProgram(path); err != nil {
 			return nil, err
 		}
 		if s.programs == nil {
