@@ -8,7 +8,6 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
-	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
@@ -137,7 +136,7 @@ var ErrNoKprobeMulti = errors.New("this kernel cannot set them at once (Linux 5.
 // HaveKprobeMulti returns nil if the kernel can run a program at many functions, else why
 // not.
 func HaveKprobeMulti() error {
-	err := features.HaveBPFLinkKprobeMulti()
+	err := TryKprobeMulti()
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		return ErrNoKprobeMulti
 	}

@@ -152,6 +152,16 @@ func TestPipe(t *testing.T) {
 	}
 }
 
+// TestPipeAttrSize: the size of an attr in a pipe may be any number, also where int has 32 bits.
+func TestPipeAttrSize(t *testing.T) {
+	b := pipeFile(t, false)
+	binary.LittleEndian.PutUint32(b[pipeHeaderSize+HeaderSize+4:], 1<<31)
+	f, err := OpenStream(bytes.NewReader(b))
+	if err == nil && len(f.Attrs) == 2 {
+		t.Errorf("%d attrs, no error", len(f.Attrs))
+	}
+}
+
 // A Reader of a stream returns records at once: it does not wait for a full block.
 func TestPipeIsLive(t *testing.T) {
 	b := pipeFile(t, false)

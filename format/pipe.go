@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"math"
 )
 
 // maxHead limits the search for the first sample of a pipe, in bytes.
@@ -99,7 +100,7 @@ func (f *File) addSection(n Feature, b []byte) {
 func (f *File) describeEvent(rec Raw) error {
 	c := cursor{b: rec.Data, order: f.Order}
 	c.u32()
-	size := int(c.u32())
+	size := int(min(c.u32(), math.MaxInt32))
 	switch {
 	case c.short || size > len(rec.Data):
 		return errorf(rec.Off, nil, "%s record of %d bytes is too short for its attr of %d bytes", rec.Type,

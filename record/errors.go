@@ -49,6 +49,9 @@ func (e *FreqError) Error() string {
 // ErrKernelHidden is a notice: /proc/kallsyms hides the kernel's addresses from this user.
 var ErrKernelHidden = errors.New("kernel addresses are hidden: samples in the kernel will have no names")
 
+// errBigEndian means that the kernel writes samples in another byte order than gperf writes files.
+var errBigEndian = errors.New("gperf does not record on big-endian machines: gperf reads what perf record writes there")
+
 // errNotTraceable means that ftrace, which BPF programs use to run at functions, excludes the
 // function.
 var errNotTraceable = errors.New("no BPF program can run at this function (see available_filter_functions in tracefs)")

@@ -3,6 +3,7 @@ package record
 import (
 	"errors"
 	"fmt"
+	"runtime"
 )
 
 // UnwindError is a notice: user stacks are not unwound in the kernel, why, and what is
@@ -24,8 +25,12 @@ func (e *UnwindError) Unwrap() error { return e.Err }
 
 // instead returns what to record if user stacks cannot be unwound in the kernel.
 func instead(err error) *UnwindError {
-	if small := (*SmallMemoryError)(nil); errors.Is(err, errOverwrite) || errors.As(err, &small) {
+	small := (*SmallMemoryError)(nil)
+	if errors.Is(err, errOverwrite) || errors.As(err, &small) || !unwound[runtime.GOARCH] {
 		return &UnwindError{err, 0}
 	}
 	return &UnwindError{err, DefaultStackDump}
 }
+
+// unwound are the architectures whose copies of stacks gperf unwinds when it reads them.
+var unwound = map[string]bool{"386": true, "amd64": true, "arm64": true}

@@ -383,7 +383,8 @@ func (o *plan) dumpsStacks() bool {
 // userRegs are perf's masks of the registers copied with a stack dump (PERF_REGS_MASK of
 // tools/perf/arch), in the order of the machine's asm/perf_regs.h: all except x86's data
 // segments.
-var userRegs = map[string]uint64{"amd64": 0xff0fff, "arm64": 1<<33 - 1}
+var userRegs = map[string]uint64{"amd64": 0xff0fff, "386": 0xfff, "arm64": 1<<33 - 1, "arm": 1<<16 - 1,
+	"riscv64": 1<<32 - 1, "ppc64le": 1<<45 - 1, "loong64": 1<<32 - 1}
 
 // fixedPeriod reports whether the event takes a sample for each occurrence by default, for
 // its raw data.

@@ -3,6 +3,7 @@ package record
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -21,6 +22,9 @@ import (
 // there is a file, it returns a summary, also with an error: the file is then readable as far
 // as the summary says.
 func Run(ctx context.Context, opts *Options) (*Summary, error) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return nil, errBigEndian
+	}
 	o := plan{Options: *opts}
 	if err := o.complete(); err != nil {
 		return nil, err

@@ -12,11 +12,13 @@ import (
 )
 
 // perfArch is perf's name of this machine's architecture.
-var perfArch = map[string]string{"amd64": "x86", "arm64": "arm64"}[runtime.GOARCH]
+var perfArch = map[string]string{"amd64": "x86", "386": "x86", "arm64": "arm64", "arm": "arm"}[runtime.GOARCH]
 
 // unwindRegs are the registers without which a stack dump cannot be unwound: the instruction
 // pointer and the stack pointer.
-var unwindRegs = map[string]uint64{"amd64": 1<<8 | 1<<7, "arm64": 1<<32 | 1<<31}[runtime.GOARCH]
+var unwindRegs = map[string]uint64{"amd64": 1<<8 | 1<<7, "386": 1<<8 | 1<<7, "arm64": 1<<32 | 1<<31,
+	"arm": 1<<15 | 1<<13, "riscv64": 1<<0 | 1<<2, "ppc64le": 1<<32 | 1<<1,
+	"loong64": 1<<0 | 1<<3}[runtime.GOARCH]
 
 // vectorRegs are x86's XMM registers (PERF_REG_EXTENDED_MASK), which some PMUs record
 // with precise samples.

@@ -169,7 +169,7 @@ func (m *Merge) withCode(s *session.Session, event int, raw []byte) []byte {
 	}
 	order := m.traces.env.Order
 	for _, fd := range t.CodeFields() {
-		if fd.Size != 8 || fd.Dynamic || fd.Offset+8 > len(raw) {
+		if fd.Size != 8 || fd.Dynamic || fd.Offset > len(raw)-8 {
 			continue
 		}
 		at := raw[fd.Offset:]

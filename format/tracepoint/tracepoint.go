@@ -337,7 +337,7 @@ func cut(raw []byte, off, n int) []byte {
 	if off < 0 || n < 0 || off >= len(raw) {
 		return nil
 	}
-	return raw[off:min(off+n, len(raw))]
+	return raw[off : off+min(n, len(raw)-off)]
 }
 
 // readUint reads an unsigned number. It returns false if size is not 1, 2, 4 or 8, or the

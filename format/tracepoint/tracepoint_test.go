@@ -295,6 +295,14 @@ func TestShortData(t *testing.T) {
 	}
 }
 
+// TestLargeSize: a field may claim to be larger than any data, also where int has 32 bits.
+func TestLargeSize(t *testing.T) {
+	f := Field{Name: "a", Offset: 4, Size: 1<<31 - 1, Array: true}
+	if got := f.Bytes([]byte("12345678"), nil); string(got) != "5678" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestParsePrintk(t *testing.T) {
 	const text = "0xffffffff82818cca : \"thaw_processes\"\n0xffffffff82819b04 : \"line\\n\"\n\n" +
 		"rubbish\nxyz : \"no address\"\n"

@@ -1,7 +1,9 @@
 package dso
 
 import (
+	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +29,14 @@ func (i *Inode) isAt(path string) bool {
 	return err != nil || i.Gen == 0 || uint32(gen) == uint32(i.Gen)
 }
 
+// inodeOf returns a file's inode.
+func inodeOf(st fs.FileInfo) uint64 {
+	if s, ok := st.Sys().(*syscall.Stat_t); ok {
+		return s.Ino
+	}
+	return 0
+}
+
 // onDevice reports whether the inode of a file, which stat(2) reports to be on device dev, may be the recorded one.
 // btrfs and overlayfs report other devices than mappings do, and devices without a disk get arbitrary numbers at
 // each boot. But the inodes of a tmpfs are few, and are gone after a boot.
@@ -38,7 +48,7 @@ func (i *Inode) onDevice(f *os.File, dev uint64) bool {
 	if unix.Major(dev) != 0 || unix.Fstatfs(int(f.Fd()), &fs) != nil {
 		return false
 	}
-	switch fs.Type {
+	switch uint32(fs.Type) { // it is signed on some architectures
 	case unix.OVERLAYFS_SUPER_MAGIC:
 		return true
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:

@@ -16,7 +16,7 @@ func SpareSpace(dir string) int64 {
 		err := unix.Statfs(dir, &st)
 		parent := filepath.Dir(dir)
 		if !errors.Is(err, fs.ErrNotExist) || parent == dir {
-			return spare(int64(st.Bavail)*st.Bsize, int64(st.Blocks)*st.Bsize) // 0 after an error
+			return spare(int64(st.Bavail)*int64(st.Bsize), int64(st.Blocks)*int64(st.Bsize)) // 0 after an error
 		}
 		dir = parent
 	}

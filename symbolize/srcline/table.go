@@ -97,7 +97,7 @@ func (e *encoder) addStrings(t *tree, l *lineTable, to *stringTable) {
 func (e *encoder) table(t *tree) (table, error) {
 	size := tableHeader + len(e.rows.blocks) + fileSize*len(e.paths) + functionSize*len(e.functionNames) +
 		len(e.nodes) + len(e.rows.rows)
-	if size > 1<<31 {
+	if uint64(size) > 1<<31 {
 		return nil, errTable
 	}
 	le := binary.LittleEndian
