@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"time"
 
+	"gperf/internal/text"
 	"gperf/record/event"
 )
 
@@ -38,36 +38,13 @@ func (s *Switch) enabled() bool {
 // G, or a time in s, m, h or d.
 func ParseSwitch(s string) (Switch, error) {
 	times := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
-	if size, err := ParseSize(s); err == nil {
+	if size, err := text.ParseSize(s); err == nil {
 		return Switch{Size: size}, nil
 	}
-	if n, unit := quantity(s); n != 0 && times[unit] != 0 && time.Duration(n) <= math.MaxInt64/times[unit] {
+	if n, unit := text.Quantity(s); n != 0 && times[unit] != 0 && time.Duration(n) <= math.MaxInt64/times[unit] {
 		return Switch{Every: time.Duration(n) * times[unit]}, nil
 	}
 	return Switch{}, fmt.Errorf("%q is neither signal nor a size in B, K, M, G nor a time in s, m, h, d", s)
-}
-
-var sizes = map[byte]int64{'B': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
-
-// ParseSize parses a number of bytes in B, K, M or G.
-func ParseSize(s string) (int64, error) {
-	n, unit := quantity(s)
-	if n == 0 || sizes[unit] == 0 {
-		return 0, fmt.Errorf("%q is not a size in B, K, M, G", s)
-	}
-	return n * sizes[unit], nil
-}
-
-// quantity splits a number from its unit. It returns 0 if there is no number.
-func quantity(s string) (n int64, unit byte) {
-	if s == "" {
-		return 0, 0
-	}
-	u, err := strconv.ParseUint(s[:len(s)-1], 10, 31)
-	if err != nil {
-		return 0, 0
-	}
-	return int64(u), s[len(s)-1]
 }
 
 // warnSwitchSize warns that files will be larger than requested: rings are emptied when they

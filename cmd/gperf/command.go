@@ -21,13 +21,28 @@ type maker struct {
 	make func() *cobra.Command
 }
 
+// makers returns the makers of all commands. Recorders need Linux.
 func makers() []maker {
-	return []maker{{"record", recordCommand}, {"top", topCommand}, {"probe", probeCommand},
-		{"list", listCommand}, {"doctor", doctorCommand}, {"report", reportCommand}, {"view", viewCommand},
+	return slices.Concat(recorders(), []maker{{"report", reportCommand}, {"view", viewCommand},
 		{"script", scriptCommand}, {"diff", diffCommand}, {"annotate", annotateCommand}, {"evlist", evlistCommand},
 		{"buildid-list", buildIDCommand}, {"archive", archiveCommand}, {"push", pushCommand},
-		{"cache", cacheCommand}, {"completion", completionCommand}, {"version", versionCommand}}
+		{"cache", cacheCommand}, {"completion", completionCommand}, {"version", versionCommand}})
 }
+
+// elsewhere returns the makers of the commands that record, as they are on other systems than Linux.
+func elsewhere() (l []maker) {
+	for _, name := range []string{"record", "top", "probe", "list", "doctor"} {
+		l = append(l, maker{name, func() *cobra.Command {
+			c := cli.NewCommand(cli.GroupRecord, name+" …", "only on Linux")
+			c.DisableFlagParsing = true
+			c.RunE = func(*cobra.Command, []string) error { return errElsewhere }
+			return c
+		}})
+	}
+	return l
+}
+
+var errElsewhere = errors.New("only Linux records: record there, pack with `gperf archive`, and read the archive here")
 
 // newRootFor returns the tree for a command line that begins with word: with the command of this name only, because
 // making all flags of all commands takes longer than reading a small recording; else with everything.

@@ -50,15 +50,7 @@ func fixed(l ...string) values { return func(string) []string { return l } }
 // flagValues holds the values of flags by command and name. Values of lists are completed
 // after each comma.
 var flagValues = map[string]map[string]values{
-	"record": {
-		"event": eventValues, "switch-output-event": eventValues,
-		"call-graph":    fixed("dwarf", "dwarf,copy", "fp", "lbr", "no"),
-		"branch-filter": fixed("any", "any_call", "any_ret", "ind_call", "cond", "u", "k"),
-		"clockid":       fixed(clockNames()...),
-		"synth":         fixed("no", "all", "task", "mmap", "cgroup"),
-		"switch-output": fixed("signal"),
-		"freq":          fixed("max"),
-	},
+	"record": recordValues,
 	"report": {
 		"sort": fixed(report.Keys()...), "fields": fixed(report.Keys()...),
 		"call-graph": fixed("graph", "fractal", "flat", "folded", "none", "caller", "callee", "percent", "count"),
@@ -129,14 +121,4 @@ func completeFlag(c *cobra.Command, f *pflag.Flag) {
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp
 	})
-}
-
-// eventValues returns the events of `gperf list` that may begin with prefix.
-func eventValues(prefix string) (names []string) {
-	for _, e := range likeEvents(prefix) {
-		for _, name := range e.Names {
-			names = append(names, cobra.CompletionWithDesc(name, e.Desc))
-		}
-	}
-	return names
 }

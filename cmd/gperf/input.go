@@ -317,7 +317,7 @@ func (in *openInput) warn(stderr io.Writer, skipped format.Skipped) error {
 func (in *openInput) warnNoSamples(command string, incomplete error, stderr io.Writer) {
 	if incomplete == nil && in.misses() == nil && !in.recording.File.Has(format.FeatureStat) {
 		fmt.Fprintf(stderr, "gperf %s: %s has no samples: %s\n", command, in.recording.Path,
-			noSamplesIn(in.recording.File))
+			input.NoSamples(in.recording.File))
 	}
 }
 

@@ -7,11 +7,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"syscall"
+	"time"
 
 	"gperf/cmd/gperf/cli"
 	"gperf/cmd/gperf/input"
@@ -85,10 +88,43 @@ func run(args []string, stdout, stderr io.Writer) int {
 func exitCode(command string, err error, stderr io.Writer) int {
 	var status exitStatus
 	switch {
-	case err == nil, errors.Is(err, syscall.EPIPE): // the reader of the pipe exited
+	case err == nil, cli.IsClosedPipe(err): // the reader exited
 		return exitOK
 	case errors.As(err, &status):
 		return int(status)
 	}
 	return fail(command, err, stderr)
+}
+
+// Time limits of signals. timeout(1) sends each signal twice: to the child and to the group.
+const (
+	sameSignal = 100 * time.Millisecond // signals this close together count as one
+	hurryTime  = 500 * time.Millisecond // for finishing the file after the second
+)
+
+// interrupts returns a context that the first Ctrl-C (or SIGTERM, SIGHUP) cancels, and a
+// channel that the second closes. If gperf still runs hurryTime later, for example because
+// it is blocked in a write, it exits: the file is readable at any moment.
+func interrupts() (ctx context.Context, hurry <-chan struct{}, stop func()) {
+	return interruptsBy(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+}
+
+// interruptsBy is interrupts for these signals.
+func interruptsBy(which ...os.Signal) (ctx context.Context, hurry <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals, second := make(chan os.Signal, 2), make(chan struct{})
+	signal.Notify(signals, which...)
+	go func() {
+		<-signals
+		cancel()
+		first := time.Now()
+		sig := <-signals
+		for time.Since(first) < sameSignal {
+			sig = <-signals
+		}
+		close(second)
+		time.Sleep(hurryTime)
+		os.Exit(128 + int(sig.(syscall.Signal)))
+	}()
+	return ctx, second, func() { signal.Stop(signals); cancel() }
 }

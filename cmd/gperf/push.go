@@ -18,7 +18,7 @@ import (
 	"gperf/cmd/gperf/cli"
 	"gperf/format"
 	"gperf/internal/spool"
-	"gperf/record"
+	"gperf/internal/text"
 	"gperf/report/export"
 	"gperf/report/push"
 )
@@ -132,7 +132,7 @@ func (p *pushFlags) printSchema(stdout io.Writer, args []string) error {
 
 // options completes the options of the queue.
 func (p *pushFlags) options() (err error) {
-	if p.opts.Bytes, err = record.ParseSize(p.spoolSize); err != nil || p.opts.Bytes <= 0 {
+	if p.opts.Bytes, err = text.ParseSize(p.spoolSize); err != nil || p.opts.Bytes <= 0 {
 		return cli.WrongUse("--spool-size %s: use a number with K, M or G, such as 500M", p.spoolSize)
 	}
 	for _, text := range p.labels {

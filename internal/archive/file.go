@@ -61,3 +61,26 @@ func (c *counting) Write(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// tempFile is a temporary file. It has no name, except on Windows, which removes no open file.
+type tempFile struct {
+	*os.File
+	named bool
+}
+
+func newTempFile() (*tempFile, error) {
+	f, err := os.CreateTemp("", "gperf-")
+	if err != nil {
+		return nil, err
+	}
+	return &tempFile{f, os.Remove(f.Name()) != nil}, nil
+}
+
+// Close closes the file, and removes it.
+func (f *tempFile) Close() error {
+	err := f.File.Close()
+	if f.named {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}

@@ -156,16 +156,15 @@ func (r *Recording) openPipe(fd io.Reader) error {
 		r.File, err = format.OpenStream(b)
 		return err
 	}
-	spool, err := os.CreateTemp("", "gperf-")
+	spool, err := newTempFile()
 	if err != nil {
 		return err
 	}
 	r.closers = append(r.closers, spool)
-	defer os.Remove(spool.Name())
 	if _, err := b.WriteTo(spool); err != nil {
 		return fmt.Errorf("copying the pipe to a temporary file: %w", err)
 	}
-	return r.openFile(spool)
+	return r.openFile(spool.File)
 }
 
 // partName returns the path of part i of a recording; of a directory there are several.

@@ -75,7 +75,7 @@ type RemoteFile struct {
 	size     int64
 	tag      string // If-Range's validator, "" if the server sends none
 	modified time.Time
-	copied   *os.File // the complete file, nil if the server supports ranges
+	copied   *tempFile // the complete file, nil if the server supports ranges
 
 	mu     sync.Mutex
 	blocks map[int64]*block // by number
@@ -216,13 +216,12 @@ func (f *RemoteFile) copy(res *http.Response) error {
 		return fmt.Errorf("%w, and this one has %d MB: download it, or use a server with ranges", errNoRanges,
 			res.ContentLength>>20)
 	}
-	file, err := os.CreateTemp("", "gperf-")
+	file, err := newTempFile()
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name())
 	f.copied = file
-	f.size, err = f.copyTo(file, res)
+	f.size, err = f.copyTo(file.File, res)
 	if err == nil && res.ContentLength >= 0 && f.size < res.ContentLength {
 		err = io.ErrUnexpectedEOF
 	}

@@ -115,7 +115,7 @@ func (l *Locator) withSupplement(debug *Image) (_, supp *Image, err error) {
 // the debug directory, where distributions install it, and by build ID.
 func (t *Tree) supplementPaths(debug *Image, name string, id BuildID) []string {
 	recorded := t.Rooted(name)
-	if !filepath.IsAbs(name) {
+	if !isAbs(name) {
 		recorded = filepath.Join(filepath.Dir(realPath(debug.Path)), name)
 	}
 	return []string{
@@ -214,7 +214,7 @@ func (im *Image) checksum(want uint32) error {
 // caller compares the unit's ID, and closes the files.
 func (l *Locator) DWO(path string, debug *Image, compDir, name string) iter.Seq[*Image] {
 	own := name
-	if !filepath.IsAbs(own) {
+	if !isAbs(own) {
 		own = filepath.Join(compDir, name)
 	}
 	paths := []string{

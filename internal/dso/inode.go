@@ -72,7 +72,7 @@ func (l *Locator) withInode(path string, i Inode) iter.Seq2[*Image, error] {
 // openInode opens the file with an inode: at path in this process's or another process's tree of files, through a
 // process that maps it, or the copy that a recorder kept. tree is nil for the latter two, and with an error.
 func (l *Locator) openInode(path string, i Inode) (im *Image, tree *Tree, err error) {
-	if !filepath.IsAbs(path) {
+	if !isAbs(path) {
 		return nil, nil, fmt.Errorf("open %s: %w", path, ErrNoFile)
 	}
 	im, err = l.Tree.openInode(path, i)

@@ -3,7 +3,6 @@ package dso
 import (
 	"fmt"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -66,7 +65,7 @@ func KindOf(name string) Kind {
 	switch {
 	case isModule(name):
 		return KindModule
-	case !filepath.IsAbs(name):
+	case !isAbs(name):
 		return KindOther
 	case isPerfMap:
 		return KindPerfMap
@@ -75,6 +74,9 @@ func KindOf(name string) Kind {
 	}
 	return KindFile
 }
+
+// isAbs reports whether a recorded name is a path. Recordings name files of Linux on every system that reads them.
+func isAbs(name string) bool { return strings.HasPrefix(name, "/") }
 
 // isModule reports whether a name, which must not be of another kind, is a module's name in brackets.
 func isModule(name string) bool {

@@ -107,7 +107,7 @@ func (l *Locator) Candidates(path string, id BuildID) iter.Seq2[*Image, error] {
 				return
 			}
 		}
-		if found || id.IsZero() || l.Root != "" || !filepath.IsAbs(path) {
+		if found || id.IsZero() || l.Root != "" || !isAbs(path) {
 			return
 		}
 		for im := range l.trees.inProcesses(path, id) {

@@ -5,8 +5,6 @@ import (
 	"io"
 	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // mapping is a file mapped into memory.
@@ -35,9 +33,7 @@ func (m *mapping) open(r io.ReaderAt, size uint64) {
 		if !ok || size == 0 {
 			return
 		}
-		if b, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_PRIVATE); err == nil {
-			m.b = b
-		}
+		m.b = mmap(f, size)
 	})
 }
 
@@ -46,6 +42,6 @@ func (m *mapping) close() {
 	m.once.Do(func() {})
 	if b := m.b; b != nil {
 		m.b = nil
-		unix.Munmap(b) // cannot fail for a slice that Mmap returned
+		munmap(b)
 	}
 }

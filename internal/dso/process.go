@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"gperf/internal/procfs"
 	"gperf/internal/untrusted"
@@ -62,7 +61,7 @@ func (l *Locator) openOwned(path string) (fs.File, error) {
 func PathOf(pid int, name string, inode, start, end uint64) string {
 	path := fmt.Sprintf("/proc/%d/root%s", pid, name)
 	if st, err := untrusted.Stat(path); err == nil {
-		if own, ok := st.Sys().(*syscall.Stat_t); ok && own.Ino == inode {
+		if inodeOf(st) == inode {
 			return path
 		}
 	}

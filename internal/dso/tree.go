@@ -236,7 +236,10 @@ func (t *Tree) OpenFile(path string) (fs.File, error) {
 	return file, nil
 }
 
-func pathInFS(path string) string { return strings.TrimPrefix(filepath.Clean(path), "/") }
+// pathInFS returns the name in an archive of a path.
+func pathInFS(path string) string {
+	return strings.TrimPrefix(filepath.ToSlash(filepath.Clean(path)), "/")
+}
 
 // glob returns the paths that match the pattern.
 func (t *Tree) glob(pattern string) (l []string) {

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 )
+
+// Linux's PROT_READ, PROT_WRITE and PROT_EXEC.
+const protRead, protWrite, protExec = 1, 2, 4
 
 // Mapping is a line of /proc/PID/maps.
 type Mapping struct {
@@ -25,7 +27,7 @@ type Mapping struct {
 }
 
 // Executable reports whether the mapping may contain code.
-func (m Mapping) Executable() bool { return m.Prot&syscall.PROT_EXEC != 0 }
+func (m Mapping) Executable() bool { return m.Prot&protExec != 0 }
 
 // Maps returns the mappings of a process, by address. It reads them all at once, because the process
 // may change them meanwhile.
@@ -85,7 +87,7 @@ func parseMapping(line string) (m Mapping, ok bool) {
 	m = Mapping{Start: n[0], End: n[1], Shared: f[1][3] == 's', Off: n[2], Major: uint32(n[3]),
 		Minor: uint32(n[4]), Inode: n[5],
 		Path: unescape(strings.TrimLeft(rest, " "))}
-	for i, p := range [...]int{syscall.PROT_READ, syscall.PROT_WRITE, syscall.PROT_EXEC} {
+	for i, p := range [...]int{protRead, protWrite, protExec} {
 		if f[1][i] != '-' {
 			m.Prot |= p
 		}

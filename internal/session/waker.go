@@ -5,7 +5,7 @@ import "gperf/format"
 // The events of `gperf record --off-cpu --waker`. The sample of a waker directly precedes the sample of the wait
 // that it ended, with the same time, CPU and period.
 const (
-	waitEvent  = "offcpu-time"
+	WaitEvent  = "offcpu-time"
 	wakerEvent = "offcpu-waker"
 )
 
@@ -23,7 +23,7 @@ func isOffCPU(a *format.Attr, name string) bool {
 }
 
 // IsWait reports whether the samples of an event are waits.
-func IsWait(a *format.Attr) bool { return isOffCPU(a, waitEvent) }
+func IsWait(a *format.Attr) bool { return isOffCPU(a, WaitEvent) }
 
 // IsWaker reports whether the samples of an event are wakers.
 func IsWaker(a *format.Attr) bool { return isOffCPU(a, wakerEvent) }

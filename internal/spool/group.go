@@ -43,7 +43,7 @@ func (g *Group) Commit() error {
 	if len(g.entries) == 0 {
 		return s.finish(&group{id: g.id, dir: g.dir})
 	}
-	if err := syncDir(g.dir); err != nil {
+	if err := SyncDir(g.dir); err != nil {
 		return err
 	}
 	parent := filepath.Join(s.dir, queueDir)
@@ -52,7 +52,7 @@ func (g *Group) Commit() error {
 	if err := os.Rename(g.dir, dir); err != nil {
 		return err
 	}
-	if err := syncDir(parent); err != nil {
+	if err := SyncDir(parent); err != nil {
 		return err
 	}
 	s.bytes -= g.bytes // append adds them

@@ -24,8 +24,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // ErrInUse: another process uses the spool.
@@ -113,10 +111,10 @@ func (s *Spool) open() (err error) {
 // takeLock takes the lock. A process that was killed may hold it for a moment.
 func (s *Spool) takeLock() error {
 	for end := time.Now().Add(time.Second); ; time.Sleep(20 * time.Millisecond) {
-		switch err := unix.Flock(int(s.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+		switch err := tryLock(s.lock); {
 		case err == nil:
 			return nil
-		case err != unix.EWOULDBLOCK:
+		case err != ErrInUse:
 			return fmt.Errorf("lock it: %w", err)
 		case time.Now().After(end):
 			return ErrInUse
@@ -304,7 +302,7 @@ func (s *Spool) remove(e Entry, with func() error) error {
 		return err
 	}
 	last := len(g.entries) == 1
-	err := syncDir(g.dir)
+	err := SyncDir(g.dir)
 	if last && (err == nil || errors.Is(err, fs.ErrNotExist)) {
 		err = s.finish(g)
 	}
@@ -336,14 +334,4 @@ func (s *Spool) finish(g *group) error {
 		return err
 	}
 	return nil
-}
-
-// syncDir makes the names in a directory survive the end of the machine.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

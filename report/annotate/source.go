@@ -2,6 +2,7 @@ package annotate
 
 import (
 	"errors"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -31,10 +32,10 @@ func (e *HiddenError) Hint() string {
 
 // path returns the file's path on this machine.
 func (s *Sources) path(file string) string {
-	if s.Prefix == "" || !filepath.IsAbs(file) {
+	if s.Prefix == "" || !path.IsAbs(file) {
 		return file
 	}
-	parts := strings.Split(strings.TrimPrefix(filepath.Clean(file), "/"), "/")
+	parts := strings.Split(strings.TrimPrefix(path.Clean(file), "/"), "/")
 	return filepath.Join(s.Prefix, filepath.Join(parts[min(s.Strip, len(parts)-1):]...))
 }
 

@@ -2,10 +2,13 @@ package push
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/url"
 	"os"
 	"path/filepath"
+
+	"gperf/internal/spool"
 )
 
 // dirSender writes files below a directory.
@@ -38,16 +41,11 @@ func (dir dirSender) send(_ context.Context, r *openedRequest) error {
 	if err := f.Chmod(0o644); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync() // the spool forgets the file after this
+	return spool.SyncDir(filepath.Dir(path)) // the spool forgets the file after this
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -74,12 +75,19 @@ func (s *Site) Serve(ctx context.Context, h http.Handler) error {
 	return nil
 }
 
+// browsers are the commands that open an address in the user's browser.
+var browsers = map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}
+
 // OpenBrowser opens an address in the user's browser, if there is a display.
 func OpenBrowser(url string) error {
-	if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
+	command, shown := browsers[runtime.GOOS]
+	if !shown {
+		command, shown = []string{"xdg-open"}, os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
+	}
+	if !shown {
 		return nil
 	}
-	c := exec.Command("xdg-open", url)
+	c := exec.Command(command[0], append(command[1:len(command):len(command)], url)...)
 	if err := c.Start(); err != nil {
 		return fmt.Errorf("opening the browser: %w", err)
 	}

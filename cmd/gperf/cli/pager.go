@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -95,6 +96,13 @@ func (p *pager) start(terminal *os.File) {
 			w.Close()
 		}
 	}()
+}
+
+// IsClosedPipe reports whether the error is that of writing to a pipe whose reader exited.
+func IsClosedPipe(err error) bool {
+	const brokenPipe, noData = syscall.Errno(109), syscall.Errno(232) // Windows: ERROR_BROKEN_PIPE, ERROR_NO_DATA
+	return errors.Is(err, syscall.EPIPE) ||
+		runtime.GOOS == "windows" && (errors.Is(err, brokenPipe) || errors.Is(err, noData))
 }
 
 // write writes to the program. The error is EPIPE if the program exited, or if a signal ended the output.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +34,9 @@ type step struct {
 // NewProgress returns one whose lines begin with prefix and writes to w. quiet makes it silent.
 func NewProgress(prefix string, w io.Writer, quiet bool) *Progress {
 	p := &Progress{prefix: prefix, w: w, quiet: quiet, steps: map[string]*step{}}
-	p.terminal, _ = w.(*Terminal)
+	if runtime.GOOS != "windows" || !IsDumb() { // consoles may show control sequences as text
+		p.terminal, _ = w.(*Terminal)
+	}
 	return p
 }
 

@@ -1,6 +1,6 @@
 package cli
 
-import "gperf/record"
+import "gperf/internal/text"
 
 // Size is the value of a flag: a number of bytes in B, K, M or G.
 type Size int64
@@ -12,8 +12,8 @@ func (*Size) String() string { return "" }
 func (*Size) Type() string { return "size" }
 
 // Set parses the flag.
-func (s *Size) Set(text string) error {
-	n, err := record.ParseSize(text)
+func (s *Size) Set(value string) error {
+	n, err := text.ParseSize(value)
 	*s = Size(n)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"gperf/internal/text"
 )
@@ -155,11 +155,8 @@ func (t *Terminal) Overwrite(str string) {
 
 // Size returns the size of the window in columns and lines, 0 if it is unknown.
 func (t *Terminal) Size() (width, height int) {
-	size, err := unix.IoctlGetWinsize(int(t.File.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0, 0
-	}
-	return int(size.Col), int(size.Row)
+	width, height, _ = term.GetSize(int(t.File.Fd()))
+	return width, height
 }
 
 // IsDumb reports whether the user's terminal knows no control sequences (TERM is "dumb" or empty).
@@ -184,7 +181,4 @@ func StyleOf(out io.Writer, mode string) (text.Style, error) {
 }
 
 // IsTerminal reports whether a file is a terminal.
-func IsTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
-}
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"gperf/internal/archive"
-	"gperf/record"
 	"gperf/report/top"
 )
 
@@ -19,12 +18,11 @@ type Live struct {
 	done   chan error // of the recorder; nil for a pipe
 }
 
-// RecordLive starts to record until ctx is done.
-func RecordLive(ctx context.Context, opts *record.Options) *Live {
+// NewLive starts a recorder that writes to a pipe.
+func NewLive(run func(to io.Writer) error) *Live {
 	s := &Live{top.NewBuffer(), make(chan error, 1)}
-	opts.Output.Path, opts.Output.To = "-", s.buffer
 	go func() {
-		_, err := record.Run(ctx, opts)
+		err := run(s.buffer)
 		s.buffer.Close(nil)
 		s.done <- err
 	}()

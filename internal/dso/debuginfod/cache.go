@@ -2,12 +2,10 @@ package debuginfod
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"gperf/internal/dso"
@@ -93,13 +91,3 @@ func (c *Client) clean() {
 		os.Remove(dir) // which fails unless it is empty
 	}
 }
-
-func lastUse(info fs.FileInfo) time.Time {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return time.Unix(st.Atim.Unix())
-	}
-	return info.ModTime()
-}
-
-// use sets the access time, so that clean keeps the file.
-func use(path string, st fs.FileInfo) { os.Chtimes(path, time.Now(), st.ModTime()) }

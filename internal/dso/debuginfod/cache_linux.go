@@ -3,8 +3,11 @@ package debuginfod
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -76,3 +79,14 @@ func removePartials(dir string) {
 		file.Close()
 	}
 }
+
+// lastUse returns when a file was used: the access time, as in elfutils.
+func lastUse(info fs.FileInfo) time.Time {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return time.Unix(st.Atim.Unix())
+	}
+	return info.ModTime()
+}
+
+// use sets the access time, so that clean keeps the file.
+func use(path string, st fs.FileInfo) { os.Chtimes(path, time.Now(), st.ModTime()) }

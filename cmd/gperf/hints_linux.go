@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gperf/bpf"
 	"gperf/format"
 	"gperf/record"
 	"gperf/record/doctor"
@@ -18,7 +19,52 @@ import (
 	"gperf/record/perfevent"
 	"gperf/record/probe"
 	"gperf/record/probe/args"
+	"gperf/record/probe/kernel"
+	"gperf/record/programs"
+	"gperf/record/tracefs"
 )
+
+// recordingAdvice is the advice about errors of commands that record.
+var recordingAdvice = []advice{
+	is(record.ErrNoPacket,
+		"Events with packets are skb:*, net:* and most of tcp:*; packet:drops are all that lose packets.\n"),
+	is(programs.ErrNoDroppers,
+		"`bpftool net` lists the programs of devices. Programs that are loaded later are not recorded.\n"),
+	of(debugHint),
+	of(openHint),
+	of(func(e *tracefs.NotFoundError) string { return line(doctor.This().WhyNoTracefs(e.Err)) }),
+	of(ringHint),
+	of(outputHint),
+	of(commandHint),
+	of(func(*record.FreqError) string {
+		return "         The limit can be raised via /proc/sys/kernel/perf_event_max_sample_rate;\n" +
+			"         the kernel lowers it if sampling takes too long.\n"
+	}),
+	func(err error) string {
+		if errors.Is(err, record.ErrKernelHidden) {
+			return line(doctor.This().WhyHidden())
+		}
+		return ""
+	},
+	is(record.ErrNoClock, "`gperf report --no-idle` leaves out the samples of CPUs without work.\n"),
+	of(func(*kernel.TypesError) string { return noTypes }),
+	of(samplerHint),
+	is(bpf.ErrNoFirewall,
+		"Without these modules, no rule can drop packets. Load one, or add a rule (nft, iptables).\n"),
+	of(unknownHint),
+
+	// Probes.
+	of(functionHint),
+	of(kernelFunctionHint),
+	of(accessHint),
+	of(installHint),
+	of(func(e *probe.ExistsError) string {
+		return fmt.Sprintf("Delete it (gperf probe --del %s), or add another one with a numbered name (-f).\n", e.Event)
+	}),
+	of(func(*record.LeftoversError) string { return "`gperf probe --del` removes them.\n" }),
+	of(func(e *record.NoHopError) string { return inlinedHint(e.Glob) }),
+	of(followHint),
+}
 
 func debugHint(e *args.NoDebugError) string {
 	if strings.HasPrefix(e.Lack, "BTF") {
@@ -161,3 +207,19 @@ func commandHint(e *record.CommandError) string {
 // shellKeywords are commands of shells that are no programs.
 var shellKeywords = map[string]bool{"cd": true, "source": true, ".": true, "export": true, "ulimit": true, "for": true,
 	"while": true, "if": true, "exec": true, "eval": true, "type": true, "alias": true, "set": true}
+
+// inlinedHint is the advice about a function of the kernel that does not exist.
+func inlinedHint(function string) string {
+	return fmt.Sprintf("It may be inlined everywhere, or belong to a module that is not loaded;\n"+
+		"gperf list 'kprobe:*%s*' lists similar functions.\n", strings.Trim(function, "*"))
+}
+
+func samplerHint(e *programs.SamplerError) string {
+	switch {
+	case kernel.HaveTypes() != nil:
+		return noTypes
+	case errors.Is(e, syscall.EMFILE):
+		return "Each raw tracepoint needs three open files. Raise the limit (ulimit -Hn, as root), or name fewer.\n"
+	}
+	return ""
+}

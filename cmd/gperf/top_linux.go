@@ -185,7 +185,11 @@ func (f *topFlags) source(ctx context.Context, s *pflag.FlagSet, stderr io.Write
 	if err := f.recordOptions(s, stderr); err != nil {
 		return nil, err
 	}
-	return input.RecordLive(ctx, &f.opts), nil
+	return input.NewLive(func(to io.Writer) error {
+		f.opts.Output.Path, f.opts.Output.To = "-", to
+		_, err := record.Run(ctx, &f.opts)
+		return err
+	}), nil
 }
 
 // recordOptions converts the flags to the recording's options. The recorder leaves out its own

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/internal/text"
 	"gperf/record"
 )
 
@@ -65,7 +66,7 @@ func (f *outputFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 		o.Output.Timestamp = false
 	}
 	if f.maxSize != "" {
-		if o.Output.MaxSize, err = record.ParseSize(f.maxSize); err != nil {
+		if o.Output.MaxSize, err = text.ParseSize(f.maxSize); err != nil {
 			return cli.WrongUse("--max-size: %v", err)
 		}
 	}

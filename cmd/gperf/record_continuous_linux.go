@@ -16,6 +16,7 @@ import (
 
 	"gperf/cmd/gperf/cli"
 	"gperf/internal/procfs"
+	"gperf/internal/text"
 	"gperf/record"
 	"gperf/record/continuous"
 	"gperf/record/event"
@@ -102,7 +103,7 @@ func (f *recordFlags) settings(s *pflag.FlagSet) (*continuous.Settings, error) {
 		return nil, cli.WrongUse("--continuous records into a directory: -o - is not possible")
 	}
 	var err error
-	if set.MaxTotal, err = record.ParseSize(f.continuous.maxTotal); err != nil || set.MaxTotal < least {
+	if set.MaxTotal, err = text.ParseSize(f.continuous.maxTotal); err != nil || set.MaxTotal < least {
 		return nil, cli.WrongUse("--max-total %s: invalid size, use 8M or more", f.continuous.maxTotal)
 	}
 	every, err := record.ParseSwitch(f.continuous.fileTime)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -89,6 +88,12 @@ func (f *recordFlags) options(s *pflag.FlagSet) error {
 		}
 	}
 	return nil
+}
+
+// recorders returns the makers of the commands that record, or that say what can be recorded.
+func recorders() []maker {
+	return []maker{{"record", recordCommand}, {"top", topCommand}, {"probe", probeCommand}, {"list", listCommand},
+		{"doctor", doctorCommand}}
 }
 
 func recordCommand() *cobra.Command { return new(recordFlags).command() }
@@ -205,39 +210,6 @@ func notice(command string, what error) string {
 		return fmt.Sprintf("gperf %s: %v. %s\n", command, what, why)
 	}
 	return fmt.Sprintf("gperf %s: %v\n%s", command, what, hintOf(what))
-}
-
-// Time limits of signals. timeout(1) sends each signal twice: to the child and to the group.
-const (
-	sameSignal = 100 * time.Millisecond // signals this close together count as one
-	hurryTime  = 500 * time.Millisecond // for finishing the file after the second
-)
-
-// interrupts returns a context that the first Ctrl-C (or SIGTERM, SIGHUP) cancels, and a
-// channel that the second closes. If gperf still runs hurryTime later, for example because
-// it is blocked in a write, it exits: the file is readable at any moment.
-func interrupts() (ctx context.Context, hurry <-chan struct{}, stop func()) {
-	return interruptsBy(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-}
-
-// interruptsBy is interrupts for these signals.
-func interruptsBy(which ...os.Signal) (ctx context.Context, hurry <-chan struct{}, stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	signals, second := make(chan os.Signal, 2), make(chan struct{})
-	signal.Notify(signals, which...)
-	go func() {
-		<-signals
-		cancel()
-		first := time.Now()
-		sig := <-signals
-		for time.Since(first) < sameSignal {
-			sig = <-signals
-		}
-		close(second)
-		time.Sleep(hurryTime)
-		os.Exit(128 + int(sig.(syscall.Signal)))
-	}()
-	return ctx, second, func() { signal.Stop(signals); cancel() }
 }
 
 // status writes a status line in perf's format.

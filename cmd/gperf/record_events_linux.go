@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
@@ -259,4 +260,25 @@ func nameThreads(name string) error {
 		}
 	}
 	return nil
+}
+
+// recordValues holds the values of gperf record's flags for completion.
+var recordValues = map[string]values{
+	"event": eventValues, "switch-output-event": eventValues,
+	"call-graph":    fixed("dwarf", "dwarf,copy", "fp", "lbr", "no"),
+	"branch-filter": fixed("any", "any_call", "any_ret", "ind_call", "cond", "u", "k"),
+	"clockid":       fixed(clockNames()...),
+	"synth":         fixed("no", "all", "task", "mmap", "cgroup"),
+	"switch-output": fixed("signal"),
+	"freq":          fixed("max"),
+}
+
+// eventValues returns the events of `gperf list` that may begin with prefix.
+func eventValues(prefix string) (names []string) {
+	for _, e := range likeEvents(prefix) {
+		for _, name := range e.Names {
+			names = append(names, cobra.CompletionWithDesc(name, e.Desc))
+		}
+	}
+	return names
 }
