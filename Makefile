@@ -2,8 +2,8 @@
 
 .PHONY: gperf install uninstall dist deps demo test test-fast test-kernel check hostile fuzz generate bench clean
 
-# On amd64, main.entry reports a limit of the address space (ulimit -v) that is too low for Go's runtime.
-gperf: entry = $(if $(filter amd64,$(shell go env GOARCH)),-ldflags='-E main.entry')
+# On linux/amd64, main.entry reports a limit of the address space (ulimit -v) that is too low for Go's runtime.
+gperf: entry = $(if $(filter linux/amd64,$(shell go env GOOS)/$(shell go env GOARCH)),-ldflags='-E main.entry')
 gperf:
 	CGO_ENABLED=0 go build -trimpath $(entry) -o $(PROGRAM) ./cmd/gperf
 PROGRAM = gperf

@@ -172,6 +172,7 @@ var guests = map[string]string{
 	"golang.org/x/arch":                   "report/annotate/disasm",
 	"golang.org/x/net":                    "bpf internal/pcapfilter report/view", // classic BPF and the VM; a limit of connections
 	"golang.org/x/sys":                    "",
+	"golang.org/x/term":                   "cmd/gperf/cli",
 	"go.opentelemetry.io/proto/slim":      "report/export report/push cmd/gperf", // OpenTelemetry's profiles
 	"google.golang.org/genproto":          "report/push",                         // gRPC's details of errors
 	"google.golang.org/grpc":              "report/push",
@@ -465,29 +466,77 @@ func TestHouseFolders(t *testing.T) {
 	}
 }
 
+// TestHouseSystems: what gperf is made of on other systems than Linux neither records nor needs Linux.
+func TestHouseSystems(t *testing.T) {
+	for _, system := range []string{"darwin", "freebsd", "windows"} {
+		reads := false
+		for _, p := range listOn(t, "GOOS="+system, "-deps", "./cmd/gperf") {
+			room, _, _ := strings.Cut(p.name(), "/")
+			switch {
+			case !strings.HasPrefix(p.ImportPath, "gperf/"):
+			case room == "record" || room == "bpf":
+				t.Errorf("%s: gperf contains %s, which records", system, p.name())
+			case system == "windows" && slices.Contains(p.Imports, "golang.org/x/sys/unix"):
+				t.Errorf("%s: %s imports golang.org/x/sys/unix", system, p.name())
+			}
+			reads = reads || p.name() == "script"
+		}
+		if !reads {
+			t.Errorf("%s: gperf does not read recordings", system)
+		}
+	}
+}
+
+// TestRecordersElsewhere: on other systems, the commands that record say in one line what to do, whatever their flags.
+func TestRecordersElsewhere(t *testing.T) {
+	here, there := recorders(), elsewhere()
+	if len(here) != len(there) {
+		t.Fatalf("%d commands record on Linux, %d are known elsewhere", len(here), len(there))
+	}
+	for i, m := range there {
+		if m.name != here[i].name {
+			t.Errorf("%s is %s elsewhere", here[i].name, m.name)
+		}
+		root := bareRoot(io.Discard, io.Discard)
+		addCommand(root, m.make())
+		root.SetArgs([]string{m.name, "-a", "--call-graph", "fp", "sleep", "1"})
+		var stderr strings.Builder
+		code := exitCode(m.name, root.Execute(), &stderr)
+		if code != exitError || strings.Count(stderr.String(), "\n") != 1 ||
+			!strings.HasPrefix(stderr.String(), "gperf "+m.name+": only Linux records") {
+			t.Errorf("%s: exit code %d, %q", m.name, code, stderr.String())
+		}
+	}
+}
+
 // list returns gperf's packages.
 func list(t *testing.T) []listed {
 	t.Helper()
-	args := []string{"list",
-		"-json=ImportPath,Dir,Doc,GoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports",
-		"./..."}
+	return listOn(t, "GOOS=linux", "./...")
+}
+
+// listOn returns packages as a system has them.
+func listOn(t *testing.T, system string, packages ...string) (l []listed) {
+	t.Helper()
+	args := append([]string{"list",
+		"-json=ImportPath,Dir,Doc,GoFiles,IgnoredGoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports"},
+		packages...)
 	cmd := exec.Command("go", args...)
-	cmd.Dir = root
+	cmd.Dir, cmd.Env = root, append(os.Environ(), system)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
 	}
-	var packages []listed
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
 		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
-			return packages
+			return l
 		} else if err != nil {
 			t.Fatalf("read the output of go list: %v", err)
 		}
-		packages = append(packages, p)
+		l = append(l, p)
 	}
 }
 
