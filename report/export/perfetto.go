@@ -288,7 +288,7 @@ func (s *sequence) frame(f *timelineFrame) message {
 	if fn.file != "" {
 		m = m.uint(5, uint64(f.function)+1)
 	}
-	if f.line > 0 && f.line <= math.MaxUint32 {
+	if f.line > 0 && uint64(f.line) <= math.MaxUint32 {
 		m = m.uint(6, uint64(f.line))
 	}
 	return m.uint(7, perfettoKinds[fn.kind])
