@@ -29,20 +29,20 @@ func makers() []maker {
 		{"cache", cacheCommand}, {"completion", completionCommand}, {"version", versionCommand}})
 }
 
-// elsewhere returns the makers of the commands that record, as they are on other systems than Linux.
-func elsewhere() (l []maker) {
+// linuxOnly returns the makers of the commands that record, as they are on other systems than Linux.
+func linuxOnly() (l []maker) {
 	for _, name := range []string{"record", "top", "probe", "list", "doctor"} {
 		l = append(l, maker{name, func() *cobra.Command {
 			c := cli.NewCommand(cli.GroupRecord, name+" …", "only on Linux")
 			c.DisableFlagParsing = true
-			c.RunE = func(*cobra.Command, []string) error { return errElsewhere }
+			c.RunE = func(*cobra.Command, []string) error { return errLinuxOnly }
 			return c
 		}})
 	}
 	return l
 }
 
-var errElsewhere = errors.New("only Linux records: record there, pack with `gperf archive`, and read the archive here")
+var errLinuxOnly = errors.New("only Linux records: record there, pack with `gperf archive`, and read the archive here")
 
 // newRootFor returns the tree for a command line that begins with word: with the command of this name only, because
 // making all flags of all commands takes longer than reading a small recording; else with everything.

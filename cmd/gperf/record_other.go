@@ -3,7 +3,7 @@
 package main
 
 // recorders returns the makers of the commands that need Linux: they say so.
-func recorders() []maker { return elsewhere() }
+func recorders() []maker { return linuxOnly() }
 
 // recordingAdvice is empty, because these commands fail with one error.
 var recordingAdvice []advice
