@@ -3,6 +3,7 @@ package dso
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"os"
 	"sync"
 
@@ -34,6 +35,9 @@ func readVDSO() ([]byte, error) {
 }
 
 func findVDSO() (start, end uint64, err error) {
+	if bits.UintSize == 32 {
+		return 0, 0, errors.New("find vdso: this process has the one of 32-bit programs")
+	}
 	maps, err := procfs.Maps(os.Getpid())
 	if err != nil {
 		return 0, 0, fmt.Errorf("find vdso: %w", err)
