@@ -29,8 +29,8 @@ func (i *Inode) isAt(path string) bool {
 	return err != nil || i.Gen == 0 || uint32(gen) == uint32(i.Gen)
 }
 
-// inodeOf returns a file's inode.
-func inodeOf(st fs.FileInfo) uint64 {
+// numberOf returns a file's inode.
+func numberOf(st fs.FileInfo) uint64 {
 	if s, ok := st.Sys().(*syscall.Stat_t); ok {
 		return s.Ino
 	}

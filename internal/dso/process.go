@@ -61,7 +61,7 @@ func (l *Locator) openOwned(path string) (fs.File, error) {
 func PathOf(pid int, name string, inode, start, end uint64) string {
 	path := fmt.Sprintf("/proc/%d/root%s", pid, name)
 	if st, err := untrusted.Stat(path); err == nil {
-		if inodeOf(st) == inode {
+		if numberOf(st) == inode {
 			return path
 		}
 	}
