@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+
+	"gperf/internal/text"
 )
 
 // maxPages limits the size of a ring, in pages: 1 TiB.
@@ -14,9 +16,9 @@ const maxPages = 1 << 28
 // changed it.
 func ParsePages(s string) (pages int, rounded bool, err error) {
 	var n uint64
-	if size, unit := quantity(s); sizes[unit] != 0 {
+	if size, unit := text.Quantity(s); text.Sizes[unit] != 0 {
 		page := uint64(os.Getpagesize())
-		n = (uint64(size*sizes[unit]) + page - 1) / page
+		n = (uint64(size*text.Sizes[unit]) + page - 1) / page
 	} else if n, err = strconv.ParseUint(s, 10, 31); err != nil {
 		return 0, false, fmt.Errorf("ring size %q: neither a number of pages nor of bytes with B, K, M or G", s)
 	}

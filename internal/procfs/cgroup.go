@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // CgroupRoot returns the mount point, from the text of /proc/mounts, of the cgroup hierarchy that perf
@@ -41,21 +39,6 @@ func MemoryLimit() uint64 {
 		return string(b)
 	}
 	return min(memoryLimit(read), spaceLeft(read("/proc/self/statm")))
-}
-
-// spaceLeft returns how many bytes of address space this process may still take. Go itself takes 0.7 GB, mostly for
-// tables of what it will allocate.
-func spaceLeft(statm string) uint64 {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_AS, &limit) != nil || limit.Cur == unix.RLIM_INFINITY {
-		return math.MaxUint64
-	}
-	pages, _, _ := strings.Cut(statm, " ")
-	taken, err := strconv.ParseUint(pages, 10, 64)
-	if err != nil {
-		return math.MaxUint64
-	}
-	return limit.Cur - min(taken*uint64(os.Getpagesize()), limit.Cur)
 }
 
 // memoryLimit reads files with a function that returns "" for those that do not exist.

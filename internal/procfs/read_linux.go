@@ -2,8 +2,14 @@ package procfs
 
 import (
 	"io/fs"
+	"math"
+	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // buffers hold a page of text, because the kernel returns at most about a page at once.
@@ -42,4 +48,19 @@ func retry(call func() (int, error)) (n int, err error) {
 			return n, err
 		}
 	}
+}
+
+// spaceLeft returns how many bytes of address space this process may still take. Go itself takes 0.7 GB, mostly for
+// tables of what it will allocate.
+func spaceLeft(statm string) uint64 {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_AS, &limit) != nil || limit.Cur == unix.RLIM_INFINITY {
+		return math.MaxUint64
+	}
+	pages, _, _ := strings.Cut(statm, " ")
+	taken, err := strconv.ParseUint(pages, 10, 64)
+	if err != nil {
+		return math.MaxUint64
+	}
+	return limit.Cur - min(taken*uint64(os.Getpagesize()), limit.Cur)
 }

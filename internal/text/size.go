@@ -5,15 +5,16 @@ import (
 	"strconv"
 )
 
-var sizes = map[byte]int64{'B': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
+// Sizes are the units of sizes, in bytes.
+var Sizes = map[byte]int64{'B': 1, 'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30}
 
 // ParseSize parses a number of bytes in B, K, M or G.
 func ParseSize(s string) (int64, error) {
 	n, unit := Quantity(s)
-	if n == 0 || sizes[unit] == 0 {
+	if n == 0 || Sizes[unit] == 0 {
 		return 0, fmt.Errorf("%q is not a size in B, K, M, G", s)
 	}
-	return n * sizes[unit], nil
+	return n * Sizes[unit], nil
 }
 
 // Quantity splits a number from its unit. It returns 0 if there is no number.
