@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
 
@@ -326,6 +327,11 @@ func TestEveryProgram(t *testing.T) {
 				t.Errorf("%s: %v\n%s", program, err, VerifierLog(err))
 			}
 		}
+		whole, err := p.load("count_tracepoint", nil) // for kernels without tail calls
+		if err != nil {
+			t.Fatalf("%v\n%s", err, VerifierLog(err))
+		}
+		whole.Close()
 	})
 	for object, load := range map[string]func() (*ebpf.CollectionSpec, error){"emit": loadEmit, "span": loadSpan,
 		"verdict": loadVerdict} {
@@ -357,9 +363,15 @@ func loadAll(t *testing.T, u *Unwinder, spec *ebpf.CollectionSpec, byPointer boo
 			t.Skipf("x_tables is not loaded: %v", err)
 		}
 	}
+	staged, err := loadStages(e, stageRead, stageSend)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, VerifierLog(err))
+	}
 	var names []string
 	for name, p := range spec.Programs {
 		switch {
+		case !staged && p.Type == ebpf.RawTracepoint && slices.ContainsFunc(p.Instructions, isTailCall):
+			t.Logf("%s: this kernel does not support it", name)
 		case p.Type == ebpf.Tracing: // TestDropsAlone loads it, which needs another program to attach it to
 		case p.AttachType == ebpf.AttachTraceKprobeMulti && HaveKprobeMulti() != nil,
 			p.AttachType == ebpf.AttachTraceKprobeSession && features.HaveBPFLinkKprobeSession() != nil:
@@ -381,6 +393,153 @@ func loadAll(t *testing.T, u *Unwinder, spec *ebpf.CollectionSpec, byPointer boo
 		t.Fatalf("%v\n%s", err, VerifierLog(err))
 	}
 	own.Close()
+}
+
+func isTailCall(ins asm.Instruction) bool {
+	return ins.IsBuiltinCall() && ins.Constant == int64(asm.FnTailCall)
+}
+
+// socketEvent is an event with the packets of a socket, which is the first argument.
+func socketEvent(id uint16) *RawTracepoint {
+	return &RawTracepoint{Name: "sock_exceed_buf_limit", ID: id, Size: 264 + 8*int(id),
+		Values: []Value{{"$arg2:u64", 256 + 8*int(id)}}, Packet: &Packet{Arg: 1, IsSock: true, At: 8}}
+}
+
+// stagedSampler returns a Sampler whose programs run.
+func stagedSampler(t *testing.T, o SamplerOptions) *Sampler {
+	t.Helper()
+	e, err := NewSampler(o)
+	if errors.Is(err, unix.EPERM) {
+		t.Skipf("CAP_BPF and CAP_PERFMON are missing: %v", err)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, VerifierLog(err))
+	}
+	t.Cleanup(e.Close)
+	if staged, err := loadStages(e, stageRead, stageSend); err != nil {
+		t.Fatalf("%v\n%s", err, VerifierLog(err))
+	} else if !staged {
+		t.Skip("this kernel does not let programs with functions make tail calls")
+	}
+	return e
+}
+
+// verified returns the number of instructions that the verifier saw for programs.
+func verified(t *testing.T, programs []*ebpf.Program) (n uint64) {
+	t.Helper()
+	for _, p := range programs {
+		info, err := p.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, ok := info.VerifiedInstructions()
+		if !ok {
+			t.Skip("this kernel does not count verified instructions")
+		}
+		n += uint64(one)
+	}
+	return n
+}
+
+// TestStagesVerifiedOnce checks that a further event with a packet costs the verifier little, compared with the
+// programs that all events share.
+func TestStagesVerifiedOnce(t *testing.T) {
+	e := stagedSampler(t, SamplerOptions{CPUs: 2, Unwinder: anyUnwinder(t), Follow: true, RawTracepoints: 2})
+	shared := verified(t, e.programs)
+	for id := range uint16(2) {
+		before := len(e.programs)
+		if err := e.AttachRawTracepoint(socketEvent(id)); err != nil {
+			t.Fatalf("%v\n%s", err, VerifierLog(err))
+		}
+		if n := verified(t, e.programs[before:]); n > shared/20 {
+			t.Errorf("event %d: the verifier saw %d instructions, and %d for all events", id, n, shared)
+		}
+	}
+}
+
+// TestTracepointsVerifiedOnce checks that counting at a further tracepoint costs the verifier little.
+func TestTracepointsVerifiedOnce(t *testing.T) {
+	p, err := NewCounter(CounterOptions{CPUs: 2, UserStacks: UserByTables, Unwinder: anyUnwinder(t), PerTask: true})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, VerifierLog(err))
+	}
+	defer p.Close()
+	if !haveTailCalls() {
+		t.Skip("this kernel does not let programs with functions make tail calls")
+	}
+	for i := range 2 {
+		err := p.Load(CountedEvent{Index: i, Program: OnTracepoint, KernelFrames: maxKernelFrames})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, VerifierLog(err))
+		}
+		shared := verified(t, []*ebpf.Program{p.shared})
+		if n := verified(t, []*ebpf.Program{p.programs[i]}); n > shared/10 {
+			t.Errorf("event %d: the verifier saw %d instructions, and %d for all events", i, n, shared)
+		}
+	}
+}
+
+// TestStages runs the programs of events in turns, and checks the sample of each. Without one of the stages, samples
+// are lost, which is counted.
+func TestStages(t *testing.T) {
+	e := stagedSampler(t, SamplerOptions{CPUs: 2, RawTracepoints: 3})
+	events := map[uint16]*ebpf.Program{}
+	for _, ev := range []*RawTracepoint{socketEvent(1), {Name: "sock_exceed_buf_limit", ID: 2, Size: 16,
+		Values: []Value{{"$arg2:u64", 8}}}, socketEvent(3)} {
+		before := len(e.programs)
+		if err := e.AttachRawTracepoint(ev); err != nil {
+			t.Fatalf("%v\n%s", err, VerifierLog(err))
+		}
+		events[ev.ID] = e.programs[before]
+	}
+	if err := e.Enable(true); err != nil {
+		t.Fatal(err)
+	}
+	value := uint64(1 << 40)
+	run := func(id uint16) {
+		t.Helper()
+		value++
+		if _, err := events[id].Run(&ebpf.RunOptions{Context: [MaxRawArgs]uint64{0, value}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range maxLevels + 1 {
+		for id := range events {
+			if run(id); !hasSample(t, e, id, value) {
+				t.Errorf("event %d: no sample", id)
+			}
+		}
+	}
+	if n := e.Stats().Missed; n != 0 {
+		t.Errorf("%d samples are lost", n)
+	}
+	for i, stage := range []uint32{stageSend, stageRead} {
+		if err := e.loader.get("stages").Delete(stage); err != nil {
+			t.Fatal(err)
+		}
+		for range maxLevels + 1 {
+			run(3)
+		}
+		if n := e.Stats().Missed; int(n) != (i+1)*(maxLevels+1) {
+			t.Errorf("without stages: %d samples are lost, want %d", n, (i+1)*(maxLevels+1))
+		}
+	}
+	run(2)
+}
+
+// hasSample reports whether the memory of samples of a CPU contains a sample of an event with this value.
+func hasSample(t *testing.T, e *Sampler, id uint16, value uint64) bool {
+	t.Helper()
+	const size = MaxSample + 512 // SAMPLE_SLACK
+	var cpus [][]byte
+	if err := e.loader.get("shared_samples").Lookup(uint32(0), &cpus); err != nil {
+		t.Fatal(err)
+	}
+	want := binary.LittleEndian.AppendUint64(nil, value)
+	return slices.ContainsFunc(cpus, func(b []byte) bool {
+		data := b[len(b)-size:]
+		return binary.LittleEndian.Uint16(data) == id && bytes.Contains(data, want)
+	})
 }
 
 // TestVerdictWithoutFirewall checks the errors for kernels without netfilter, and without a part of it that drops.
@@ -491,5 +650,13 @@ func TestKprobePlace(t *testing.T) {
 		if symbol, o := c.k.place(7); symbol != c.symbol || o.Offset != c.off || o.Cookie != 7 {
 			t.Errorf("%+v: %s+%#x, cookie %d", c.k, symbol, o.Offset, o.Cookie)
 		}
+	}
+}
+
+// TestTailCalls checks that programs share others where they can: otherwise the tests of that skip.
+func TestTailCalls(t *testing.T) {
+	anyUnwinder(t)
+	if runtime.GOARCH == "amd64" && !haveTailCalls() {
+		t.Error("programs with functions cannot make tail calls")
 	}
 }

@@ -126,39 +126,49 @@ static inline_always __u32 copy_stack(struct walk *w, __u32 slot, struct task_st
 }
 
 /*
- * restore_returns replaces, in the copy, the addresses of the return trampoline by the return
- * addresses that uretprobes have replaced, which only the kernel knows. The verifier checks it
+ * restore_return replaces the address of the return trampoline of w->instance, in the copy, by the return address that
+ * the uretprobe has replaced, and goes to the next instance. It returns 1 after the last one. The verifier checks it
  * separately, as it does step.
  */
-__attribute__((noinline)) int restore_returns(__u32 slot)
+__attribute__((noinline)) int restore_return(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct return_instance *ri;
+	__u64 at, *word;
+
+	if (!w || !w->instance)
+		return 1;
+	ri = (void *)w->instance;
+	at = read_field(ri, stack) - w->out.stack.head.from;
+	keep_whole(at);
+	if (at < MAX_STACK && at + sizeof(*word) <= w->readable) {
+		word = (__u64 *)&w->out.stack.bytes[at];
+		if (*word == w->trampoline)
+			*word = read_field(ri, orig_ret_vaddr);
+	}
+	w->instance = (__u64)read_field(ri, next);
+	return 0;
+}
+
+/*
+ * restore_returns replaces, in the copy, the addresses of the return trampoline by the return addresses that
+ * uretprobes have replaced, which only the kernel knows.
+ */
+static inline_always void restore_returns(struct walk *w, __u32 slot)
+{
 	struct task_struct *task = bpf_get_current_task();
 	struct uprobe_task *u = read_field(task, utask);
-	struct return_instance *ri;
-	__u64 trampoline, at, *word;
-	struct mm_struct *mm;
+	struct mm_struct *mm = read_field(task, mm);
 	struct xol_area *area;
 
-	if (!w || !u)
-		return 0;
-	mm = read_field(task, mm);
+	if (!u)
+		return;
 	area = read_field(mm, uprobes_state.xol_area);
-	trampoline = read_field(area, vaddr);
-	ri = read_field(u, return_instances);
-	for (int i = 0; i < 64; i++) { /* MAX_URETPROBE_DEPTH */
-		if (!ri)
+	w->trampoline = read_field(area, vaddr);
+	w->instance = (__u64)read_field(u, return_instances);
+	for (int i = 0; i < 64; i++) /* MAX_URETPROBE_DEPTH */
+		if (restore_return(slot))
 			break;
-		at = read_field(ri, stack) - w->out.stack.head.from;
-		keep_whole(at);
-		if (at < MAX_STACK && at + sizeof(*word) <= w->readable) {
-			word = (__u64 *)&w->out.stack.bytes[at];
-			if (*word == trampoline)
-				*word = read_field(ri, orig_ret_vaddr);
-		}
-		ri = read_field(ri, next);
-	}
-	return 0;
 }
 
 /*
@@ -174,7 +184,7 @@ static inline_always void send_copy(void *ctx, struct walk *w, __u32 slot, struc
 	w->out.head.frames = w->out.head.interpreted = 0;
 	w->out.head.stack = copy_stack(w, slot, task);
 	if (RETURN_AT_ENTRY && w->out.head.stack)
-		restore_returns(slot);
+		restore_returns(w, slot);
 	size += w->out.head.stack;
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct copy_room *c = bpf_map_lookup_elem(&copies, &cpu);

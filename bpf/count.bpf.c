@@ -48,11 +48,17 @@ struct {
 	__uint(value_size, 4);
 } counts_to SEC(".maps") PER_RECORDER;
 
-/* By slot: the programs' memory. */
+/* The programs' memory. */
+struct work {
+	struct count count;
+	__u32 kernel_bytes, user_ip; /* the variables of these names */
+};
+
+/* By slot. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
-	__type(value, struct count);
+	__type(value, struct work);
 	__uint(max_entries, 1);
 } current SEC(".maps") PER_RECORDER;
 
@@ -106,8 +112,11 @@ static inline_always void add(void *ctx, struct count *c, struct stack *s)
 	__sync_fetch_and_add(&sum->weight, weight);
 }
 
-/* tracepoint_ip returns where a tracepoint is: perf's record begins with the address of these registers. */
-static inline_always __u64 tracepoint_ip(void *record)
+/*
+ * tracepoint_ip returns where a tracepoint is: perf's record begins with the address of these registers. It is not
+ * inlined, because the walk needs the stack after it.
+ */
+static __attribute__((noinline)) __u64 tracepoint_ip(void *record)
 {
 	struct pt_regs *at = NULL, regs = {};
 
@@ -116,40 +125,56 @@ static inline_always __u64 tracepoint_ip(void *record)
 	return ip_of(&regs);
 }
 
-/*
- * count_event counts events of the current task. ip is not 0 in user mode, place not 0 if it is
- * the only kernel frame.
- */
-static inline_always void count_event(void *ctx, __u32 slot, __u64 weight, __u64 ip, __u64 place)
+/* describe_event stores in the memory of a slot what differs between events. */
+static inline_always struct work *describe_event(__u32 slot)
 {
-	struct count *c = bpf_map_lookup_elem(&current, &slot);
+	struct work *w = bpf_map_lookup_elem(&current, &slot);
+
+	if (w) {
+		w->count.key.event = event;
+		w->kernel_bytes = kernel_bytes;
+		w->user_ip = user_ip;
+	}
+	return w;
+}
+
+/*
+ * count_event counts events of the current task, which describe_event described. ip is not 0 in user mode, place is the
+ * only kernel frame if just one is wanted; 0: unknown.
+ */
+static inline_always void count_event(void *ctx, struct work *work, __u32 slot, __u64 weight, __u64 ip, __u64 place)
+{
+	struct count *c = &work->count;
+	__u64 bytes = work->kernel_bytes;
 	struct stack *s = bpf_map_lookup_elem(&stacks, &slot);
 	struct task_struct *task = bpf_get_current_task();
 	__u64 id = bpf_get_current_pid_tgid();
 	enum end end = END_NO_USER;
 	int copy = 0;
 
-	if (!c || !s)
+	if (!s)
 		return;
-	if (place) {
+	if (bytes > ALL_KERNEL)
+		bytes = ALL_KERNEL;
+	keep_whole(bytes); /* so that the verifier of 5.10 sees the limit */
+	if (place && bytes == sizeof(__u64)) {
 		s->frames[0] = place;
 		s->kernel = 1;
 		s->user = s->interpreted = 0;
 	} else {
-		kernel_frames(ctx, s, ip ? 0 : kernel_bytes);
+		kernel_frames(ctx, s, ip ? 0 : bytes);
 	}
 	if (user_stacks != USER_NONE) {
 		copy = user_frames(ctx, s, slot, ip != 0, &end);
 		if (copy)
 			copy_frames(ctx, s, slot);
-	} else if (user_ip && ip) {
+	} else if (work->user_ip && ip) {
 		s->frames[0] = ip;
 		s->user = 1;
 	}
 	c->key.tgid = id >> 32;
 	c->key.thread = id;
 	c->key.exec = read_field(task, self_exec_id);
-	c->key.event = event;
 	c->key.end = end;
 	c->weight = weight;
 	hash_stack(slot);
@@ -221,21 +246,62 @@ int count_sample(struct bpf_perf_event_data *ctx)
 	int in_user = in_user_mode(&ctx->regs);
 	__u64 ip = ip_of(&ctx->regs);
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct work *work = describe_event(slot);
 
-	if (!c || !c->on || !w)
+	if (!c || !c->on || !w || !work)
 		return 0;
 	if (in_user && user_stacks == USER_BY_TABLES)
 		keep_regs(w, &ctx->regs);
-	count_event(ctx, slot, ctx->sample_period, in_user ? ip : 0,
-		    !in_user && kernel_bytes == sizeof(__u64) ? ip : 0);
+	count_event(ctx, work, slot, ctx->sample_period, in_user ? ip : 0, in_user ? 0 : ip);
 	return 0;
+}
+
+/* count_here counts an event at a tracepoint, where the task is in the kernel. */
+static inline_always void count_here(void *ctx, struct work *work, __u32 slot)
+{
+	if (work)
+		count_event(ctx, work, slot, 1, 0, work->kernel_bytes == sizeof(__u64) ? tracepoint_ip(ctx) : 0);
 }
 
 SEC("tracepoint")
 int count_tracepoint(void *ctx)
 {
+	__u32 slot = bpf_get_smp_processor_id();
+
 	if (is_recorded())
-		count_event(ctx, bpf_get_smp_processor_id(), 1, 0, kernel_bytes == sizeof(__u64) ? tracepoint_ip(ctx) : 0);
+		count_here(ctx, describe_event(slot), slot);
+	return 1;
+}
+
+/*
+ * The walk takes the verifier long, for each program again, and there may be hundreds of tracepoints. So the program
+ * of each only describes the event, and continues with tracepoint_counts, by a tail call. If the kernel does not
+ * support that (selected.h), count_tracepoint does both.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+	__uint(max_entries, 1);
+} counts_tracepoints SEC(".maps") PER_RECORDER;
+
+SEC("tracepoint")
+int tracepoint_begins(void *ctx)
+{
+	if (!is_recorded())
+		return 1;
+	describe_event(bpf_get_smp_processor_id());
+	bpf_tail_call(ctx, &counts_tracepoints, 0);
+	lose(1);
+	return 1;
+}
+
+SEC("tracepoint")
+int tracepoint_counts(void *ctx)
+{
+	__u32 slot = bpf_get_smp_processor_id();
+
+	count_here(ctx, bpf_map_lookup_elem(&current, &slot), slot);
 	return 1;
 }
 
@@ -245,6 +311,7 @@ int count_probe(struct pt_regs *ctx)
 {
 	__u32 slot = bpf_get_smp_processor_id();
 	int in_user = in_user_mode(ctx);
+	struct work *work;
 	struct walk *w;
 
 	if (!is_recorded())
@@ -256,7 +323,9 @@ int count_probe(struct pt_regs *ctx)
 	}
 	if (in_user && user_stacks == USER_BY_TABLES)
 		keep_regs(w, ctx);
-	count_event(ctx, slot, 1, in_user ? ip_of(ctx) : 0, 0);
+	work = describe_event(slot);
+	if (work)
+		count_event(ctx, work, slot, 1, in_user ? ip_of(ctx) : 0, 0);
 	if (in_user)
 		leave_walk(w);
 	stay_on_stack(ctx);

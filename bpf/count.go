@@ -29,6 +29,7 @@ type Counter struct {
 	spec     *ebpf.CollectionSpec
 	loader   *loader
 	programs map[int]*ebpf.Program // by index of the event
+	shared   *ebpf.Program         // of all tracepoints; nil: not loaded
 }
 
 // NewCounter returns a Counter without programs.
@@ -76,7 +77,9 @@ func (p *Counter) start() error {
 
 // load loads a program with these constants.
 func (p *Counter) load(name string, vars map[string]any) (*ebpf.Program, error) {
-	coll, err := p.loader.load(p.spec.Copy(), vars, name)
+	spec := *p.spec // without the other programs, because copies of these take time
+	spec.Programs = map[string]*ebpf.ProgramSpec{name: p.spec.Programs[name]}
+	coll, err := p.loader.load(spec.Copy(), vars, name)
 	if err != nil {
 		return nil, err
 	}
@@ -102,9 +105,32 @@ const maxKernelFrames = 128
 var counterPrograms = map[Program]string{OnEvent: "count_sample", OnTracepoint: "count_tracepoint",
 	OnProbe: "count_probe"}
 
+// share loads the program that the programs of all tracepoints continue with.
+func (p *Counter) share() error {
+	if p.shared != nil {
+		return nil
+	}
+	prog, err := p.load("tracepoint_counts", nil)
+	if err != nil {
+		return err
+	}
+	p.shared = prog
+	if err := p.loader.get("counts_tracepoints").Put(uint32(0), prog); err != nil {
+		return fmt.Errorf("BPF program of tracepoints: %w", err)
+	}
+	return nil
+}
+
 // Load loads the program of an event.
 func (p *Counter) Load(ev CountedEvent) error {
-	prog, err := p.load(counterPrograms[ev.Program], map[string]any{"event": uint32(ev.Index),
+	name := counterPrograms[ev.Program]
+	if ev.Program == OnTracepoint && haveTailCalls() {
+		if err := p.share(); err != nil {
+			return err
+		}
+		name = "tracepoint_begins"
+	}
+	prog, err := p.load(name, map[string]any{"event": uint32(ev.Index),
 		"kernel_bytes": uint32(8 * min(ev.KernelFrames, maxKernelFrames)), "user_ip": flag(ev.UserIP)})
 	if err == nil {
 		p.programs[ev.Index] = prog
@@ -143,7 +169,10 @@ func (p *Counter) SetOutput(cpu int, o CounterOutput) error {
 }
 
 // Enable starts or stops counting.
-func (p *Counter) Enable(on bool) error { return p.control.set(on) }
+func (p *Counter) Enable(on bool) error {
+	p.loader.types = nil
+	return p.control.set(on)
+}
 
 // CountKey identifies a Count.
 type CountKey struct {
@@ -219,5 +248,6 @@ func (p *Counter) Close() {
 	for _, prog := range p.programs {
 		prog.Close()
 	}
+	p.shared.Close()
 	p.loader.close()
 }

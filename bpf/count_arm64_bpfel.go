@@ -36,41 +36,44 @@ type countCountKey struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	countMapCodeHeaps        = "code_heaps"
-	countMapControl          = "control"
-	countMapCopies           = "copies"
-	countMapCounters         = "counters"
-	countMapCounts           = "counts"
-	countMapCountsTo         = "counts_to"
-	countMapCurrent          = "current"
-	countMapMappings         = "mappings"
-	countMapNoPrograms       = "no_programs"
-	countMapPages            = "pages"
-	countMapProcesses        = "processes"
-	countMapQuiet            = "quiet"
-	countMapRecent           = "recent"
-	countMapRows             = "rows"
-	countMapRules            = "rules"
-	countMapRuntimes         = "runtimes"
-	countMapSent             = "sent"
-	countMapStacks           = "stacks"
-	countMapStacksTo         = "stacks_to"
-	countMapTables           = "tables"
-	countMapUncounted        = "uncounted"
-	countMapWaking           = "waking"
-	countMapWalks            = "walks"
-	countMapWantedCpus       = "wanted_cpus"
-	countProgCountProbe      = "count_probe"
-	countProgCountSample     = "count_sample"
-	countProgCountTracepoint = "count_tracepoint"
-	countProgIdentify        = "identify"
-	countVarCpus             = "cpus"
-	countVarEvent            = "event"
-	countVarKernelBytes      = "kernel_bytes"
-	countVarNever            = "never"
-	countVarPerTask          = "per_task"
-	countVarUserIp           = "user_ip"
-	countVarUserStacks       = "user_stacks"
+	countMapCodeHeaps         = "code_heaps"
+	countMapControl           = "control"
+	countMapCopies            = "copies"
+	countMapCounters          = "counters"
+	countMapCounts            = "counts"
+	countMapCountsTo          = "counts_to"
+	countMapCountsTracepoints = "counts_tracepoints"
+	countMapCurrent           = "current"
+	countMapMappings          = "mappings"
+	countMapNoPrograms        = "no_programs"
+	countMapPages             = "pages"
+	countMapProcesses         = "processes"
+	countMapQuiet             = "quiet"
+	countMapRecent            = "recent"
+	countMapRows              = "rows"
+	countMapRules             = "rules"
+	countMapRuntimes          = "runtimes"
+	countMapSent              = "sent"
+	countMapStacks            = "stacks"
+	countMapStacksTo          = "stacks_to"
+	countMapTables            = "tables"
+	countMapUncounted         = "uncounted"
+	countMapWaking            = "waking"
+	countMapWalks             = "walks"
+	countMapWantedCpus        = "wanted_cpus"
+	countProgCountProbe       = "count_probe"
+	countProgCountSample      = "count_sample"
+	countProgCountTracepoint  = "count_tracepoint"
+	countProgIdentify         = "identify"
+	countProgTracepointBegins = "tracepoint_begins"
+	countProgTracepointCounts = "tracepoint_counts"
+	countVarCpus              = "cpus"
+	countVarEvent             = "event"
+	countVarKernelBytes       = "kernel_bytes"
+	countVarNever             = "never"
+	countVarPerTask           = "per_task"
+	countVarUserIp            = "user_ip"
+	countVarUserStacks        = "user_stacks"
 )
 
 // loadCount returns the embedded CollectionSpec for count.
@@ -115,40 +118,43 @@ type countSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type countProgramSpecs struct {
-	CountProbe      *ebpf.ProgramSpec `ebpf:"count_probe"`
-	CountSample     *ebpf.ProgramSpec `ebpf:"count_sample"`
-	CountTracepoint *ebpf.ProgramSpec `ebpf:"count_tracepoint"`
-	Identify        *ebpf.ProgramSpec `ebpf:"identify"`
+	CountProbe       *ebpf.ProgramSpec `ebpf:"count_probe"`
+	CountSample      *ebpf.ProgramSpec `ebpf:"count_sample"`
+	CountTracepoint  *ebpf.ProgramSpec `ebpf:"count_tracepoint"`
+	Identify         *ebpf.ProgramSpec `ebpf:"identify"`
+	TracepointBegins *ebpf.ProgramSpec `ebpf:"tracepoint_begins"`
+	TracepointCounts *ebpf.ProgramSpec `ebpf:"tracepoint_counts"`
 }
 
 // countMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type countMapSpecs struct {
-	CodeHeaps  *ebpf.MapSpec `ebpf:"code_heaps"`
-	Control    *ebpf.MapSpec `ebpf:"control"`
-	Copies     *ebpf.MapSpec `ebpf:"copies"`
-	Counters   *ebpf.MapSpec `ebpf:"counters"`
-	Counts     *ebpf.MapSpec `ebpf:"counts"`
-	CountsTo   *ebpf.MapSpec `ebpf:"counts_to"`
-	Current    *ebpf.MapSpec `ebpf:"current"`
-	Mappings   *ebpf.MapSpec `ebpf:"mappings"`
-	NoPrograms *ebpf.MapSpec `ebpf:"no_programs"`
-	Pages      *ebpf.MapSpec `ebpf:"pages"`
-	Processes  *ebpf.MapSpec `ebpf:"processes"`
-	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
-	Recent     *ebpf.MapSpec `ebpf:"recent"`
-	Rows       *ebpf.MapSpec `ebpf:"rows"`
-	Rules      *ebpf.MapSpec `ebpf:"rules"`
-	Runtimes   *ebpf.MapSpec `ebpf:"runtimes"`
-	Sent       *ebpf.MapSpec `ebpf:"sent"`
-	Stacks     *ebpf.MapSpec `ebpf:"stacks"`
-	StacksTo   *ebpf.MapSpec `ebpf:"stacks_to"`
-	Tables     *ebpf.MapSpec `ebpf:"tables"`
-	Uncounted  *ebpf.MapSpec `ebpf:"uncounted"`
-	Waking     *ebpf.MapSpec `ebpf:"waking"`
-	Walks      *ebpf.MapSpec `ebpf:"walks"`
-	WantedCpus *ebpf.MapSpec `ebpf:"wanted_cpus"`
+	CodeHeaps         *ebpf.MapSpec `ebpf:"code_heaps"`
+	Control           *ebpf.MapSpec `ebpf:"control"`
+	Copies            *ebpf.MapSpec `ebpf:"copies"`
+	Counters          *ebpf.MapSpec `ebpf:"counters"`
+	Counts            *ebpf.MapSpec `ebpf:"counts"`
+	CountsTo          *ebpf.MapSpec `ebpf:"counts_to"`
+	CountsTracepoints *ebpf.MapSpec `ebpf:"counts_tracepoints"`
+	Current           *ebpf.MapSpec `ebpf:"current"`
+	Mappings          *ebpf.MapSpec `ebpf:"mappings"`
+	NoPrograms        *ebpf.MapSpec `ebpf:"no_programs"`
+	Pages             *ebpf.MapSpec `ebpf:"pages"`
+	Processes         *ebpf.MapSpec `ebpf:"processes"`
+	Quiet             *ebpf.MapSpec `ebpf:"quiet"`
+	Recent            *ebpf.MapSpec `ebpf:"recent"`
+	Rows              *ebpf.MapSpec `ebpf:"rows"`
+	Rules             *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes          *ebpf.MapSpec `ebpf:"runtimes"`
+	Sent              *ebpf.MapSpec `ebpf:"sent"`
+	Stacks            *ebpf.MapSpec `ebpf:"stacks"`
+	StacksTo          *ebpf.MapSpec `ebpf:"stacks_to"`
+	Tables            *ebpf.MapSpec `ebpf:"tables"`
+	Uncounted         *ebpf.MapSpec `ebpf:"uncounted"`
+	Waking            *ebpf.MapSpec `ebpf:"waking"`
+	Walks             *ebpf.MapSpec `ebpf:"walks"`
+	WantedCpus        *ebpf.MapSpec `ebpf:"wanted_cpus"`
 }
 
 // countVariableSpecs contains global variables before they are loaded into the kernel.
@@ -184,30 +190,31 @@ func (o *countObjects) Close() error {
 //
 // It can be passed to loadCountObjects or ebpf.CollectionSpec.LoadAndAssign.
 type countMaps struct {
-	CodeHeaps  *ebpf.Map `ebpf:"code_heaps"`
-	Control    *ebpf.Map `ebpf:"control"`
-	Copies     *ebpf.Map `ebpf:"copies"`
-	Counters   *ebpf.Map `ebpf:"counters"`
-	Counts     *ebpf.Map `ebpf:"counts"`
-	CountsTo   *ebpf.Map `ebpf:"counts_to"`
-	Current    *ebpf.Map `ebpf:"current"`
-	Mappings   *ebpf.Map `ebpf:"mappings"`
-	NoPrograms *ebpf.Map `ebpf:"no_programs"`
-	Pages      *ebpf.Map `ebpf:"pages"`
-	Processes  *ebpf.Map `ebpf:"processes"`
-	Quiet      *ebpf.Map `ebpf:"quiet"`
-	Recent     *ebpf.Map `ebpf:"recent"`
-	Rows       *ebpf.Map `ebpf:"rows"`
-	Rules      *ebpf.Map `ebpf:"rules"`
-	Runtimes   *ebpf.Map `ebpf:"runtimes"`
-	Sent       *ebpf.Map `ebpf:"sent"`
-	Stacks     *ebpf.Map `ebpf:"stacks"`
-	StacksTo   *ebpf.Map `ebpf:"stacks_to"`
-	Tables     *ebpf.Map `ebpf:"tables"`
-	Uncounted  *ebpf.Map `ebpf:"uncounted"`
-	Waking     *ebpf.Map `ebpf:"waking"`
-	Walks      *ebpf.Map `ebpf:"walks"`
-	WantedCpus *ebpf.Map `ebpf:"wanted_cpus"`
+	CodeHeaps         *ebpf.Map `ebpf:"code_heaps"`
+	Control           *ebpf.Map `ebpf:"control"`
+	Copies            *ebpf.Map `ebpf:"copies"`
+	Counters          *ebpf.Map `ebpf:"counters"`
+	Counts            *ebpf.Map `ebpf:"counts"`
+	CountsTo          *ebpf.Map `ebpf:"counts_to"`
+	CountsTracepoints *ebpf.Map `ebpf:"counts_tracepoints"`
+	Current           *ebpf.Map `ebpf:"current"`
+	Mappings          *ebpf.Map `ebpf:"mappings"`
+	NoPrograms        *ebpf.Map `ebpf:"no_programs"`
+	Pages             *ebpf.Map `ebpf:"pages"`
+	Processes         *ebpf.Map `ebpf:"processes"`
+	Quiet             *ebpf.Map `ebpf:"quiet"`
+	Recent            *ebpf.Map `ebpf:"recent"`
+	Rows              *ebpf.Map `ebpf:"rows"`
+	Rules             *ebpf.Map `ebpf:"rules"`
+	Runtimes          *ebpf.Map `ebpf:"runtimes"`
+	Sent              *ebpf.Map `ebpf:"sent"`
+	Stacks            *ebpf.Map `ebpf:"stacks"`
+	StacksTo          *ebpf.Map `ebpf:"stacks_to"`
+	Tables            *ebpf.Map `ebpf:"tables"`
+	Uncounted         *ebpf.Map `ebpf:"uncounted"`
+	Waking            *ebpf.Map `ebpf:"waking"`
+	Walks             *ebpf.Map `ebpf:"walks"`
+	WantedCpus        *ebpf.Map `ebpf:"wanted_cpus"`
 }
 
 func (m *countMaps) Close() error {
@@ -218,6 +225,7 @@ func (m *countMaps) Close() error {
 		m.Counters,
 		m.Counts,
 		m.CountsTo,
+		m.CountsTracepoints,
 		m.Current,
 		m.Mappings,
 		m.NoPrograms,
@@ -256,10 +264,12 @@ type countVariables struct {
 //
 // It can be passed to loadCountObjects or ebpf.CollectionSpec.LoadAndAssign.
 type countPrograms struct {
-	CountProbe      *ebpf.Program `ebpf:"count_probe"`
-	CountSample     *ebpf.Program `ebpf:"count_sample"`
-	CountTracepoint *ebpf.Program `ebpf:"count_tracepoint"`
-	Identify        *ebpf.Program `ebpf:"identify"`
+	CountProbe       *ebpf.Program `ebpf:"count_probe"`
+	CountSample      *ebpf.Program `ebpf:"count_sample"`
+	CountTracepoint  *ebpf.Program `ebpf:"count_tracepoint"`
+	Identify         *ebpf.Program `ebpf:"identify"`
+	TracepointBegins *ebpf.Program `ebpf:"tracepoint_begins"`
+	TracepointCounts *ebpf.Program `ebpf:"tracepoint_counts"`
 }
 
 func (p *countPrograms) Close() error {
@@ -268,6 +278,8 @@ func (p *countPrograms) Close() error {
 		p.CountSample,
 		p.CountTracepoint,
 		p.Identify,
+		p.TracepointBegins,
+		p.TracepointCounts,
 	)
 }
 

@@ -8,14 +8,15 @@
 // definitions) with shared.h and x86.h (the machine), control.h (the switch), data.h (what user space loads),
 // state.h (a walk's state), code.h (code without a table), hotspot.h (code of Java virtual machines), copy.h (copies
 // of stacks), walk.h (the walk), recorded.h (whether an event is recorded), then sample.h (samples) with
-// histogram.h, or stacks.h (stacks that are sent once). Programs at probes include probe.h.
+// histogram.h, or selected.h (samples that may contain a packet), or stacks.h (stacks that are sent once). Programs at
+// probes include probe.h.
 //
 // A program that walks stacks is attached to a sampling event. It runs each time before the kernel writes the
 // event's sample, writes a record into the same ring ([Head], then return addresses, or registers and a copy of
 // the stack if a table or mapping is missing) and lets the sample pass. A [Sampler]'s programs write the sample as
 // well; the values and the filter of a raw tracepoint's programs are compiled to instructions for each event
-// (fetch.go). Package record decides which rings there are, tracks the mappings of processes, and processes the
-// records.
+// (fetch.go), but all raw tracepoints share the programs that take the verifier long (selected.h). Package record
+// decides which rings there are, tracks the mappings of processes, and processes the records.
 //
 // The maps change while programs read them. Removed elements keep the old contents for a while (see extents), and
 // references are written after the elements that they refer to.

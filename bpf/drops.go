@@ -170,7 +170,7 @@ func (d *Drops) attach(e *Sampler, to *dropper) error {
 	if to.context != contexts[d.Of] && !readsReturn(e.loader.types) {
 		return errContext
 	}
-	vars, change, err := d.program()
+	vars, bodies, err := d.program(&e.o.Select)
 	if err != nil {
 		return err
 	}
@@ -179,10 +179,8 @@ func (d *Drops) attach(e *Sampler, to *dropper) error {
 	vars["program_id"], vars["program_name"], vars["packet_is_xdp"] = uint32(to.id), name, flag(d.Of == XDP)
 	spec := e.spec.Copy()
 	spec.Maps["samples"].MaxEntries = 1 // the kernel does not run a program that it interrupted
-	p, own, err := e.loadFrom(spec, vars, func(p *ebpf.ProgramSpec) error {
-		p.AttachTarget, p.AttachTo = to.program, to.name
-		return change(p)
-	}, "on_drop")
+	spec.Programs["on_drop"].AttachTarget, spec.Programs["on_drop"].AttachTo = to.program, to.name
+	p, own, err := e.loadFrom(spec, vars, bodies, "on_drop")
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func TestDropsAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			id, _ := info.ID()
-			e, err := NewSampler(SamplerOptions{CPUs: 2})
+			e, err := NewSampler(SamplerOptions{CPUs: 2, Select: PacketSelection{Netns: 1, Device: "lo"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +63,7 @@ func TestDropsAlone(t *testing.T) {
 			d := &Drops{RawTracepoint{ID: 1, Size: 256,
 				Values: []Value{{"$arg1:u32", 8}, {"$arg2:u32", 12}, {"+0($arg3):string", 16}},
 				Filter: &Filter{Op: "==", Of: FieldDynamic, At: 16, Text: name},
-				Packet: &Packet{Arg: 4, At: 24, Select: PacketSelection{Netns: 1, Device: "lo"}}}, c.kind}
+				Packet: &Packet{Arg: 4, At: 24}}, c.kind}
 			watched, left, err := d.Attach(e)
 			if err != nil {
 				t.Fatal(err)

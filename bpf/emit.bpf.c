@@ -7,8 +7,8 @@
  * event. The raw data is laid out like a tracepoint's, and the tracepoint's number identifies the event for the
  * recorder.
  */
-#include "selected.h"
 #include "follow.h"
+#include "probe.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -132,9 +132,9 @@ static __attribute__((noinline)) __u64 packet_arg(__u64 *args)
 }
 
 /* read_followed reads the packet of skb into p, which is zero, and reports whether it is followed. */
-static inline_always int read_followed(__u64 skb, struct sample *s, struct packet *p)
+static inline_always int read_followed(struct usage *u, struct sample *s, struct packet *p)
 {
-	__u64 head;
+	__u64 head, skb = u->arg;
 	int selected;
 
 	copy_skb(&s->skb, skb);
@@ -146,43 +146,61 @@ static inline_always int read_followed(__u64 skb, struct sample *s, struct packe
 	if (!selected && !may_be_followed(skb, head)) /* most packets */
 		return 0;
 	describe_packet(&s->skb, p, &s->first);
-	p->id = find_number(skb, head, p);
+	p->id = find_number(skb, head, p, u->point);
 	if (!p->id && selected && p->outer.ethertype && is_in_place(p))
-		p->id = add_number(skb, head, p);
+		p->id = add_number(skb, head, p, u->point);
 	return p->id != 0;
 }
 
-/* add_packet adds the packet to the sample: 0 if it is not to be sampled. */
-static __attribute__((noinline)) int add_packet(__u64 *args, struct sample *s)
+/* use_packet describes how the event uses the packet. */
+static inline_always void use_packet(struct usage *u, __u64 *args)
 {
-	struct packet *p;
-	__u64 arg;
+	u->arg = packet_arg(args);
+	u->dev = keep_as || kept_as ? device_arg(args) : 0;
+	u->at = packet_at;
+	u->is_sock = packet_is_sock;
+	u->point = point;
+	u->keep_as = keep_as;
+	u->kept_as = kept_as;
+	u->ends = ends;
+}
+
+/* read_packet adds the packet to the sample: 0 if it is not to be sampled. */
+static inline_always int read_packet(struct usage *u, struct sample *s)
+{
+	struct packet *p = (void *)&s->data[u->at & (SAMPLE_SIZE - 1)];
 	int followed;
 
-	if (!s)
-		return 0;
-	arg = packet_arg(args);
-	p = (void *)&s->data[packet_at & (SAMPLE_SIZE - 1)];
 	__builtin_memset(p, 0, sizeof(*p));
-	if (packet_is_sock) {
+	if (u->is_sock) {
 		s->first.at = s->first.end = 0;
-		read_sock_packet((void *)arg, p);
+		read_sock_packet((void *)u->arg, p);
 		return is_selected(s, p);
 	}
 	if (packet_is_xdp) {
-		read_xdp((void *)arg, p, &s->first);
+		read_xdp((void *)u->arg, p, &s->first);
 		return is_selected(s, p);
 	}
-	if (kept_as) {
-		s->first.at = s->first.end = 0;
-		return take_kept(arg, args, p);
-	}
 	if (!following)
-		return read_selected(arg, s, p);
-	followed = read_followed(arg, s, p);
-	if (keep_as)
-		keep(arg, args, p);
+		return read_selected(u->arg, s, p);
+	if (u->kept_as) {
+		s->first.at = s->first.end = 0;
+		return take_kept(u, p);
+	}
+	followed = read_followed(u, s, p);
+	if (u->keep_as)
+		keep(u, p);
 	return followed;
+}
+
+static __attribute__((noinline)) int add_packet(__u64 *args, struct sample *s)
+{
+	struct usage u;
+
+	if (!s)
+		return 0;
+	use_packet(&u, args);
+	return read_packet(&u, s);
 }
 
 /* is_sampled reports whether an event is to be sampled, and adds the packet. Packets are followed in all tasks. */
@@ -233,6 +251,120 @@ int on_packet(__u64 *args)
 	sample_raw(args, 1);
 	if (ends)
 		end_skb((void *)packet_arg(args));
+	return 0;
+}
+
+/* begin_shared takes the memory for the sample of an event that is to be sampled, and copies the event's own record. */
+static inline_always struct sample *begin_shared(int has_packet)
+{
+	__u32 zero = 0, at, level, *depth = NULL;
+	struct sample *s = NULL, *own = NULL;
+	__u64 n = fixed_size;
+
+	if (own_size) {
+		depth = bpf_map_lookup_elem(&depths, &zero);
+		own = depth ? own_sample(*depth, &at) : NULL;
+		if (!own)
+			return NULL;
+		n = own->size;
+	}
+	if (has_packet && following ? is_enabled() : wanted(raw_id))
+		s = take_sample(&level);
+	if (s) {
+		s->snap = 0;
+		s->size = n;
+		keep_whole(n);
+		if (own && n <= SAMPLE_SIZE)
+			bpf_probe_read_kernel(s->data, n, own->data);
+	}
+	if (own)
+		*depth = at;
+	return s;
+}
+
+SEC("raw_tp")
+int raw_begins(__u64 *args)
+{
+	struct sample *s = begin_shared(0);
+
+	if (s)
+		fetch_shared(args, s);
+	return 0;
+}
+
+const volatile __u32 fetches = 0; /* the event's stage after packet_read */
+
+SEC("raw_tp")
+int packet_begins(__u64 *args)
+{
+	struct sample *s = begin_shared(1);
+
+	if (s) {
+		use_packet(&s->usage, args);
+		s->next = fetches;
+		s->snap = snap;
+		s->bytes_at = bytes_at;
+		go_on(args, STAGE_READ);
+	}
+	if (ends)
+		end_skb((void *)packet_arg(args));
+	return 0;
+}
+
+/* packet_read reads the packets of all events. */
+SEC("raw_tp")
+int packet_read(__u64 *args)
+{
+	__u32 level;
+	struct sample *s = taken_sample(&level);
+	int selected;
+
+	if (!s)
+		return 0;
+	selected = read_packet(&s->usage, s);
+	if (s->usage.ends)
+		end_skb((void *)s->usage.arg);
+	if (selected)
+		go_on(args, s->next);
+	else
+		leave_sample();
+	return 0;
+}
+
+SEC("raw_tp")
+int packet_fetches(__u64 *args)
+{
+	__u32 level;
+	struct sample *s = taken_sample(&level);
+
+	if (!s)
+		return 0;
+	if (!following || wanted(raw_id)) /* packets are followed in all tasks */
+		fetch_shared(args, s);
+	else
+		leave_sample();
+	return 0;
+}
+
+/* sample_ends writes the samples of all events. */
+SEC("raw_tp")
+int sample_ends(__u64 *args)
+{
+	__u32 level;
+	struct sample *s = taken_sample(&level);
+	__u64 size;
+
+	if (!s)
+		return 0;
+	size = s->size;
+	if (s->snap)
+		size = add_bytes(s, size, s->snap, s->bytes_at);
+	walk_at(args, level);
+	keep_whole(size);
+	if (size <= sizeof(s->data))
+		put(args, s->data, size);
+	leave_sample();
+	stay_on_stack(args);
 	return 0;
 }
 

@@ -16,65 +16,77 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	emitMapCodeHeaps    = "code_heaps"
-	emitMapControl      = "control"
-	emitMapCopies       = "copies"
-	emitMapCounters     = "counters"
-	emitMapDepths       = "depths"
-	emitMapFreed        = "freed"
-	emitMapHeads        = "heads"
-	emitMapHops         = "hops"
-	emitMapKept         = "kept"
-	emitMapLastNumber   = "last_number"
-	emitMapMappings     = "mappings"
-	emitMapNumbers      = "numbers"
-	emitMapPages        = "pages"
-	emitMapPaused       = "paused"
-	emitMapProcesses    = "processes"
-	emitMapQuiet        = "quiet"
-	emitMapRows         = "rows"
-	emitMapRules        = "rules"
-	emitMapRuntimes     = "runtimes"
-	emitMapSamples      = "samples"
-	emitMapSamplesTo    = "samples_to"
-	emitMapSkbs         = "skbs"
-	emitMapTables       = "tables"
-	emitMapWaking       = "waking"
-	emitMapWalks        = "walks"
-	emitProgIdentify    = "identify"
-	emitProgOnDrop      = "on_drop"
-	emitProgOnFree      = "on_free"
-	emitProgOnFreeAgain = "on_free_again"
-	emitProgOnFunction  = "on_function"
-	emitProgOnHop       = "on_hop"
-	emitProgOnPacket    = "on_packet"
-	emitProgOnRaw       = "on_raw"
-	emitProgOnRecord    = "on_record"
-	emitProgOnReturn    = "on_return"
-	emitVarByAddress    = "by_address"
-	emitVarBytesAt      = "bytes_at"
-	emitVarCpus         = "cpus"
-	emitVarDynamicAt    = "dynamic_at"
-	emitVarEnds         = "ends"
-	emitVarFiltered     = "filtered"
-	emitVarFixedSize    = "fixed_size"
-	emitVarFollowing    = "following"
-	emitVarKeepAs       = "keep_as"
-	emitVarKeptAs       = "kept_as"
-	emitVarNumDynamic   = "num_dynamic"
-	emitVarOnlyDev      = "only_dev"
-	emitVarOnlyNetns    = "only_netns"
-	emitVarOwnSize      = "own_size"
-	emitVarPacketAt     = "packet_at"
-	emitVarPacketIsSock = "packet_is_sock"
-	emitVarPacketIsXdp  = "packet_is_xdp"
-	emitVarPerTask      = "per_task"
-	emitVarPoint        = "point"
-	emitVarProgramId    = "program_id"
-	emitVarProgramName  = "program_name"
-	emitVarRawId        = "raw_id"
-	emitVarSnap         = "snap"
-	emitVarWalkUser     = "walk_user"
+	emitMapCodeHeaps      = "code_heaps"
+	emitMapControl        = "control"
+	emitMapCopies         = "copies"
+	emitMapCounters       = "counters"
+	emitMapDepths         = "depths"
+	emitMapFreed          = "freed"
+	emitMapHeads          = "heads"
+	emitMapHops           = "hops"
+	emitMapKept           = "kept"
+	emitMapLastNumber     = "last_number"
+	emitMapLostSamples    = "lost_samples"
+	emitMapMappings       = "mappings"
+	emitMapNoPrograms     = "no_programs"
+	emitMapNumbers        = "numbers"
+	emitMapPages          = "pages"
+	emitMapPaused         = "paused"
+	emitMapProcesses      = "processes"
+	emitMapQuiet          = "quiet"
+	emitMapRows           = "rows"
+	emitMapRules          = "rules"
+	emitMapRuntimes       = "runtimes"
+	emitMapSamples        = "samples"
+	emitMapSamplesTo      = "samples_to"
+	emitMapSharedDepths   = "shared_depths"
+	emitMapSharedSamples  = "shared_samples"
+	emitMapSkbs           = "skbs"
+	emitMapStages         = "stages"
+	emitMapTables         = "tables"
+	emitMapWaking         = "waking"
+	emitMapWalks          = "walks"
+	emitProgIdentify      = "identify"
+	emitProgOnDrop        = "on_drop"
+	emitProgOnFree        = "on_free"
+	emitProgOnFreeAgain   = "on_free_again"
+	emitProgOnFunction    = "on_function"
+	emitProgOnHop         = "on_hop"
+	emitProgOnPacket      = "on_packet"
+	emitProgOnRaw         = "on_raw"
+	emitProgOnRecord      = "on_record"
+	emitProgOnReturn      = "on_return"
+	emitProgPacketBegins  = "packet_begins"
+	emitProgPacketFetches = "packet_fetches"
+	emitProgPacketRead    = "packet_read"
+	emitProgRawBegins     = "raw_begins"
+	emitProgSampleEnds    = "sample_ends"
+	emitVarByAddress      = "by_address"
+	emitVarBytesAt        = "bytes_at"
+	emitVarCpus           = "cpus"
+	emitVarDynamicAt      = "dynamic_at"
+	emitVarEnds           = "ends"
+	emitVarFetches        = "fetches"
+	emitVarFiltered       = "filtered"
+	emitVarFixedSize      = "fixed_size"
+	emitVarFollowing      = "following"
+	emitVarKeepAs         = "keep_as"
+	emitVarKeptAs         = "kept_as"
+	emitVarNever          = "never"
+	emitVarNumDynamic     = "num_dynamic"
+	emitVarOnlyDev        = "only_dev"
+	emitVarOnlyNetns      = "only_netns"
+	emitVarOwnSize        = "own_size"
+	emitVarPacketAt       = "packet_at"
+	emitVarPacketIsSock   = "packet_is_sock"
+	emitVarPacketIsXdp    = "packet_is_xdp"
+	emitVarPerTask        = "per_task"
+	emitVarPoint          = "point"
+	emitVarProgramId      = "program_id"
+	emitVarProgramName    = "program_name"
+	emitVarRawId          = "raw_id"
+	emitVarSnap           = "snap"
+	emitVarWalkUser       = "walk_user"
 )
 
 // loadEmit returns the embedded CollectionSpec for emit.
@@ -119,47 +131,57 @@ type emitSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitProgramSpecs struct {
-	Identify    *ebpf.ProgramSpec `ebpf:"identify"`
-	OnDrop      *ebpf.ProgramSpec `ebpf:"on_drop"`
-	OnFree      *ebpf.ProgramSpec `ebpf:"on_free"`
-	OnFreeAgain *ebpf.ProgramSpec `ebpf:"on_free_again"`
-	OnFunction  *ebpf.ProgramSpec `ebpf:"on_function"`
-	OnHop       *ebpf.ProgramSpec `ebpf:"on_hop"`
-	OnPacket    *ebpf.ProgramSpec `ebpf:"on_packet"`
-	OnRaw       *ebpf.ProgramSpec `ebpf:"on_raw"`
-	OnRecord    *ebpf.ProgramSpec `ebpf:"on_record"`
-	OnReturn    *ebpf.ProgramSpec `ebpf:"on_return"`
+	Identify      *ebpf.ProgramSpec `ebpf:"identify"`
+	OnDrop        *ebpf.ProgramSpec `ebpf:"on_drop"`
+	OnFree        *ebpf.ProgramSpec `ebpf:"on_free"`
+	OnFreeAgain   *ebpf.ProgramSpec `ebpf:"on_free_again"`
+	OnFunction    *ebpf.ProgramSpec `ebpf:"on_function"`
+	OnHop         *ebpf.ProgramSpec `ebpf:"on_hop"`
+	OnPacket      *ebpf.ProgramSpec `ebpf:"on_packet"`
+	OnRaw         *ebpf.ProgramSpec `ebpf:"on_raw"`
+	OnRecord      *ebpf.ProgramSpec `ebpf:"on_record"`
+	OnReturn      *ebpf.ProgramSpec `ebpf:"on_return"`
+	PacketBegins  *ebpf.ProgramSpec `ebpf:"packet_begins"`
+	PacketFetches *ebpf.ProgramSpec `ebpf:"packet_fetches"`
+	PacketRead    *ebpf.ProgramSpec `ebpf:"packet_read"`
+	RawBegins     *ebpf.ProgramSpec `ebpf:"raw_begins"`
+	SampleEnds    *ebpf.ProgramSpec `ebpf:"sample_ends"`
 }
 
 // emitMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitMapSpecs struct {
-	CodeHeaps  *ebpf.MapSpec `ebpf:"code_heaps"`
-	Control    *ebpf.MapSpec `ebpf:"control"`
-	Copies     *ebpf.MapSpec `ebpf:"copies"`
-	Counters   *ebpf.MapSpec `ebpf:"counters"`
-	Depths     *ebpf.MapSpec `ebpf:"depths"`
-	Freed      *ebpf.MapSpec `ebpf:"freed"`
-	Heads      *ebpf.MapSpec `ebpf:"heads"`
-	Hops       *ebpf.MapSpec `ebpf:"hops"`
-	Kept       *ebpf.MapSpec `ebpf:"kept"`
-	LastNumber *ebpf.MapSpec `ebpf:"last_number"`
-	Mappings   *ebpf.MapSpec `ebpf:"mappings"`
-	Numbers    *ebpf.MapSpec `ebpf:"numbers"`
-	Pages      *ebpf.MapSpec `ebpf:"pages"`
-	Paused     *ebpf.MapSpec `ebpf:"paused"`
-	Processes  *ebpf.MapSpec `ebpf:"processes"`
-	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
-	Rows       *ebpf.MapSpec `ebpf:"rows"`
-	Rules      *ebpf.MapSpec `ebpf:"rules"`
-	Runtimes   *ebpf.MapSpec `ebpf:"runtimes"`
-	Samples    *ebpf.MapSpec `ebpf:"samples"`
-	SamplesTo  *ebpf.MapSpec `ebpf:"samples_to"`
-	Skbs       *ebpf.MapSpec `ebpf:"skbs"`
-	Tables     *ebpf.MapSpec `ebpf:"tables"`
-	Waking     *ebpf.MapSpec `ebpf:"waking"`
-	Walks      *ebpf.MapSpec `ebpf:"walks"`
+	CodeHeaps     *ebpf.MapSpec `ebpf:"code_heaps"`
+	Control       *ebpf.MapSpec `ebpf:"control"`
+	Copies        *ebpf.MapSpec `ebpf:"copies"`
+	Counters      *ebpf.MapSpec `ebpf:"counters"`
+	Depths        *ebpf.MapSpec `ebpf:"depths"`
+	Freed         *ebpf.MapSpec `ebpf:"freed"`
+	Heads         *ebpf.MapSpec `ebpf:"heads"`
+	Hops          *ebpf.MapSpec `ebpf:"hops"`
+	Kept          *ebpf.MapSpec `ebpf:"kept"`
+	LastNumber    *ebpf.MapSpec `ebpf:"last_number"`
+	LostSamples   *ebpf.MapSpec `ebpf:"lost_samples"`
+	Mappings      *ebpf.MapSpec `ebpf:"mappings"`
+	NoPrograms    *ebpf.MapSpec `ebpf:"no_programs"`
+	Numbers       *ebpf.MapSpec `ebpf:"numbers"`
+	Pages         *ebpf.MapSpec `ebpf:"pages"`
+	Paused        *ebpf.MapSpec `ebpf:"paused"`
+	Processes     *ebpf.MapSpec `ebpf:"processes"`
+	Quiet         *ebpf.MapSpec `ebpf:"quiet"`
+	Rows          *ebpf.MapSpec `ebpf:"rows"`
+	Rules         *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes      *ebpf.MapSpec `ebpf:"runtimes"`
+	Samples       *ebpf.MapSpec `ebpf:"samples"`
+	SamplesTo     *ebpf.MapSpec `ebpf:"samples_to"`
+	SharedDepths  *ebpf.MapSpec `ebpf:"shared_depths"`
+	SharedSamples *ebpf.MapSpec `ebpf:"shared_samples"`
+	Skbs          *ebpf.MapSpec `ebpf:"skbs"`
+	Stages        *ebpf.MapSpec `ebpf:"stages"`
+	Tables        *ebpf.MapSpec `ebpf:"tables"`
+	Waking        *ebpf.MapSpec `ebpf:"waking"`
+	Walks         *ebpf.MapSpec `ebpf:"walks"`
 }
 
 // emitVariableSpecs contains global variables before they are loaded into the kernel.
@@ -171,11 +193,13 @@ type emitVariableSpecs struct {
 	Cpus         *ebpf.VariableSpec `ebpf:"cpus"`
 	DynamicAt    *ebpf.VariableSpec `ebpf:"dynamic_at"`
 	Ends         *ebpf.VariableSpec `ebpf:"ends"`
+	Fetches      *ebpf.VariableSpec `ebpf:"fetches"`
 	Filtered     *ebpf.VariableSpec `ebpf:"filtered"`
 	FixedSize    *ebpf.VariableSpec `ebpf:"fixed_size"`
 	Following    *ebpf.VariableSpec `ebpf:"following"`
 	KeepAs       *ebpf.VariableSpec `ebpf:"keep_as"`
 	KeptAs       *ebpf.VariableSpec `ebpf:"kept_as"`
+	Never        *ebpf.VariableSpec `ebpf:"never"`
 	NumDynamic   *ebpf.VariableSpec `ebpf:"num_dynamic"`
 	OnlyDev      *ebpf.VariableSpec `ebpf:"only_dev"`
 	OnlyNetns    *ebpf.VariableSpec `ebpf:"only_netns"`
@@ -212,31 +236,36 @@ func (o *emitObjects) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitMaps struct {
-	CodeHeaps  *ebpf.Map `ebpf:"code_heaps"`
-	Control    *ebpf.Map `ebpf:"control"`
-	Copies     *ebpf.Map `ebpf:"copies"`
-	Counters   *ebpf.Map `ebpf:"counters"`
-	Depths     *ebpf.Map `ebpf:"depths"`
-	Freed      *ebpf.Map `ebpf:"freed"`
-	Heads      *ebpf.Map `ebpf:"heads"`
-	Hops       *ebpf.Map `ebpf:"hops"`
-	Kept       *ebpf.Map `ebpf:"kept"`
-	LastNumber *ebpf.Map `ebpf:"last_number"`
-	Mappings   *ebpf.Map `ebpf:"mappings"`
-	Numbers    *ebpf.Map `ebpf:"numbers"`
-	Pages      *ebpf.Map `ebpf:"pages"`
-	Paused     *ebpf.Map `ebpf:"paused"`
-	Processes  *ebpf.Map `ebpf:"processes"`
-	Quiet      *ebpf.Map `ebpf:"quiet"`
-	Rows       *ebpf.Map `ebpf:"rows"`
-	Rules      *ebpf.Map `ebpf:"rules"`
-	Runtimes   *ebpf.Map `ebpf:"runtimes"`
-	Samples    *ebpf.Map `ebpf:"samples"`
-	SamplesTo  *ebpf.Map `ebpf:"samples_to"`
-	Skbs       *ebpf.Map `ebpf:"skbs"`
-	Tables     *ebpf.Map `ebpf:"tables"`
-	Waking     *ebpf.Map `ebpf:"waking"`
-	Walks      *ebpf.Map `ebpf:"walks"`
+	CodeHeaps     *ebpf.Map `ebpf:"code_heaps"`
+	Control       *ebpf.Map `ebpf:"control"`
+	Copies        *ebpf.Map `ebpf:"copies"`
+	Counters      *ebpf.Map `ebpf:"counters"`
+	Depths        *ebpf.Map `ebpf:"depths"`
+	Freed         *ebpf.Map `ebpf:"freed"`
+	Heads         *ebpf.Map `ebpf:"heads"`
+	Hops          *ebpf.Map `ebpf:"hops"`
+	Kept          *ebpf.Map `ebpf:"kept"`
+	LastNumber    *ebpf.Map `ebpf:"last_number"`
+	LostSamples   *ebpf.Map `ebpf:"lost_samples"`
+	Mappings      *ebpf.Map `ebpf:"mappings"`
+	NoPrograms    *ebpf.Map `ebpf:"no_programs"`
+	Numbers       *ebpf.Map `ebpf:"numbers"`
+	Pages         *ebpf.Map `ebpf:"pages"`
+	Paused        *ebpf.Map `ebpf:"paused"`
+	Processes     *ebpf.Map `ebpf:"processes"`
+	Quiet         *ebpf.Map `ebpf:"quiet"`
+	Rows          *ebpf.Map `ebpf:"rows"`
+	Rules         *ebpf.Map `ebpf:"rules"`
+	Runtimes      *ebpf.Map `ebpf:"runtimes"`
+	Samples       *ebpf.Map `ebpf:"samples"`
+	SamplesTo     *ebpf.Map `ebpf:"samples_to"`
+	SharedDepths  *ebpf.Map `ebpf:"shared_depths"`
+	SharedSamples *ebpf.Map `ebpf:"shared_samples"`
+	Skbs          *ebpf.Map `ebpf:"skbs"`
+	Stages        *ebpf.Map `ebpf:"stages"`
+	Tables        *ebpf.Map `ebpf:"tables"`
+	Waking        *ebpf.Map `ebpf:"waking"`
+	Walks         *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *emitMaps) Close() error {
@@ -251,7 +280,9 @@ func (m *emitMaps) Close() error {
 		m.Hops,
 		m.Kept,
 		m.LastNumber,
+		m.LostSamples,
 		m.Mappings,
+		m.NoPrograms,
 		m.Numbers,
 		m.Pages,
 		m.Paused,
@@ -262,7 +293,10 @@ func (m *emitMaps) Close() error {
 		m.Runtimes,
 		m.Samples,
 		m.SamplesTo,
+		m.SharedDepths,
+		m.SharedSamples,
 		m.Skbs,
+		m.Stages,
 		m.Tables,
 		m.Waking,
 		m.Walks,
@@ -278,11 +312,13 @@ type emitVariables struct {
 	Cpus         *ebpf.Variable `ebpf:"cpus"`
 	DynamicAt    *ebpf.Variable `ebpf:"dynamic_at"`
 	Ends         *ebpf.Variable `ebpf:"ends"`
+	Fetches      *ebpf.Variable `ebpf:"fetches"`
 	Filtered     *ebpf.Variable `ebpf:"filtered"`
 	FixedSize    *ebpf.Variable `ebpf:"fixed_size"`
 	Following    *ebpf.Variable `ebpf:"following"`
 	KeepAs       *ebpf.Variable `ebpf:"keep_as"`
 	KeptAs       *ebpf.Variable `ebpf:"kept_as"`
+	Never        *ebpf.Variable `ebpf:"never"`
 	NumDynamic   *ebpf.Variable `ebpf:"num_dynamic"`
 	OnlyDev      *ebpf.Variable `ebpf:"only_dev"`
 	OnlyNetns    *ebpf.Variable `ebpf:"only_netns"`
@@ -303,16 +339,21 @@ type emitVariables struct {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitPrograms struct {
-	Identify    *ebpf.Program `ebpf:"identify"`
-	OnDrop      *ebpf.Program `ebpf:"on_drop"`
-	OnFree      *ebpf.Program `ebpf:"on_free"`
-	OnFreeAgain *ebpf.Program `ebpf:"on_free_again"`
-	OnFunction  *ebpf.Program `ebpf:"on_function"`
-	OnHop       *ebpf.Program `ebpf:"on_hop"`
-	OnPacket    *ebpf.Program `ebpf:"on_packet"`
-	OnRaw       *ebpf.Program `ebpf:"on_raw"`
-	OnRecord    *ebpf.Program `ebpf:"on_record"`
-	OnReturn    *ebpf.Program `ebpf:"on_return"`
+	Identify      *ebpf.Program `ebpf:"identify"`
+	OnDrop        *ebpf.Program `ebpf:"on_drop"`
+	OnFree        *ebpf.Program `ebpf:"on_free"`
+	OnFreeAgain   *ebpf.Program `ebpf:"on_free_again"`
+	OnFunction    *ebpf.Program `ebpf:"on_function"`
+	OnHop         *ebpf.Program `ebpf:"on_hop"`
+	OnPacket      *ebpf.Program `ebpf:"on_packet"`
+	OnRaw         *ebpf.Program `ebpf:"on_raw"`
+	OnRecord      *ebpf.Program `ebpf:"on_record"`
+	OnReturn      *ebpf.Program `ebpf:"on_return"`
+	PacketBegins  *ebpf.Program `ebpf:"packet_begins"`
+	PacketFetches *ebpf.Program `ebpf:"packet_fetches"`
+	PacketRead    *ebpf.Program `ebpf:"packet_read"`
+	RawBegins     *ebpf.Program `ebpf:"raw_begins"`
+	SampleEnds    *ebpf.Program `ebpf:"sample_ends"`
 }
 
 func (p *emitPrograms) Close() error {
@@ -327,6 +368,11 @@ func (p *emitPrograms) Close() error {
 		p.OnRaw,
 		p.OnRecord,
 		p.OnReturn,
+		p.PacketBegins,
+		p.PacketFetches,
+		p.PacketRead,
+		p.RawBegins,
+		p.SampleEnds,
 	)
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -421,10 +422,11 @@ func (c *code) compareText(f *Filter, yes, no string) {
 	c.add(asm.Ja.Label(yes))
 }
 
-// replaceFunction replaces the instructions of a function.
-func replaceFunction(ins asm.Instructions, name string, body asm.Instructions) (asm.Instructions, error) {
-	for i := range ins {
-		if ins[i].Symbol() != name {
+// replaceFunctions replaces the bodies of functions, by name, in a program's instructions.
+func replaceFunctions(ins asm.Instructions, bodies map[string]asm.Instructions) asm.Instructions {
+	for i := 0; i < len(ins); i++ {
+		body := bodies[ins[i].Symbol()]
+		if body == nil {
 			continue
 		}
 		end := i + 1
@@ -432,7 +434,7 @@ func replaceFunction(ins asm.Instructions, name string, body asm.Instructions) (
 			end++
 		}
 		head := body[0].WithMetadata(ins[i].Metadata)
-		return append(append(append(ins[:i:i], head), body[1:]...), ins[end:]...), nil
+		ins = slices.Concat(ins[:i], asm.Instructions{head}, body[1:], ins[end:])
 	}
-	return nil, fmt.Errorf("the BPF program has no function %s", name)
+	return ins
 }

@@ -20,14 +20,6 @@ type Passage struct {
 	Point Point
 }
 
-// compile compiles the function of a program that depends on the passage.
-func (p *Passage) compile(program *ebpf.ProgramSpec) (err error) {
-	if p.DeviceArg > 0 {
-		program.Instructions, err = replaceFunction(program.Instructions, "device_arg", loadArg(p.DeviceArg))
-	}
-	return err
-}
-
 // Point is where packets pass.
 type Point uint32
 
@@ -103,17 +95,15 @@ func AttachHops(e *Sampler, t *RawTracepoint, hops []Hop, atOnce bool) (refused 
 			m.Contents = append(m.Contents, ebpf.MapKV{Key: hops[i].Address, Value: hops[i].cookie()})
 		}
 	}
-	vars, change, err := t.program()
+	if !atOnce {
+		spec.Programs["on_hop"].AttachType = ebpf.AttachNone
+	}
+	vars, bodies, err := t.program(&e.o.Select)
 	if err != nil {
 		return nil, err
 	}
 	vars["by_address"] = flag(byAddress)
-	progs, own, err := e.loadFrom(spec, vars, func(p *ebpf.ProgramSpec) error {
-		if !atOnce {
-			p.AttachType = ebpf.AttachNone
-		}
-		return change(p)
-	}, "on_hop")
+	progs, own, err := e.loadFrom(spec, vars, bodies, "on_hop")
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@
 #ifndef FOLLOW_H
 #define FOLLOW_H
 
-#include "packet.h"
+#include "selected.h"
 
 /* Set when the programs are loaded. */
 const volatile __u32 following = 0; /* sample followed packets only */
@@ -118,7 +118,7 @@ static inline_always __u32 hash_of(struct headers *h)
 }
 
 /* is_reused reports whether skb, at which p is if it is not NULL, is now another packet than f. */
-static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u64 head, struct packet *p)
+static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u64 head, struct packet *p, __u32 here)
 {
 	__u64 *id;
 
@@ -127,28 +127,28 @@ static inline_always int is_reused(struct followed *f, struct sk_buff *skb, __u6
 		if (!id || *id != f->id) /* the buffer was freed */
 			return 1;
 	}
-	if (!point || !p)
+	if (!here || !p)
 		return 0;
 	if (!p->outer.ethertype)
 		return 1;
 	if (f->delivered)
-		return (point != POINT_DELIVER && point != POINT_END) || f->head != head ||
+		return (here != POINT_DELIVER && here != POINT_END) || f->head != head ||
 		       f->hash != hash_of(&p->outer);
 	if (!f->ifindex)
 		return 0;
-	if (point != POINT_QUEUE && point != POINT_RECEIVE) /* it may get another buffer, or other headers by NAT */
+	if (here != POINT_QUEUE && here != POINT_RECEIVE) /* it may get another buffer, or other headers by NAT */
 		return f->head != head && f->hash != hash_of(&p->outer);
 	if (f->head != head && is_elsewhere(f, p))
 		return 1;
-	if (point == POINT_QUEUE) /* a received packet is sent on without a socket */
+	if (here == POINT_QUEUE) /* a received packet is sent on without a socket */
 		return read_field(skb, sk) != NULL;
 	return f->ifindex == p->ifindex && f->netns == p->netns;
 }
 
 /* note_point keeps the values that is_reused compares. */
-static inline_always void note_point(struct followed *f, struct packet *p)
+static inline_always void note_point(struct followed *f, struct packet *p, __u32 here)
 {
-	switch (point) {
+	switch (here) {
 	case POINT_QUEUE:
 		f->ifindex = 0;
 		break;
@@ -178,20 +178,23 @@ static inline_always int may_be_followed(__u64 skb, __u64 head)
 	return is_any_followed() && (bpf_map_lookup_elem(&skbs, &skb) || bpf_map_lookup_elem(&heads, &head));
 }
 
-/* find_number returns the number of a followed packet, 0 of others. p is the packet in a sample, or NULL. */
-static __attribute__((noinline)) __u64 find_number(__u64 skb, __u64 head, struct packet *p)
+/*
+ * find_number returns the number of a followed packet, 0 of others. p is the packet in a sample, or NULL; here is where
+ * the program runs.
+ */
+static __attribute__((noinline)) __u64 find_number(__u64 skb, __u64 head, struct packet *p, __u32 here)
 {
 	struct followed *f = bpf_map_lookup_elem(&skbs, &skb), clone = {.head = head};
 	__u64 *id;
 
-	if (f && !is_reused(f, (void *)skb, head, p)) {
+	if (f && !is_reused(f, (void *)skb, head, p, here)) {
 		clone.id = f->id;
 		if (f->head != head) { /* a copy, or the buffer was replaced by a larger one */
 			f->head = head;
 			bpf_map_update_elem(&heads, &head, &clone.id, 0);
 		}
 		if (p)
-			note_point(f, p);
+			note_point(f, p, here);
 		return clone.id;
 	}
 	if (f)
@@ -205,7 +208,7 @@ static __attribute__((noinline)) __u64 find_number(__u64 skb, __u64 head, struct
 		return 0;
 	}
 	if (p)
-		note_point(&clone, p);
+		note_point(&clone, p, here);
 	bpf_map_update_elem(&skbs, &skb, &clone, 0);
 	return clone.id;
 }
@@ -232,7 +235,7 @@ static inline_always __u64 next_number(void)
 }
 
 /* add_number makes the packet in a sample a followed packet, and returns the new number. */
-static __attribute__((noinline)) __u64 add_number(__u64 skb, __u64 head, struct packet *p)
+static __attribute__((noinline)) __u64 add_number(__u64 skb, __u64 head, struct packet *p, __u32 here)
 {
 	struct followed f = {.id = next_number(), .head = head};
 	__u64 *id;
@@ -245,7 +248,7 @@ static __attribute__((noinline)) __u64 add_number(__u64 skb, __u64 head, struct 
 			f.id = *id;
 	}
 	if (p)
-		note_point(&f, p);
+		note_point(&f, p, here);
 	bpf_map_update_elem(&skbs, &skb, &f, 0);
 	return f.id;
 }
@@ -257,7 +260,7 @@ static __attribute__((noinline)) void copy_number(__u64 to, struct sk_buff *from
 
 	if (!is_any_followed())
 		return;
-	f.id = find_number((__u64)from, (__u64)read_field(from, head), NULL);
+	f.id = find_number((__u64)from, (__u64)read_field(from, head), NULL, POINT_NONE);
 	if (f.id)
 		bpf_map_update_elem(&skbs, &to, &f, 0);
 	else if (bpf_map_lookup_elem(&skbs, &to))
@@ -302,21 +305,21 @@ static __attribute__((noinline)) __u64 device_arg(__u64 *args)
 	return dev;
 }
 
-static inline_always struct kept_key key_of(__u64 skb, __u64 *args, __u32 as)
+static inline_always struct kept_key key_of(struct usage *u, __u32 as)
 {
-	return (struct kept_key){skb, device_arg(args), bpf_get_smp_processor_id(), as};
+	return (struct kept_key){u->arg, u->dev, bpf_get_smp_processor_id(), as};
 }
 
 /*
  * keep keeps a packet for the later tracepoint of the same call, or removes the kept packet if p is not followed.
  */
-static inline_always void keep(__u64 skb, __u64 *args, struct packet *p)
+static inline_always void keep(struct usage *u, struct packet *p)
 {
 	struct kept_key key;
 
 	if (!is_any_followed())
 		return;
-	key = key_of(skb, args, keep_as);
+	key = key_of(u, u->keep_as);
 	if (p->id)
 		bpf_map_update_elem(&kept, &key, p, 0);
 	else
@@ -324,14 +327,14 @@ static inline_always void keep(__u64 skb, __u64 *args, struct packet *p)
 }
 
 /* take_kept reads the kept packet into p: 0 if there is none. */
-static inline_always int take_kept(__u64 skb, __u64 *args, struct packet *p)
+static inline_always int take_kept(struct usage *u, struct packet *p)
 {
 	struct kept_key key;
 	struct packet *k;
 
 	if (!is_any_followed())
 		return 0;
-	key = key_of(skb, args, kept_as);
+	key = key_of(u, u->kept_as);
 	k = bpf_map_lookup_elem(&kept, &key);
 	return k && !bpf_probe_read_kernel(p, sizeof(*p), k);
 }

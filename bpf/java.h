@@ -58,9 +58,9 @@ __attribute__((noinline)) int java_frame(__u32 slot)
 
 /*
  * java_step looks at the native frame of number w->number: it stores the method of an interpreted one, and wakes the
- * recorder for code that it may not know. It returns 1 after the last one.
+ * recorder for code that it may not know. It returns 1 after the last one. The verifier checks it separately, too.
  */
-static inline_always int java_step(__u32 slot)
+__attribute__((noinline)) int java_step(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	__u64 at, fp;

@@ -16,7 +16,7 @@ type loader struct {
 	recording map[string]*ebpf.Map // for all programs of a recording, by name
 	recorder  map[string]*ebpf.Map // for the programs of this recorder
 	own       []*ebpf.Map          // maps of both kinds that this loader created
-	types     *btf.Cache           // the kernel's types; nil: they are read again for each load
+	types     *btf.Cache           // the kernel's types, until the programs run; nil: each load reads them again
 }
 
 // newLoader returns a loader for a recorder that uses the data of u, which may be nil.
@@ -24,6 +24,10 @@ func newLoader(u *Unwinder) *loader {
 	l := &loader{recording: map[string]*ebpf.Map{}, recorder: map[string]*ebpf.Map{}}
 	if u != nil {
 		maps.Copy(l.recording, u.loader.recording)
+		l.types = u.loader.types
+	}
+	if l.types == nil {
+		l.types = btf.NewCache()
 	}
 	return l
 }

@@ -130,7 +130,10 @@ func (p *OffCPU) SetOutput(cpu int, o OffCPUOutput) error {
 }
 
 // Enable starts or stops recording.
-func (p *OffCPU) Enable(on bool) error { return p.control.set(on) }
+func (p *OffCPU) Enable(on bool) error {
+	p.loader.types = nil
+	return p.control.set(on)
+}
 
 // Wait is a wait, or the sum of short ones of one thread with one stack and one waker.
 type Wait struct {

@@ -3,7 +3,6 @@ package bpf
 import (
 	"fmt"
 
-	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	classic "golang.org/x/net/bpf"
 )
@@ -15,7 +14,6 @@ type Packet struct {
 	At      int  // position in the raw data
 	BytesAt int  // position of the __data_loc of the packet's first bytes
 	Snap    int  // maximum number of these bytes; 0: none
-	Select  PacketSelection
 }
 
 // PacketSelection selects the packets to sample. The zero value selects all.
@@ -34,49 +32,43 @@ type PacketFilter struct{ Ethernet, Network []classic.Instruction }
 //bpf:define MaxSnap MAX_SNAP
 const MaxSnap = 2048
 
-// setVars sets the constants of the program on_packet.
+// setVars sets the constants of the programs of an event with a packet.
 func (p *Packet) setVars(vars map[string]any) error {
-	var device [16]byte
-	if len(p.Select.Device) >= len(device) {
-		return fmt.Errorf("device %s: names have at most %d bytes", p.Select.Device, len(device)-1)
-	}
 	if p.Snap > MaxSnap {
 		return fmt.Errorf("%d bytes of a packet are more than %d", p.Snap, MaxSnap)
 	}
-	copy(device[:], p.Select.Device)
 	vars["packet_at"], vars["bytes_at"], vars["snap"] = uint32(p.At), uint32(p.BytesAt), uint32(p.Snap)
-	vars["filtered"], vars["only_netns"], vars["only_dev"] = flag(p.Select.Filter != nil), p.Select.Netns, device
+	vars["packet_is_sock"] = flag(p.IsSock)
 	return nil
 }
 
-// compile compiles the functions of a program that depend on the packet's argument and the filter.
-func (p *Packet) compile(program *ebpf.ProgramSpec) (err error) {
-	program.Instructions, err = replaceFunction(program.Instructions, "packet_arg", loadArg(p.Arg))
-	if err != nil {
-		return err
+// setVars sets the constants of the programs that select packets.
+func (s *PacketSelection) setVars(vars map[string]any) error {
+	var device [16]byte
+	if len(s.Device) >= len(device) {
+		return fmt.Errorf("device %s: names have at most %d bytes", s.Device, len(device)-1)
 	}
-	return p.Select.Filter.compile(program)
+	copy(device[:], s.Device)
+	vars["filtered"], vars["only_netns"], vars["only_dev"] = flag(s.Filter != nil), s.Netns, device
+	return nil
 }
 
-// compile compiles the functions of a program that apply the filter; nil: none.
-func (f *PacketFilter) compile(program *ebpf.ProgramSpec) error {
+// functions returns the bodies of the programs' functions that apply the filter: none for nil.
+func (f *PacketFilter) functions() (bodies map[string]asm.Instructions, err error) {
+	bodies = map[string]asm.Instructions{}
 	if f == nil {
-		return nil
+		return bodies, nil
 	}
 	for name, filter := range map[string][]classic.Instruction{"ethernet_filter": f.Ethernet,
 		"network_filter": f.Network} {
 		if filter == nil {
 			filter = []classic.Instruction{classic.RetConstant{Val: 0}}
 		}
-		body, err := compileClassic(name, filter)
-		if err == nil {
-			program.Instructions, err = replaceFunction(program.Instructions, name, body)
-		}
-		if err != nil {
-			return err
+		if bodies[name], err = compileClassic(name, filter); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return bodies, nil
 }
 
 // loadArg returns a function that returns an argument, from 1.

@@ -5,7 +5,8 @@
  * Since Linux 6.13 the stack frames of a program's functions are in memory of the CPU, one for each program,
  * unless the program contains a tail call. The kernel takes for granted that a program does not run twice on a CPU
  * at the same time. At uprobes it does, because a task may be preempted there: each would overwrite the other's
- * variables, pointers too. So each program at probes contains a tail call, which is never made.
+ * variables, pointers too. So each program at probes contains a tail call, which is never made, and so does a program
+ * that others continue with, because one of them may interrupt another.
  */
 #ifndef PROBE_H
 #define PROBE_H

@@ -21,6 +21,18 @@ struct {
 #define MAX_EVENTS 64 /* maximum number of a task's events to check, which may include events of other recordings */
 
 /*
+ * is_counter reports whether the perf event at an address, inherited or not, is one of the recording's, and at least in
+ * this state. The verifier checks it separately, as it does step.
+ */
+__attribute__((noinline)) int is_counter(__u64 at, __s32 state)
+{
+	struct perf_event *event = (void *)at, *parent = read_field(event, parent);
+	__u64 id = read_field(parent ? parent : event, id);
+
+	return bpf_map_lookup_elem(&counters, &id) && (__s32)read_field(event, state) >= state;
+}
+
+/*
  * recorded reports whether an event of the recording, inherited or not, belongs to the current task and is at
  * least in this state. The verifier checks it separately, as it does step.
  */
@@ -33,14 +45,9 @@ __attribute__((noinline)) int recorded(__s32 state)
 		return 0;
 	at = read_field(context, event_list.next);
 	for (int i = 0; i < MAX_EVENTS; i++) {
-		struct perf_event *event = (void *)at - field_offset(((struct perf_event *)0)->event_entry), *parent;
-		__u64 id;
-
 		if (!at || at == &context->event_list)
 			break;
-		parent = read_field(event, parent);
-		id = read_field(parent ? parent : event, id);
-		if (bpf_map_lookup_elem(&counters, &id) && (__s32)read_field(event, state) >= state)
+		if (is_counter((__u64)at - field_offset(((struct perf_event *)0)->event_entry), state))
 			return 1;
 		at = read_field(at, next);
 	}

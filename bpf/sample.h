@@ -53,19 +53,21 @@ static inline_always int wanted(__u32 id)
 	return is_enabled() && !is_paused(id) && (!per_task || recorded(PERF_EVENT_STATE_INACTIVE));
 }
 
-/* walk_first writes the user stack of the next sample. */
-static inline_always void walk_first(void *ctx)
+/* walk_at writes the user stack of the next sample. Programs that interrupt each other use different levels. */
+static inline_always void walk_at(void *ctx, __u32 level)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
+	__u32 slot = bpf_get_smp_processor_id() + level * cpus;
 	struct control_value *c = controls();
 	struct walk *w;
 
 	if (!walk_user || !c || is_recorder(c))
 		return;
-	w = bpf_map_lookup_elem(&walks, &cpu);
+	w = bpf_map_lookup_elem(&walks, &slot);
 	if (w)
-		start(ctx, w, cpu, 0);
+		start(ctx, w, slot, 0);
 }
+
+static inline_always void walk_first(void *ctx) { walk_at(ctx, 0); }
 
 static inline_always void begin(struct common *c, __u32 id)
 {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
@@ -25,13 +25,17 @@ type SamplerOptions struct {
 	PerTask []uint64
 	// CPUs is the maximum number of rings.
 	CPUs uint32
+	// RawTracepoints is the number of raw tracepoints to attach, which may interrupt each other's programs; 0: unknown.
+	RawTracepoints int
+	// Select selects the packets of events with a packet.
+	Select PacketSelection
 	// Follow makes samples with a packet only of packets that are followed: of those that the
 	// filters of an event's packet select, and from then on at all events.
 	Follow bool
 }
 
-// Sampler holds programs that make samples of events without a perf event. Each program uses its own scratch
-// memory: unlike the programs of an [Unwinder], one program can interrupt another.
+// Sampler holds programs that make samples of events without a perf event. Programs use their own scratch
+// memory, or separate levels of it: unlike the programs of an [Unwinder], one program can interrupt another.
 type Sampler struct {
 	o        SamplerOptions
 	control  *control
@@ -42,12 +46,33 @@ type Sampler struct {
 	links    []link.Link
 	spans    []eventSpans
 	paused   map[uint16]bool // by event
+	stages   stages
 }
+
+// stages are the programs that the programs of raw tracepoints continue with (selected.h).
+type stages struct {
+	loaded [numStages]bool // those that events share
+	events uint32          // number of the others, one for each event with a packet
+}
+
+// The stages that events share, and the maximum number of stages.
+//
+//bpf:enum stage STAGE_
+const (
+	stageRead uint32 = iota // reads the packet
+	stageSend               // walks the user stack and writes the sample
+	numStages
+)
+
+//bpf:define maxStages MAX_STAGES
+const maxStages = 4096
+
+// stagePrograms are the programs of the stages that events share.
+var stagePrograms = map[uint32]string{stageRead: "packet_read", stageSend: "sample_ends"}
 
 // NewSampler returns a Sampler without programs.
 func NewSampler(o SamplerOptions) (*Sampler, error) {
 	e := &Sampler{o: o, loader: newLoaderWith(o.Unwinder), paused: map[uint16]bool{}}
-	e.loader.types = btf.NewCache()
 	spec, err := loadEmit()
 	if err != nil {
 		return nil, err
@@ -86,12 +111,17 @@ func flag(on bool) uint32 {
 	return 0
 }
 
-// load loads programs of emit.bpf.c for one event; vars are constants of these programs, and change, if not nil,
-// modifies the code. load closes the files of the maps that only these programs use, because there may be more
-// programs than a process may open files.
-func (e *Sampler) load(vars map[string]any, change func(*ebpf.ProgramSpec) error,
+// load loads programs of emit.bpf.c for one event; vars are constants of these programs, and bodies replace their
+// functions. load closes the files of the maps that only these programs use, because there may be more programs than
+// a process may open files.
+func (e *Sampler) load(vars map[string]any, bodies map[string]asm.Instructions,
 	names ...string) ([]*ebpf.Program, error) {
-	l, own, err := e.loadFrom(e.spec.Copy(), vars, change, names...)
+	spec := *e.spec // without the other programs, because copies of these take time
+	spec.Programs = map[string]*ebpf.ProgramSpec{}
+	for _, name := range names {
+		spec.Programs[name] = e.spec.Programs[name]
+	}
+	l, own, err := e.loadFrom(spec.Copy(), vars, bodies, names...)
 	if err == nil {
 		own.Close()
 	}
@@ -99,25 +129,23 @@ func (e *Sampler) load(vars map[string]any, change func(*ebpf.ProgramSpec) error
 }
 
 // loadFrom is load for the programs of spec, which it changes. own contains the maps that only these programs use.
-func (e *Sampler) loadFrom(spec *ebpf.CollectionSpec, vars map[string]any, change func(*ebpf.ProgramSpec) error,
+func (e *Sampler) loadFrom(spec *ebpf.CollectionSpec, vars map[string]any, bodies map[string]asm.Instructions,
 	names ...string) (l []*ebpf.Program, own *ebpf.Collection, err error) {
+	walks := false
 	for _, name := range names {
-		if change == nil {
-			break
-		}
-		if err := change(spec.Programs[name]); err != nil {
-			return nil, nil, err
-		}
+		p := spec.Programs[name]
+		p.Instructions = replaceFunctions(p.Instructions, bodies)
+		walks = walks || slices.ContainsFunc(p.Instructions, isWalk)
 	}
 	all := map[string]any{"per_task": flag(e.o.PerTask != nil), "walk_user": flag(e.o.Unwinder != nil)}
 	maps.Copy(all, vars)
 	if spec.Variables["following"] != nil {
 		all["following"] = flag(e.o.Follow)
 	}
-	if e.o.Unwinder != nil {
+	if e.o.Unwinder != nil && walks {
 		spec.Maps["walks"].MaxEntries = e.o.CPUs
-		if vars["cpus"] != nil { // of programs that may be preempted
-			spec.Maps["walks"].MaxEntries *= levelsOfUprobes
+		if vars["cpus"] != nil { // of programs that may be preempted, or interrupt each other
+			spec.Maps["walks"].MaxEntries *= e.o.levels(names[0])
 		}
 	}
 	if own, err = e.loader.load(spec, all, names...); err != nil {
@@ -128,6 +156,58 @@ func (e *Sampler) loadFrom(spec *ebpf.CollectionSpec, vars map[string]any, chang
 	}
 	e.programs = append(e.programs, l...)
 	return l, own, nil
+}
+
+// isWalk reports whether an instruction belongs to a walk: the maps of walks are large.
+func isWalk(ins asm.Instruction) bool { return ins.IsLoadFromMap() && ins.Reference() == "walks" }
+
+// levels returns the number of simultaneous walks of a program on a CPU. The programs of one raw tracepoint do not
+// interrupt each other.
+func (o *SamplerOptions) levels(program string) uint32 {
+	if n := o.RawTracepoints; program == stagePrograms[stageSend] && n > 0 {
+		return uint32(min(n, maxLevels))
+	}
+	return maxLevels
+}
+
+// loadStages loads stages that events share, and reports whether the kernel supports stages.
+func loadStages(e *Sampler, need ...uint32) (bool, error) {
+	if !haveTailCalls() {
+		return false, nil
+	}
+	vars := map[string]any{"cpus": e.o.CPUs}
+	if err := e.o.Select.setVars(vars); err != nil {
+		return false, err
+	}
+	bodies, err := e.o.Select.Filter.functions()
+	if err != nil {
+		return false, err
+	}
+	for _, stage := range need {
+		if e.stages.loaded[stage] {
+			continue
+		}
+		progs, err := e.load(vars, bodies, stagePrograms[stage])
+		if err != nil {
+			return false, err
+		}
+		if err := e.loader.setStage(stage, progs[0]); err != nil {
+			return false, err
+		}
+		e.stages.loaded[stage] = true
+	}
+	return true, nil
+}
+
+// setStage sets the program of a stage.
+func (l *loader) setStage(stage uint32, p *ebpf.Program) error {
+	if stage >= maxStages {
+		return fmt.Errorf("more than %d raw tracepoints have a packet", maxStages-numStages)
+	}
+	if err := l.get("stages").Put(stage, p); err != nil {
+		return fmt.Errorf("BPF program %d of raw tracepoints: %w", stage, err)
+	}
+	return nil
 }
 
 // ErrNoKprobeMulti means that the kernel cannot run one program at many functions.
@@ -192,9 +272,10 @@ const maxDynamic = 8
 // maxFixed limits the size of the fixed fields of samples: the rest is for dynamic data.
 const maxFixed = MaxSample / 2
 
-// program returns the constants of the event's program, and a function that compiles the event's own parts.
-func (t *RawTracepoint) program() (vars map[string]any, change func(*ebpf.ProgramSpec) error, err error) {
-	body, err := compileFetch(t.Values, t.Filter)
+// program returns the constants of the event's programs, and the bodies of the functions that are compiled for it.
+func (t *RawTracepoint) program(sel *PacketSelection) (vars map[string]any, bodies map[string]asm.Instructions,
+	err error) {
+	fetch, err := compileFetch(t.Values, t.Filter)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -202,53 +283,81 @@ func (t *RawTracepoint) program() (vars map[string]any, change func(*ebpf.Progra
 		return nil, nil, fmt.Errorf("its samples have %d bytes, more than %d", t.Size, maxFixed)
 	}
 	vars = map[string]any{"raw_id": uint32(t.ID), "fixed_size": uint32(t.Size)}
-	if t.Packet != nil {
-		if err := t.Packet.setVars(vars); err != nil {
-			return nil, nil, err
-		}
-		vars["packet_is_sock"] = flag(t.Packet.IsSock)
-		t.Passage.setVars(vars)
+	if t.Packet == nil {
+		return vars, map[string]asm.Instructions{"fetch": fetch}, nil
 	}
-	return vars, func(p *ebpf.ProgramSpec) (err error) {
-		if p.Name == "on_record" {
-			return nil
-		}
-		if p.Instructions, err = replaceFunction(p.Instructions, "fetch", body); err == nil && t.Packet != nil {
-			err = errors.Join(t.Packet.compile(p), t.Passage.compile(p))
-		}
-		return err
-	}, nil
+	if err := errors.Join(t.Packet.setVars(vars), sel.setVars(vars)); err != nil {
+		return nil, nil, err
+	}
+	t.Passage.setVars(vars)
+	if bodies, err = sel.Filter.functions(); err != nil {
+		return nil, nil, err
+	}
+	bodies["fetch"], bodies["packet_arg"] = fetch, loadArg(t.Packet.Arg)
+	if t.Passage.DeviceArg > 0 {
+		bodies["device_arg"] = loadArg(t.Passage.DeviceArg)
+	}
+	return vars, bodies, nil
+}
+
+// setVars sets the constants of on_record, and of the program that runs next.
+func (r *Record) setVars(vars map[string]any) error {
+	if len(r.Dynamic) > maxDynamic {
+		return fmt.Errorf("it has %d dynamic fields, more than %d", len(r.Dynamic), maxDynamic)
+	}
+	var at [maxDynamic]uint32
+	for i, off := range r.Dynamic {
+		at[i] = uint32(off)
+	}
+	vars["own_size"], vars["num_dynamic"], vars["dynamic_at"] = uint32(r.Size), uint32(len(r.Dynamic)), at
+	return nil
+}
+
+// programs returns the names of the event's programs: the first is attached, the second, if any, is the event's stage.
+func (t *RawTracepoint) programs(e *Sampler) ([]string, error) {
+	whole, parts, shared := "on_raw", []string{"raw_begins"}, []uint32{stageSend}
+	if t.Packet != nil {
+		whole, parts, shared = "on_packet", []string{"packet_begins", "packet_fetches"}, []uint32{stageRead, stageSend}
+	}
+	if staged, err := loadStages(e, shared...); staged || err != nil {
+		return parts, err
+	}
+	return []string{whole}, nil
 }
 
 // AttachRawTracepoint makes samples at a raw tracepoint.
 func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
-	vars, change, err := t.program()
+	vars, bodies, err := t.program(&e.o.Select)
 	if err != nil {
 		return err
 	}
-	programs := []string{"on_raw"}
-	if t.Packet != nil {
-		programs[0] = "on_packet"
+	names, err := t.programs(e)
+	if err != nil {
+		return err
 	}
+	next := numStages + e.stages.events
+	vars["fetches"] = next
+	all := names
 	if t.Own != nil {
-		if len(t.Own.Dynamic) > maxDynamic {
-			return fmt.Errorf("it has %d dynamic fields, more than %d", len(t.Own.Dynamic), maxDynamic)
+		if err := t.Own.setVars(vars); err != nil {
+			return err
 		}
-		var at [maxDynamic]uint32
-		for i, off := range t.Own.Dynamic {
-			at[i] = uint32(off)
-		}
-		vars["own_size"], vars["num_dynamic"], vars["dynamic_at"] = uint32(t.Own.Size), uint32(len(t.Own.Dynamic)), at
-		programs = append(programs, "on_record")
+		all = append(names, "on_record")
 	}
-	progs, err := e.load(vars, change, programs...)
+	progs, err := e.load(vars, bodies, all...)
 	if err != nil {
 		return err
+	}
+	if len(names) > 1 {
+		if err := e.loader.setStage(next, progs[1]); err != nil {
+			return err
+		}
+		e.stages.events++
 	}
 	// on_record runs from perf's function at the tracepoint, which is registered since the event was opened: a
 	// program attached now runs after it.
 	if t.Own != nil {
-		if err := unix.IoctlSetInt(t.Own.FD, unix.PERF_EVENT_IOC_SET_BPF, progs[1].FD()); err != nil {
+		if err := unix.IoctlSetInt(t.Own.FD, unix.PERF_EVENT_IOC_SET_BPF, progs[len(names)].FD()); err != nil {
 			return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", t.Name, err)
 		}
 	}
@@ -300,6 +409,10 @@ func (e *Sampler) Stats() (s Stats) {
 		if !slices.Contains(e.silent, p) {
 			s.add(p)
 		}
+	}
+	var lost uint64
+	if err := e.loader.get("lost_samples").Lookup(uint32(0), &lost); err == nil {
+		s.Missed += lost
 	}
 	return s
 }

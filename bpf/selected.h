@@ -23,9 +23,23 @@ const volatile char only_dev[16] = {}; /* "": all */
  */
 #define SAMPLE_SLACK 512 /* a string that begins before SAMPLE_SIZE ends within this */
 
+/* How an event uses the packet of an argument. */
+struct usage {
+	__u64 arg;              /* the sk_buff, the socket or the xdp_buff */
+	__u64 dev;              /* the device, if the packet is kept; 0: unknown */
+	__u32 at;               /* position of struct packet in the sample */
+	__u32 is_sock;          /* the argument is a socket */
+	__u32 point;            /* follow.h's variables: point, */
+	__u32 keep_as, kept_as; /* keep_as and kept_as, */
+	__u32 ends;             /* and ends */
+};
+
 struct sample {
 	__u64 task; /* the task that it belongs to */
 	__u64 size;
+	struct usage usage;
+	__u32 next;           /* the stage after the packet is read */
+	__u32 snap, bytes_at; /* the variables of these names */
 	struct skb_copy skb; /* the packet's */
 	struct linear first; /* the headers */
 	__u64 sock;          /* of a packet that does not refer to the socket yet; 0: unknown */
@@ -138,16 +152,16 @@ static inline_always int read_selected(__u64 skb, struct sample *s, struct packe
 	return is_in_place(p);
 }
 
-/* add_bytes adds the packet's first bytes to a sample of size bytes, and returns the new size. */
-static inline_always __u64 add_bytes(struct sample *s, __u64 size)
+/* add_bytes adds the packet's first bytes, up to limit, to a sample of size bytes, and returns the new size. */
+static inline_always __u64 add_bytes(struct sample *s, __u64 size, __u32 limit, __u32 loc_at)
 {
-	__u64 n = readable(s, snap);
+	__u64 n = readable(s, limit);
 
 	if (size > SAMPLE_SIZE - MAX_SNAP || n > MAX_SNAP)
 		return size;
 	if (n && bpf_probe_read_kernel(s->data + size, n, s->first.head + s->first.at))
 		n = 0;
-	*(__u32 *)&s->data[bytes_at & (SAMPLE_SIZE - 1)] = n << 16 | size;
+	*(__u32 *)&s->data[loc_at & (SAMPLE_SIZE - 1)] = n << 16 | size;
 	return (size + n + 7) & ~7ULL;
 }
 
@@ -164,11 +178,114 @@ static inline_always void finish_sample(void *ctx, __u64 *args, struct sample *s
 	if (!size)
 		return;
 	if (has_packet && snap)
-		size = add_bytes(s, size);
+		size = add_bytes(s, size, snap, bytes_at);
 	walk_apart(ctx);
 	keep_whole(size);
 	if (size <= sizeof(s->data))
 		put(ctx, s->data, size);
+}
+
+/*
+ * Reading packets and walking stacks takes the verifier long, for each program again. So the programs of raw
+ * tracepoints share two programs that do it, by tail calls. An event's own programs do the remaining parts, in this
+ * order:
+ *
+ *	raw_begins                                      -> sample_ends
+ *	packet_begins  -> packet_read -> packet_fetches -> sample_ends
+ *	verdict_begins                                  -> sample_ends
+ *
+ * One program for all events could not find out which event it runs for: raw tracepoints have cookies since Linux
+ * 6.10 only. Programs with functions can make tail calls on x86-64 from 5.10 on and on arm64 from 6.0 on, if the JIT
+ * compiles them. Elsewhere, the programs on_raw, on_packet and on_drop do everything.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+	__uint(max_entries, MAX_STAGES);
+} stages SEC(".maps") PER_RECORDER;
+
+/* The samples in work on a CPU: programs of several events may interrupt each other. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, struct sample);
+	__uint(max_entries, LEVELS);
+} shared_samples SEC(".maps") PER_RECORDER;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__type(key, __u32);
+	__type(value, __u32);
+	__uint(max_entries, 1);
+} shared_depths SEC(".maps") PER_RECORDER;
+
+/* The number of samples that were lost because LEVELS was reached, or a tail call failed. */
+ARRAY(lost_samples, __u64) PER_RECORDER;
+
+static inline_always void count_lost(void)
+{
+	__u32 zero = 0;
+	__u64 *n = bpf_map_lookup_elem(&lost_samples, &zero);
+
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
+/* take_sample returns the memory for a new sample: NULL if there is none. */
+static inline_always struct sample *take_sample(__u32 *level)
+{
+	__u32 zero = 0, *depth = bpf_map_lookup_elem(&shared_depths, &zero);
+	struct sample *s;
+
+	if (!depth)
+		return NULL;
+	*level = *depth;
+	s = bpf_map_lookup_elem(&shared_samples, level);
+	if (s)
+		*depth = *level + 1;
+	else
+		count_lost();
+	return s;
+}
+
+/* taken_sample returns the sample that the previous program prepared. */
+static inline_always struct sample *taken_sample(__u32 *level)
+{
+	__u32 zero = 0, *depth = bpf_map_lookup_elem(&shared_depths, &zero);
+
+	if (!depth)
+		return NULL;
+	*level = *depth - 1;
+	return bpf_map_lookup_elem(&shared_samples, level);
+}
+
+/* leave_sample releases the memory of the sample. */
+static inline_always void leave_sample(void)
+{
+	__u32 zero = 0, *depth = bpf_map_lookup_elem(&shared_depths, &zero);
+
+	if (depth)
+		*depth -= 1;
+}
+
+/* go_on continues with the program of a stage. It returns only if the sample is lost. */
+static inline_always void go_on(void *ctx, __u32 stage)
+{
+	bpf_tail_call(ctx, &stages, stage);
+	count_lost();
+	leave_sample();
+}
+
+/* fetch_shared adds the event's arguments to a selected sample, and continues with sample_ends. */
+static inline_always void fetch_shared(__u64 *args, struct sample *s)
+{
+	begin((struct common *)s->data, raw_id);
+	s->size = fetch(args, s->data, s->size);
+	if (s->size)
+		go_on(args, STAGE_SEND);
+	else
+		leave_sample();
 }
 
 #endif

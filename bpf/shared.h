@@ -77,7 +77,7 @@ struct code_heap { /* hotspot.Heap */
 	__u8 zero[7];
 };
 
-#define BLOCK_HEAD 128 /* hotspot.BlockHead */
+#define BLOCK_HEAD 128 /* hotspot.blockHead */
 
 #define TEXT 192 /* runtimes.checkedText */
 
@@ -292,6 +292,13 @@ enum end {
 
 #define FILTER_BYTES 256 /* bpf.packetFilterBytes */
 
+enum {
+	STAGE_READ = 0, /* reads the packet */
+	STAGE_SEND = 1, /* walks the user stack and writes the sample */
+};
+
+#define MAX_STAGES 4096 /* bpf.maxStages */
+
 #define MAX_DYNAMIC 8 /* bpf.maxDynamic */
 
 #define MAX_KEYS 4 /* bpf.MaxPairKeys */
@@ -311,6 +318,8 @@ struct span_counts { /* bpf.spanCounts */
 };
 
 #define MAX_FRAMES 1024 /* bpf.MaxFrames */
+
+#define LEVELS 4 /* bpf.maxLevels */
 
 enum {
 	TABLE_PENDING = 0xffffffff, /* not loaded yet: stacks through it are sent as copies */

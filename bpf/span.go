@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 )
@@ -192,15 +193,12 @@ func (e *Sampler) loadSpansFrom(spec *ebpf.CollectionSpec, open string, s *Span,
 		maps.Copy(vars, s.Hist.vars(s.Filter))
 		spec.Maps["buckets"].MaxEntries, spec.Maps["counted_cpus"].MaxEntries = MaxBuckets, e.o.CPUs
 	}
-	progs, own, err := e.loadFrom(spec, vars, func(p *ebpf.ProgramSpec) (err error) {
-		if p.Type == ebpf.Kprobe {
+	for _, name := range names {
+		if p := spec.Programs[name]; p.Type == ebpf.Kprobe {
 			p.AttachType = attach
 		}
-		if p.Name == names[0] {
-			p.Instructions, err = replaceFunction(p.Instructions, "fetch", body)
-		}
-		return err
-	}, names...)
+	}
+	progs, own, err := e.loadFrom(spec, vars, map[string]asm.Instructions{"fetch": body}, names...)
 	if err != nil {
 		return nil, err
 	}

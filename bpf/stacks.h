@@ -52,27 +52,48 @@ struct {
 	__uint(max_entries, 1);
 } wanted_cpus SEC(".maps") PER_RECORDER;
 
-/* hash_stack hashes the frames of a slot's stack. The verifier checks it separately, as it does step. */
-__attribute__((noinline)) int hash_stack(__u32 slot)
+#define HASHED_WORDS 64 /* by one call of hash_words */
+
+/*
+ * hash_words adds words of a slot's stack to the hash, and returns 1 after the last one. The verifier checks it
+ * separately, as it does step, and needs less time for a loop of functions with loops than for a long one.
+ */
+__attribute__((noinline)) int hash_words(__u32 slot, __u32 from)
 {
 	struct stack *s = bpf_map_lookup_elem(&stacks, &slot);
 	__u32 n;
 	__u64 h;
 
 	if (!s)
-		return 0;
+		return 1;
 	n = s->kernel + s->user + 2 * s->interpreted;
-	h = s->kernel ^ (__u64)s->generation << 32;
-	if (s->interpreted) /* the code objects belong to this process */
-		h ^= bpf_get_current_pid_tgid() & ~0xffffffffULL;
-	for (int i = 0; i < MAX_STACK_WORDS; i++) {
-		if (i >= n)
+	h = s->hash;
+	for (int i = 0; i < HASHED_WORDS; i++) {
+		__u64 at = (__u64)from + i;
+
+		keep_whole(at);
+		if (at >= n || at >= MAX_STACK_WORDS)
 			break;
-		h = (h ^ s->frames[i]) * 0x9e3779b97f4a7c15;
+		h = (h ^ s->frames[at]) * 0x9e3779b97f4a7c15;
 		h ^= h >> 32;
 	}
 	s->hash = h;
-	return 0;
+	return from + HASHED_WORDS >= n;
+}
+
+/* hash_stack hashes the frames of a slot's stack. */
+static inline_always void hash_stack(__u32 slot)
+{
+	struct stack *s = bpf_map_lookup_elem(&stacks, &slot);
+
+	if (!s)
+		return;
+	s->hash = s->kernel ^ (__u64)s->generation << 32;
+	if (s->interpreted) /* the code objects belong to this process */
+		s->hash ^= bpf_get_current_pid_tgid() & ~0xffffffffULL;
+	for (int i = 0; i < MAX_STACK_WORDS / HASHED_WORDS + 1; i++)
+		if (hash_words(slot, i * HASHED_WORDS))
+			break;
 }
 
 /* send_stack sends a stack to the recorder, unless the recorder already knows it. */
@@ -94,9 +115,9 @@ static inline_always void send_stack(void *ctx, struct stack *s)
 #define FEW_KERNEL 32 /* most stacks contain fewer frames: the helper clears the remaining memory, which takes time */
 
 /* kernel_frames finds the kernel's part of the current stack, up to size bytes. */
-static inline_always void kernel_frames(void *ctx, struct stack *s, __u32 size)
+static inline_always void kernel_frames(void *ctx, struct stack *s, __u64 size)
 {
-	const __u32 few = FEW_KERNEL * sizeof(__u64);
+	const __u64 few = FEW_KERNEL * sizeof(__u64);
 	long n = size ? bpf_get_stack(ctx, s->frames, size < few ? size : few, 0) : 0;
 
 	if (n == few && size > few)

@@ -166,6 +166,8 @@ struct walk {
 	__u8 all;              /* regs belong to this frame */
 	__u8 interrupted;      /* a signal frame was passed: regs are of another function */
 	__u64 top;             /* end of the stack to copy */
+	__u64 trampoline;      /* of uretprobes, */
+	__u64 instance;        /* and the next of the task's return_instances, for restore_return */
 	__u64 copied;          /* bytes of it that were tried so far */
 	__u64 readable;        /* bytes up to the end of the last page that could be read */
 	__u64 seen_at;         /* address that window was read from */
@@ -225,7 +227,6 @@ struct {
  * preempted, also by uprobe programs of other tasks, and interrupted by all other programs. They use the first
  * free level above 0. A task that is preempted here keeps its level.
  */
-#define LEVELS 4
 
 /* take_walk finds a free slot for a uprobe's program: NULL if there is none. */
 static inline_always struct walk *take_walk(__u32 *slot)

@@ -2,8 +2,10 @@ package bpf
 
 import (
 	"runtime"
+	"sync"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
 )
 
@@ -39,3 +41,31 @@ func (noPrograms) Error() string { return "gperf has no BPF programs for " + run
 
 // Hint says where there are programs.
 func (noPrograms) Hint() string { return "It has them for amd64 and arm64.\n" }
+
+// haveTailCalls reports whether programs with functions may make tail calls: on x86-64 from Linux 5.10 on, on arm64
+// from 6.0 on, if the JIT compiles programs.
+var haveTailCalls = sync.OnceValue(func() bool {
+	to, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ProgramArray, KeySize: 4, ValueSize: 4, MaxEntries: 1})
+	if err != nil {
+		return false
+	}
+	defer to.Close()
+	ins := asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.Call.Label("function"),
+		asm.Mov.Reg(asm.R1, asm.R6),
+		asm.LoadMapPtr(asm.R2, to.FD()),
+		asm.Mov.Imm(asm.R3, 0),
+		asm.FnTailCall.Call(),
+		asm.Mov.Imm(asm.R0, 0),
+		asm.Return(),
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("function"),
+		asm.Return(),
+	}
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{Type: ebpf.RawTracepoint, License: "GPL", Instructions: ins})
+	if err != nil {
+		return false
+	}
+	p.Close()
+	return true
+})

@@ -185,6 +185,8 @@ type unwindWalk struct {
 	Interrupted uint8
 	_           [5]byte
 	Top         uint64
+	Trampoline  uint64
+	Instance    uint64
 	Copied      uint64
 	Readable    uint64
 	SeenAt      uint64

@@ -139,14 +139,16 @@ func (l *loader) loadUnwinder(o *Options) (*ebpf.Collection, error) {
 	return l.load(spec, map[string]any{"per_task": flag(o.PerTask), "cpus": o.CPUs}, programs...)
 }
 
-// levelsOfUprobes is the number of simultaneous walks on a CPU at uprobes, state.h's LEVELS.
-const levelsOfUprobes = 4
+// maxLevels is the number of simultaneous walks on a CPU where programs may interrupt each other.
+//
+//bpf:define maxLevels LEVELS
+const maxLevels = 4
 
 // levels returns the number of simultaneous walks on a CPU, which is above 1 if the programs
 // include some that the kernel lets interrupt each other.
 func (o *Options) levels() uint32 {
 	if slices.Contains(o.Programs, OnProbe) {
-		return levelsOfUprobes
+		return maxLevels
 	}
 	return 1
 }
@@ -181,7 +183,10 @@ func (u *Unwinder) Close() {
 
 // Enable starts or stops the programs: while they are off, they neither walk stacks nor make
 // samples. This includes the programs of a [Sampler] with this Unwinder.
-func (u *Unwinder) Enable(on bool) error { return u.control.set(on) }
+func (u *Unwinder) Enable(on bool) error {
+	u.loader.types = nil
+	return u.control.set(on)
+}
 
 // Attach runs a program before each sample of the event of perf fd. At a tracepoint, a
 // program of one event runs for all.
@@ -216,7 +221,7 @@ func (u *Unwinder) SetCopyRoom(cpu, bytes int) {
 type Stats struct {
 	Runs    uint64        // counted if kernel.bpf_stats_enabled is set
 	RunTime time.Duration // counted if kernel.bpf_stats_enabled is set
-	Missed  uint64        // runs skipped because another program was running: the sample is lost
+	Missed  uint64        // runs skipped, or not completed, because others were running: the sample is lost
 }
 
 // String describes the run time; the statistics must include runs.

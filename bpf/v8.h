@@ -135,9 +135,9 @@ __attribute__((noinline)) int v8_check(__u32 slot)
 /*
  * v8_frame stores the function that native frame w->number runs, if any, and goes to the next one. It returns 1
  * after the last one. Of several frames with the same frame pointer, the last one made the frame: the others are
- * frameless.
+ * frameless. The verifier checks it separately, as it does step.
  */
-static inline_always int v8_frame(__u32 slot)
+__attribute__((noinline)) int v8_frame(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	__u64 n, next;

@@ -9,7 +9,6 @@
  * address of the sk_buff, which one CPU handles at a time. The rules are searched when a packet is dropped, not
  * for each packet.
  */
-#include "selected.h"
 #include "follow.h"
 #include "netfilter.h"
 #include "nft.h"
@@ -315,7 +314,7 @@ static inline_always int read_dropped(__u64 skb, struct sample *s, struct packet
 	if (!may_be_followed(skb, (__u64)s->first.head))
 		return 0;
 	describe_packet(&s->skb, p, &s->first);
-	p->id = find_number(skb, (__u64)s->first.head, NULL);
+	p->id = find_number(skb, (__u64)s->first.head, NULL, POINT_NONE);
 	return p->id != 0;
 }
 
@@ -372,5 +371,33 @@ int on_drop(__u64 *args)
 		finish_sample(args, args, s, 1);
 	leave(skb);
 	*depth = at;
+	return 0;
+}
+
+/* verdict_begins is on_drop for kernels where programs of raw tracepoints share the walk (selected.h). */
+SEC("raw_tp")
+int verdict_begins(__u64 *args)
+{
+	enum place place = place_of(args[1]);
+	__u64 skb = args[0];
+	struct sample *s;
+	struct found *f;
+	__u32 level;
+
+	if (place == ELSEWHERE)
+		return 0;
+	s = take_sample(&level);
+	if (!s)
+		return 0;
+	f = judge(skb, level, place);
+	if (!f || !wanted(raw_id) || !add_verdict(skb, s, f)) {
+		leave(skb);
+		leave_sample();
+		return 0;
+	}
+	leave(skb);
+	s->snap = snap;
+	s->bytes_at = bytes_at;
+	fetch_shared(args, s);
 	return 0;
 }

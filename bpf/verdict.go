@@ -171,7 +171,7 @@ func (v *Verdict) ranges(functions []string) (l [MaxRanges]CodeRange, err error)
 func (e *Sampler) AttachVerdict(v *Verdict) error {
 	vars := map[string]any{"raw_id": uint32(v.ID), "fixed_size": uint32(v.Size), "verdict_at": uint32(v.At),
 		"table_at": uint32(v.TableAt), "chain_at": uint32(v.ChainAt), "following": flag(v.Followed)}
-	if err := v.Packet.setVars(vars); err != nil {
+	if err := errors.Join(v.Packet.setVars(vars), e.o.Select.setVars(vars)); err != nil {
 		return err
 	}
 	for name, functions := range map[string][]string{"hook_code": hookCode, "chain_code": chainCode,
@@ -237,16 +237,25 @@ const maxRulesListed = 1 << 17
 
 // attach loads programs and attaches them, that at the drops last.
 func (v *Verdict) attach(e *Sampler, vars map[string]any, probes []netfilterProbe) error {
-	const drop = "on_drop"
 	spec, err := loadVerdict()
 	if err != nil {
 		return err
 	}
-	body, err := compileFetch(nil, v.Filter)
+	bodies, err := e.o.Select.Filter.functions()
 	if err != nil {
 		return err
 	}
-	names := []string{drop}
+	if bodies["fetch"], err = compileFetch(nil, v.Filter); err != nil {
+		return err
+	}
+	staged, err := loadStages(e, stageSend)
+	if err != nil {
+		return err
+	}
+	names := []string{"on_drop"}
+	if staged {
+		names[0] = "verdict_begins"
+	}
 	for _, p := range probes {
 		for _, name := range []string{p.entry, p.returned} {
 			if name != "" && !slices.Contains(names, name) {
@@ -258,14 +267,7 @@ func (v *Verdict) attach(e *Sampler, vars map[string]any, probes []netfilterProb
 	for name, n := range sizes {
 		spec.Maps[name].MaxEntries = min(max(n, spec.Maps[name].MaxEntries), maxRulesListed)
 	}
-	progs, own, err := e.loadFrom(spec, vars, func(p *ebpf.ProgramSpec) (err error) {
-		if p.Name == drop {
-			if p.Instructions, err = replaceFunction(p.Instructions, "fetch", body); err == nil {
-				err = v.Packet.Select.Filter.compile(p)
-			}
-		}
-		return err
-	}, names...)
+	progs, own, err := e.loadFrom(spec, vars, bodies, names...)
 	if err != nil {
 		return err
 	}

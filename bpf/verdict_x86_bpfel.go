@@ -25,6 +25,7 @@ const (
 	verdictMapHeads            = "heads"
 	verdictMapKept             = "kept"
 	verdictMapLastNumber       = "last_number"
+	verdictMapLostSamples      = "lost_samples"
 	verdictMapMappings         = "mappings"
 	verdictMapNftGeneration    = "nft_generation"
 	verdictMapNumbers          = "numbers"
@@ -38,7 +39,10 @@ const (
 	verdictMapRuntimes         = "runtimes"
 	verdictMapSamples          = "samples"
 	verdictMapSamplesTo        = "samples_to"
+	verdictMapSharedDepths     = "shared_depths"
+	verdictMapSharedSamples    = "shared_samples"
 	verdictMapSkbs             = "skbs"
+	verdictMapStages           = "stages"
 	verdictMapTables           = "tables"
 	verdictMapVerdictCalls     = "verdict_calls"
 	verdictMapWaking           = "waking"
@@ -65,6 +69,7 @@ const (
 	verdictProgRejectBegins    = "reject_begins"
 	verdictProgRulesChange     = "rules_change"
 	verdictProgTablesChange    = "tables_change"
+	verdictProgVerdictBegins   = "verdict_begins"
 	verdictVarBridgeCode       = "bridge_code"
 	verdictVarBytesAt          = "bytes_at"
 	verdictVarChainAt          = "chain_at"
@@ -173,6 +178,7 @@ type verdictProgramSpecs struct {
 	RejectBegins    *ebpf.ProgramSpec `ebpf:"reject_begins"`
 	RulesChange     *ebpf.ProgramSpec `ebpf:"rules_change"`
 	TablesChange    *ebpf.ProgramSpec `ebpf:"tables_change"`
+	VerdictBegins   *ebpf.ProgramSpec `ebpf:"verdict_begins"`
 }
 
 // verdictMapSpecs contains maps before they are loaded into the kernel.
@@ -188,6 +194,7 @@ type verdictMapSpecs struct {
 	Heads         *ebpf.MapSpec `ebpf:"heads"`
 	Kept          *ebpf.MapSpec `ebpf:"kept"`
 	LastNumber    *ebpf.MapSpec `ebpf:"last_number"`
+	LostSamples   *ebpf.MapSpec `ebpf:"lost_samples"`
 	Mappings      *ebpf.MapSpec `ebpf:"mappings"`
 	NftGeneration *ebpf.MapSpec `ebpf:"nft_generation"`
 	Numbers       *ebpf.MapSpec `ebpf:"numbers"`
@@ -201,7 +208,10 @@ type verdictMapSpecs struct {
 	Runtimes      *ebpf.MapSpec `ebpf:"runtimes"`
 	Samples       *ebpf.MapSpec `ebpf:"samples"`
 	SamplesTo     *ebpf.MapSpec `ebpf:"samples_to"`
+	SharedDepths  *ebpf.MapSpec `ebpf:"shared_depths"`
+	SharedSamples *ebpf.MapSpec `ebpf:"shared_samples"`
 	Skbs          *ebpf.MapSpec `ebpf:"skbs"`
+	Stages        *ebpf.MapSpec `ebpf:"stages"`
 	Tables        *ebpf.MapSpec `ebpf:"tables"`
 	VerdictCalls  *ebpf.MapSpec `ebpf:"verdict_calls"`
 	Waking        *ebpf.MapSpec `ebpf:"waking"`
@@ -293,6 +303,7 @@ type verdictMaps struct {
 	Heads         *ebpf.Map `ebpf:"heads"`
 	Kept          *ebpf.Map `ebpf:"kept"`
 	LastNumber    *ebpf.Map `ebpf:"last_number"`
+	LostSamples   *ebpf.Map `ebpf:"lost_samples"`
 	Mappings      *ebpf.Map `ebpf:"mappings"`
 	NftGeneration *ebpf.Map `ebpf:"nft_generation"`
 	Numbers       *ebpf.Map `ebpf:"numbers"`
@@ -306,7 +317,10 @@ type verdictMaps struct {
 	Runtimes      *ebpf.Map `ebpf:"runtimes"`
 	Samples       *ebpf.Map `ebpf:"samples"`
 	SamplesTo     *ebpf.Map `ebpf:"samples_to"`
+	SharedDepths  *ebpf.Map `ebpf:"shared_depths"`
+	SharedSamples *ebpf.Map `ebpf:"shared_samples"`
 	Skbs          *ebpf.Map `ebpf:"skbs"`
+	Stages        *ebpf.Map `ebpf:"stages"`
 	Tables        *ebpf.Map `ebpf:"tables"`
 	VerdictCalls  *ebpf.Map `ebpf:"verdict_calls"`
 	Waking        *ebpf.Map `ebpf:"waking"`
@@ -328,6 +342,7 @@ func (m *verdictMaps) Close() error {
 		m.Heads,
 		m.Kept,
 		m.LastNumber,
+		m.LostSamples,
 		m.Mappings,
 		m.NftGeneration,
 		m.Numbers,
@@ -341,7 +356,10 @@ func (m *verdictMaps) Close() error {
 		m.Runtimes,
 		m.Samples,
 		m.SamplesTo,
+		m.SharedDepths,
+		m.SharedSamples,
 		m.Skbs,
+		m.Stages,
 		m.Tables,
 		m.VerdictCalls,
 		m.Waking,
@@ -427,6 +445,7 @@ type verdictPrograms struct {
 	RejectBegins    *ebpf.Program `ebpf:"reject_begins"`
 	RulesChange     *ebpf.Program `ebpf:"rules_change"`
 	TablesChange    *ebpf.Program `ebpf:"tables_change"`
+	VerdictBegins   *ebpf.Program `ebpf:"verdict_begins"`
 }
 
 func (p *verdictPrograms) Close() error {
@@ -449,6 +468,7 @@ func (p *verdictPrograms) Close() error {
 		p.RejectBegins,
 		p.RulesChange,
 		p.TablesChange,
+		p.VerdictBegins,
 	)
 }
 

@@ -212,6 +212,24 @@ keep:
 	return END_NONE;
 }
 
+/*
+ * steps goes to the caller's frame up to STEPS times. The verifier sees it once, and not each frame of a long loop: see
+ * REPEAT.
+ */
+__attribute__((noinline)) int steps(__u32 slot)
+{
+	int end;
+
+	for (int i = 0; i < STEPS; i++) {
+		end = step(slot);
+		if (end == UNCOVERED)
+			end = uncovered(slot);
+		if (end)
+			return end;
+	}
+	return END_NONE;
+}
+
 /* send_frames writes the frames that collect found. */
 static inline_always void send_frames(void *ctx, struct walk *w)
 {
@@ -268,10 +286,8 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 		w->num_maps = p->n;
 		w->runtime = p->runtime;
 		end = END_DEPTH;
-		for (int i = 0; i < MAX_FRAMES + 64; i++) {
-			end = step(slot);
-			if (end == UNCOVERED)
-				end = uncovered(slot);
+		for (int i = 0; i < MAX_FRAMES / STEPS + 2; i++) {
+			end = steps(slot);
 			if (end)
 				break;
 		}

@@ -16,7 +16,7 @@ type Kind uint32
 
 // The runtimes whose functions are named.
 //
-//bpf:enum Kind RUNTIME_
+//bpf:enum kind RUNTIME_
 const (
 	kindPython Kind = iota + 1
 	kindRuby

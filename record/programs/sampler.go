@@ -92,8 +92,14 @@ func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*S
 	if err != nil {
 		return nil, err
 	}
+	raw := 0
+	for i := range events {
+		if events[i].Raw != nil {
+			raw++
+		}
+	}
 	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Unwinder: o.Unwinder,
-		Follow: o.Follow != nil})
+		RawTracepoints: raw, Select: o.Select, Follow: o.Follow != nil})
 	if err != nil {
 		return nil, &SamplerError{events[0].Name, err}
 	}
@@ -200,8 +206,7 @@ func (a *attachments) attachRaw(ev *event.Event, all []*event.Event) error {
 		return &perfevent.FilterError{Event: ev.Name, Filter: ev.Filter, Err: err}
 	}
 	if p := ev.Raw.Packet; p != nil {
-		t.Packet = &bpf.Packet{Arg: p.Arg, IsSock: p.IsSock, At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap,
-			Select: a.opts.Select}
+		t.Packet = &bpf.Packet{Arg: p.Arg, IsSock: p.IsSock, At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap}
 		a.packets[ev.Config] = newPackets(l, &a.sockets)
 		if a.opts.Follow != nil {
 			t.Passage = a.opts.Follow.passage(ev, all)

@@ -34,7 +34,7 @@ type Heap struct {
 
 // blockHead is the number of bytes at the start of a block that contain the fields of a Heap.
 //
-//bpf:define BlockHead BLOCK_HEAD
+//bpf:define blockHead BLOCK_HEAD
 const blockHead = 128
 
 // maxOffset is the highest offset of a field in a block.
