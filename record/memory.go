@@ -21,7 +21,7 @@ func rowsWithin(limit uint64) uint32 { return uint32(min(limit/8/bpf.RowSize, bp
 type SmallMemoryError struct{ Limit uint64 } // in bytes
 
 func (e *SmallMemoryError) Error() string {
-	return fmt.Sprintf("gperf may use %d MB of memory, unwind tables need %d MB", e.Limit>>20, leastMemory>>20)
+	return fmt.Sprintf("gperf's limit allows %d MB of memory, unwind tables need %d MB", e.Limit>>20, leastMemory>>20)
 }
 
 // Hint says what to do about it.

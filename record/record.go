@@ -63,7 +63,12 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 		}
 		o.Output.Path = filepath.Join(o.Output.Path, format.DirData)
 	}
-	if err = r.begin(ctx); err == nil {
+	err = r.begin(ctx)
+	switch {
+	case err != nil:
+	case ctx.Err() != nil:
+		r.sum.Early = true
+	default:
 		err = r.record(ctx)
 	}
 	err = r.end(err)
@@ -157,17 +162,11 @@ func (r *recorder) begin(ctx context.Context) error {
 	if err := r.enabler.track(); err != nil { // before /proc is read
 		return err
 	}
-	var err error
 	if r.programs.walker == nil {
 		r.copies.follow(&r.file, r.describer.idSize())
-		err = r.successor.first(ctx, nil)
-	} else {
-		err = r.successor.first(ctx, r.programs.learn)
+		return r.successor.first(ctx, nil)
 	}
-	if err == nil && ctx.Err() != nil {
-		return errInterrupted
-	}
-	return err
+	return r.successor.first(ctx, r.programs.learn)
 }
 
 // record starts the counters and the command, and moves records until the recording is to

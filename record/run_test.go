@@ -110,7 +110,10 @@ func TestEndBeforeBegin(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() {
-			_, err := Run(ctx, o)
+			sum, err := Run(ctx, o)
+			if sum != nil && sum.Early { // there is a file
+				err = errInterrupted
+			}
 			ended <- err
 		}()
 		select {

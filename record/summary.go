@@ -13,6 +13,7 @@ type Summary struct {
 	Bytes   int64  // of the file, or all of them
 	Wakeups uint64 // how often a ring woke the recorder, for the last file
 	Samples uint64 // in the file, or all of them
+	Early   bool   // the recording was to end before its events were enabled: nothing is recorded
 	// Full is the number of bytes written when Options.MaxSize was reached; 0: it was not.
 	Full int64
 	// Dumped is the name of the last file, if names include times.

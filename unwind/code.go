@@ -129,7 +129,14 @@ func (w *walk) byCode() bool {
 		return w.byLinkRegister()
 	}
 	next := w.code.at(w.regs.IP(), 16)
-	return w.byEpilogue(next) || w.allRegs && (w.byPrologue(next) || w.byLeaf())
+	if w.byEpilogue(next) || w.allRegs && w.byPrologue(next) {
+		return true
+	}
+	if !w.allRegs || w.m.Object != nil || w.m.Made {
+		return false
+	}
+	ra, ok := w.code.leafReturn(&w.regs, w.mem)
+	return ok && w.reach(ra, w.regs.SP()+8, w.regs.framePointer())
 }
 
 // Instructions with rbp and rsp. Each mov between the two has two encodings.
@@ -266,29 +273,25 @@ func makesFrame(code []byte) bool {
 // functionSize is the assumed limit of the length of a function, if a call of it is the only evidence.
 const functionSize = 1 << 16
 
-// byLeaf steps to the caller of an innermost function that makes no frame, in a program whose other functions have
-// frame pointers: rbp's frame is the caller's. The word at rsp is then the return address of a call of this function,
-// and the one beside rbp is not. In a function with a frame, an old return address may be at rsp, but both are of calls
-// of it.
-func (w *walk) byLeaf() bool {
-	if w.m.Object != nil || w.m.Made {
-		return false
+// leafReturn returns the return address of an innermost function that makes no frame, in a program whose other
+// functions have frame pointers: rbp's frame is the caller's. The word at rsp is then the return address of a call of
+// this function, and the one beside rbp is not. In a function with a frame, an old return address may be at rsp, but
+// both are of calls of it.
+func (c *code) leafReturn(regs *Regs, mem Memory) (ra uint64, ok bool) {
+	ip, fp := regs.IP(), regs.framePointer()
+	if ra, ok = mem.Word(regs.SP()); !ok {
+		return 0, false
 	}
-	ip, sp, fp := w.regs.IP(), w.regs.SP(), w.regs.framePointer()
-	ra, ok := w.mem.Word(sp)
-	if !ok {
-		return false
-	}
-	target, _ := w.code.callBefore(ra)
+	target, _ := c.callBefore(ra)
 	if target == 0 || ip-target > functionSize {
-		return false
+		return 0, false
 	}
-	if beside, ok := w.mem.Word(fp.at + 8); ok {
-		if framed, _ := w.code.callBefore(beside); framed >= target && framed <= ip {
-			return false
+	if beside, ok := mem.Word(fp.at + 8); ok {
+		if framed, _ := c.callBefore(beside); framed >= target && framed <= ip {
+			return 0, false
 		}
 	}
-	return w.reach(ra, sp+8, fp)
+	return ra, true
 }
 
 // byGuess steps to the caller of an innermost function that has pushed few words or none, such as system call wrappers

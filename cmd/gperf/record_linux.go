@@ -143,7 +143,9 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 		if f.output.implied {
 			status(stderr, "The recording went into the pipe of standard output: -o FILE names a file")
 		}
-		if sum.Samples == 0 && sum.Lost == 0 && !f.opts.NoSamples && err == nil {
+		if sum.Early {
+			status(stderr, "Interrupted before the recording began: nothing is recorded")
+		} else if sum.Samples == 0 && sum.Lost == 0 && !f.opts.NoSamples && err == nil {
 			status(stderr, "0 samples: %s", whyNoSamples(&f.opts, sum.Path))
 		}
 	}
