@@ -300,6 +300,9 @@ func TestSampler(t *testing.T) {
 		if _, err := e.load(own, nil, "on_raw", "on_record"); err != nil {
 			t.Errorf("a tracepoint's own record: %v\n%s", err, VerifierLog(err))
 		}
+		if _, err := e.load(nil, map[string]asm.Instructions{"misnamed": loadArg(1)}, "on_raw"); err == nil {
+			t.Error("a function that the program lacks is replaced")
+		}
 		if err := HaveKprobeMulti(); err != nil {
 			t.Logf("cannot probe functions here: %v", err)
 			continue
@@ -540,6 +543,23 @@ func hasSample(t *testing.T, e *Sampler, id uint16, value uint64) bool {
 		data := b[len(b)-size:]
 		return binary.LittleEndian.Uint16(data) == id && bytes.Contains(data, want)
 	})
+}
+
+// TestVerdictConstants checks that the programs have the constants that are set.
+func TestVerdictConstants(t *testing.T) {
+	spec, err := loadVerdict()
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars, err := (&Verdict{}).constants()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range vars {
+		if spec.Variables[name] == nil {
+			t.Errorf("there is no constant %s", name)
+		}
+	}
 }
 
 // TestVerdictWithoutFirewall checks the errors for kernels without netfilter, and without a part of it that drops.

@@ -170,7 +170,7 @@ func (d *Drops) attach(e *Sampler, to *dropper) error {
 	if to.context != contexts[d.Of] && !readsReturn(e.loader.types) {
 		return errContext
 	}
-	vars, bodies, err := d.program(&e.o.Select)
+	vars, bodies, err := d.program()
 	if err != nil {
 		return err
 	}

@@ -422,13 +422,16 @@ func (c *code) compareText(f *Filter, yes, no string) {
 	c.add(asm.Ja.Label(yes))
 }
 
-// replaceFunctions replaces the bodies of functions, by name, in a program's instructions.
-func replaceFunctions(ins asm.Instructions, bodies map[string]asm.Instructions) asm.Instructions {
+// replaceFunctions replaces the bodies of functions, by name, in a program's instructions. It adds their names to
+// replaced.
+func replaceFunctions(ins asm.Instructions, bodies map[string]asm.Instructions,
+	replaced map[string]bool) asm.Instructions {
 	for i := 0; i < len(ins); i++ {
 		body := bodies[ins[i].Symbol()]
 		if body == nil {
 			continue
 		}
+		replaced[ins[i].Symbol()] = true
 		end := i + 1
 		for end < len(ins) && ins[end].Symbol() == "" {
 			end++

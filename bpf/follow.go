@@ -98,7 +98,7 @@ func AttachHops(e *Sampler, t *RawTracepoint, hops []Hop, atOnce bool) (refused 
 	if !atOnce {
 		spec.Programs["on_hop"].AttachType = ebpf.AttachNone
 	}
-	vars, bodies, err := t.program(&e.o.Select)
+	vars, bodies, err := t.program()
 	if err != nil {
 		return nil, err
 	}

@@ -140,7 +140,11 @@ func (l *loader) setOutput(cpu int, events map[string]int) error {
 // setVariables sets the variables that are constants of the programs.
 func setVariables(spec *ebpf.CollectionSpec, vars map[string]any) error {
 	for name, v := range vars {
-		if err := spec.Variables[name].Set(v); err != nil {
+		variable := spec.Variables[name]
+		if variable == nil {
+			return fmt.Errorf("the BPF programs have no constant %s", name)
+		}
+		if err := variable.Set(v); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}

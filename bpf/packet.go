@@ -38,7 +38,6 @@ func (p *Packet) setVars(vars map[string]any) error {
 		return fmt.Errorf("%d bytes of a packet are more than %d", p.Snap, MaxSnap)
 	}
 	vars["packet_at"], vars["bytes_at"], vars["snap"] = uint32(p.At), uint32(p.BytesAt), uint32(p.Snap)
-	vars["packet_is_sock"] = flag(p.IsSock)
 	return nil
 }
 

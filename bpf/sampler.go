@@ -111,9 +111,9 @@ func flag(on bool) uint32 {
 	return 0
 }
 
-// load loads programs of emit.bpf.c for one event; vars are constants of these programs, and bodies replace their
-// functions. load closes the files of the maps that only these programs use, because there may be more programs than
-// a process may open files.
+// load loads programs of emit.bpf.c for one event; vars are constants of these programs, and bodies replace functions,
+// each of which at least one of the programs must have. All programs get what selects packets. load closes the files
+// of the maps that only these programs use, because there may be more programs than a process may open files.
 func (e *Sampler) load(vars map[string]any, bodies map[string]asm.Instructions,
 	names ...string) ([]*ebpf.Program, error) {
 	spec := *e.spec // without the other programs, because copies of these take time
@@ -131,16 +131,31 @@ func (e *Sampler) load(vars map[string]any, bodies map[string]asm.Instructions,
 // loadFrom is load for the programs of spec, which it changes. own contains the maps that only these programs use.
 func (e *Sampler) loadFrom(spec *ebpf.CollectionSpec, vars map[string]any, bodies map[string]asm.Instructions,
 	names ...string) (l []*ebpf.Program, own *ebpf.Collection, err error) {
-	walks := false
+	filter, err := e.o.Select.Filter.functions()
+	if err != nil {
+		return nil, nil, err
+	}
+	walks, replaced := false, map[string]bool{}
 	for _, name := range names {
 		p := spec.Programs[name]
-		p.Instructions = replaceFunctions(p.Instructions, bodies)
+		p.Instructions = replaceFunctions(p.Instructions, bodies, replaced)
+		p.Instructions = replaceFunctions(p.Instructions, filter, replaced)
 		walks = walks || slices.ContainsFunc(p.Instructions, isWalk)
+	}
+	for function := range bodies {
+		if !replaced[function] {
+			return nil, nil, fmt.Errorf("the BPF programs %v have no function %s", names, function)
+		}
 	}
 	all := map[string]any{"per_task": flag(e.o.PerTask != nil), "walk_user": flag(e.o.Unwinder != nil)}
 	maps.Copy(all, vars)
 	if spec.Variables["following"] != nil {
 		all["following"] = flag(e.o.Follow)
+	}
+	if spec.Variables["only_netns"] != nil { // it includes selected.h
+		if err := e.o.Select.setVars(all); err != nil {
+			return nil, nil, err
+		}
 	}
 	if e.o.Unwinder != nil && walks {
 		spec.Maps["walks"].MaxEntries = e.o.CPUs
@@ -175,19 +190,11 @@ func loadStages(e *Sampler, need ...uint32) (bool, error) {
 	if !haveTailCalls() {
 		return false, nil
 	}
-	vars := map[string]any{"cpus": e.o.CPUs}
-	if err := e.o.Select.setVars(vars); err != nil {
-		return false, err
-	}
-	bodies, err := e.o.Select.Filter.functions()
-	if err != nil {
-		return false, err
-	}
 	for _, stage := range need {
 		if e.stages.loaded[stage] {
 			continue
 		}
-		progs, err := e.load(vars, bodies, stagePrograms[stage])
+		progs, err := e.load(map[string]any{"cpus": e.o.CPUs}, nil, stagePrograms[stage])
 		if err != nil {
 			return false, err
 		}
@@ -273,8 +280,7 @@ const maxDynamic = 8
 const maxFixed = MaxSample / 2
 
 // program returns the constants of the event's programs, and the bodies of the functions that are compiled for it.
-func (t *RawTracepoint) program(sel *PacketSelection) (vars map[string]any, bodies map[string]asm.Instructions,
-	err error) {
+func (t *RawTracepoint) program() (vars map[string]any, bodies map[string]asm.Instructions, err error) {
 	fetch, err := compileFetch(t.Values, t.Filter)
 	if err != nil {
 		return nil, nil, err
@@ -283,17 +289,15 @@ func (t *RawTracepoint) program(sel *PacketSelection) (vars map[string]any, bodi
 		return nil, nil, fmt.Errorf("its samples have %d bytes, more than %d", t.Size, maxFixed)
 	}
 	vars = map[string]any{"raw_id": uint32(t.ID), "fixed_size": uint32(t.Size)}
+	bodies = map[string]asm.Instructions{"fetch": fetch}
 	if t.Packet == nil {
-		return vars, map[string]asm.Instructions{"fetch": fetch}, nil
+		return vars, bodies, nil
 	}
-	if err := errors.Join(t.Packet.setVars(vars), sel.setVars(vars)); err != nil {
+	if err := t.Packet.setVars(vars); err != nil {
 		return nil, nil, err
 	}
 	t.Passage.setVars(vars)
-	if bodies, err = sel.Filter.functions(); err != nil {
-		return nil, nil, err
-	}
-	bodies["fetch"], bodies["packet_arg"] = fetch, loadArg(t.Packet.Arg)
+	vars["packet_is_sock"], bodies["packet_arg"] = flag(t.Packet.IsSock), loadArg(t.Packet.Arg)
 	if t.Passage.DeviceArg > 0 {
 		bodies["device_arg"] = loadArg(t.Passage.DeviceArg)
 	}
@@ -327,7 +331,7 @@ func (t *RawTracepoint) programs(e *Sampler) ([]string, error) {
 
 // AttachRawTracepoint makes samples at a raw tracepoint.
 func (e *Sampler) AttachRawTracepoint(t *RawTracepoint) error {
-	vars, bodies, err := t.program(&e.o.Select)
+	vars, bodies, err := t.program()
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 )
 
@@ -169,18 +170,9 @@ func (v *Verdict) ranges(functions []string) (l [MaxRanges]CodeRange, err error)
 
 // AttachVerdict makes samples of dropped packets.
 func (e *Sampler) AttachVerdict(v *Verdict) error {
-	vars := map[string]any{"raw_id": uint32(v.ID), "fixed_size": uint32(v.Size), "verdict_at": uint32(v.At),
-		"table_at": uint32(v.TableAt), "chain_at": uint32(v.ChainAt), "following": flag(v.Followed)}
-	if err := errors.Join(v.Packet.setVars(vars), e.o.Select.setVars(vars)); err != nil {
+	vars, err := v.constants()
+	if err != nil {
 		return err
-	}
-	for name, functions := range map[string][]string{"hook_code": hookCode, "chain_code": chainCode,
-		"queue_code": queueCode, "bridge_code": bridgeCode} {
-		l, err := v.ranges(functions)
-		if err != nil {
-			return err
-		}
-		vars[name] = l
 	}
 	if v.Functions[hookFunction] == nil {
 		return fmt.Errorf("this kernel has no function %s: it has no netfilter", hookFunction)
@@ -216,6 +208,24 @@ func (e *Sampler) AttachVerdict(v *Verdict) error {
 	return v.attach(e, vars, probes)
 }
 
+// constants returns the constants of the programs that do not depend on the kernel's parts.
+func (v *Verdict) constants() (map[string]any, error) {
+	vars := map[string]any{"raw_id": uint32(v.ID), "fixed_size": uint32(v.Size), "verdict_at": uint32(v.At),
+		"table_at": uint32(v.TableAt), "chain_at": uint32(v.ChainAt), "following": flag(v.Followed)}
+	if err := v.Packet.setVars(vars); err != nil {
+		return nil, err
+	}
+	for name, functions := range map[string][]string{"hook_code": hookCode, "chain_code": chainCode,
+		"queue_code": queueCode, "bridge_code": bridgeCode} {
+		l, err := v.ranges(functions)
+		if err != nil {
+			return nil, err
+		}
+		vars[name] = l
+	}
+	return vars, nil
+}
+
 // known returns the probes at functions of this kernel.
 func (v *Verdict) known(all []netfilterProbe) (l []netfilterProbe) {
 	for _, n := range all {
@@ -241,11 +251,8 @@ func (v *Verdict) attach(e *Sampler, vars map[string]any, probes []netfilterProb
 	if err != nil {
 		return err
 	}
-	bodies, err := e.o.Select.Filter.functions()
+	fetch, err := compileFetch(nil, v.Filter)
 	if err != nil {
-		return err
-	}
-	if bodies["fetch"], err = compileFetch(nil, v.Filter); err != nil {
 		return err
 	}
 	staged, err := loadStages(e, stageSend)
@@ -267,7 +274,7 @@ func (v *Verdict) attach(e *Sampler, vars map[string]any, probes []netfilterProb
 	for name, n := range sizes {
 		spec.Maps[name].MaxEntries = min(max(n, spec.Maps[name].MaxEntries), maxRulesListed)
 	}
-	progs, own, err := e.loadFrom(spec, vars, bodies, names...)
+	progs, own, err := e.loadFrom(spec, vars, map[string]asm.Instructions{"fetch": fetch}, names...)
 	if err != nil {
 		return err
 	}
