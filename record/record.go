@@ -67,7 +67,7 @@ func Run(ctx context.Context, opts *Options) (*Summary, error) {
 	switch {
 	case err != nil:
 	case ctx.Err() != nil:
-		r.sum.Early = true
+		r.sum.Early, r.sleepers = true, sleepers{} // their waits are not recorded either
 	default:
 		err = r.record(ctx)
 	}
