@@ -13,6 +13,8 @@ type Function struct {
 	Size uint32 // of the code, in bytes
 	// Lines are the lines of the code, by Off; none may be at 0.
 	Lines []Line
+	// Partial means that File or Lines could not be read now, but perhaps later.
+	Partial bool
 }
 
 // Line is the source line from an offset of a function's code on.

@@ -295,6 +295,32 @@ func TestV8Moving(t *testing.T) {
 	}
 }
 
+// TestV8SourceMoves reads a function while the garbage collector moves the script's source and name: the function is
+// partial until they are back.
+func TestV8SourceMoves(t *testing.T) {
+	for _, what := range []string{"source", "name", "neither"} {
+		v, m := v8Test13(), &v8Memory{}
+		objects := map[string]uint64{"source": m.seq(v8Source, twoByte), "name": m.seq("/f.js", oneByte)}
+		passed := m.add(v, v8Function{name: m.seq("f", oneByte), start: 20, source: objects["source"],
+			file: objects["name"]})
+		kind := []byte{}
+		if at := objects[what]; at != 0 {
+			kind = m.b[at-v8Tag-v8Base:][:8]
+		}
+		was := slices.Clone(kind)
+		copy(kind, []byte{0, 0x10, 0x20, 0x30, 0x40, 0x50, 0, 0}) // where it goes: an address without a tag
+		f, err := v.Function(m, passed)
+		if err != nil || f.Name != "f" || f.Partial != (what != "neither") {
+			t.Errorf("%s moves: %+v, %v", what, f, err)
+		}
+		copy(kind, was)
+		f, err = v.Function(m, passed)
+		if err != nil || f.Partial || f.File != "/f.js" || !slices.Equal(f.Lines, []Line{{0, 2}}) {
+			t.Errorf("%s is back: %+v, %v", what, f, err)
+		}
+	}
+}
+
 // TestV8Strings reads strings of all kinds.
 func TestV8Strings(t *testing.T) {
 	m := &v8Memory{}

@@ -29,24 +29,28 @@ func (v *v8Process) Bind(mem io.ReaderAt, f nativeFrame) (Part, error) {
 }
 
 // Function reads the function of a SharedFunctionInfo from a process's memory. The garbage collector may move what
-// belongs to it meanwhile: so it is read twice.
+// belongs to it meanwhile: so it is read twice. It is partial if the script moves for longer than that.
 func (v *v8Process) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	const tries = 3
 	last, err := v.read(mem, f)
+	same := false
 	for range tries {
 		if errors.Is(err, ErrChanged) {
 			return nil, err
 		}
 		fn, e := v.read(mem, f)
-		if e == nil && err == nil && reflect.DeepEqual(fn, last) {
-			return fn, nil
+		same = e == nil && err == nil && reflect.DeepEqual(fn, last)
+		if last, err = fn, e; same && !fn.Partial {
+			break
 		}
-		last, err = fn, e
 	}
-	if err == nil {
+	if err == nil && !same {
 		err = ErrChanged
 	}
-	return nil, err
+	if err != nil {
+		return nil, err
+	}
+	return last, nil
 }
 
 // v8Shared holds the references of a SharedFunctionInfo.
@@ -94,7 +98,8 @@ func (v *v8Process) read(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name: %w", err)
 	}
-	fn := &Function{Name: name, File: h.scriptFile(s.script), Size: 2}
+	file, fileErr := h.scriptFile(s.script)
+	fn := &Function{Name: name, File: file, Size: 2}
 	code, err := h.bytecodeOf(s.data)
 	if err != nil {
 		return nil, fmt.Errorf("bytecode: %w", err)
@@ -110,7 +115,8 @@ func (v *v8Process) read(mem io.ReaderAt, f Interpreted) (*Function, error) {
 		}
 		positions = append(positions, h.positionsOf(code)...)
 	}
-	fn.Lines = v.scripts.lines(h, s.script, s.id, positions)
+	fn.Lines, err = v.scripts.lines(h, s.script, s.id, positions)
+	fn.Partial = fileErr != nil || err != nil
 	return fn, nil
 }
 
@@ -214,11 +220,15 @@ func (h *v8Heap) str(object uint64) (string, error) {
 }
 
 // scriptFile returns the name of a script: a path, without file://, a name that Node.js gives, or the name for code
-// without a file.
-func (h *v8Heap) scriptFile(script uint64) string {
+// without a file. The error means that the name cannot be read now.
+func (h *v8Heap) scriptFile(script uint64) (string, error) {
 	name := ""
-	if at, err := h.word(script, h.objects.scriptName); err == nil {
-		name, _ = h.str(at)
+	at, err := h.word(script, h.objects.scriptName)
+	if err == nil {
+		name, err = h.str(at)
+	}
+	if errors.Is(err, errString) {
+		err = nil // it has no name
 	}
 	if strings.HasPrefix(name, "file://") {
 		if u, err := url.Parse(name); err == nil && u.Path != "" {
@@ -226,9 +236,9 @@ func (h *v8Heap) scriptFile(script uint64) string {
 		}
 	}
 	if name == "" {
-		return "(eval)"
+		name = "(eval)"
 	}
-	return name
+	return name, err
 }
 
 // bytecodeOf returns the BytecodeArray of a function, 0 if there is none. data is the BytecodeArray, or compiled
@@ -339,22 +349,26 @@ const (
 	maxV8Source  = 1 << 24 // characters
 )
 
-// lines returns the lines of positions in a script. There is none where the source cannot be read.
-func (s *v8Scripts) lines(h *v8Heap, script, id uint64, positions []v8Position) []Line {
+// lines returns the lines of positions in a script, none if it has no source. The error means that the source cannot
+// be read now.
+func (s *v8Scripts) lines(h *v8Heap, script, id uint64, positions []v8Position) ([]Line, error) {
 	source, err := h.word(script, h.objects.source)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	first, err := h.word(script, h.objects.lineOffset)
 	if err != nil || !isSmi(first) {
-		return nil
+		return nil, err
 	}
 	key := v8Script{script, source, id}
 	ends, ok := s.ends[key]
 	if !ok {
 		t, err := h.text(source, maxV8Source)
+		if errors.Is(err, errString) {
+			return nil, nil
+		}
 		if err != nil {
-			return nil
+			return nil, err
 		}
 		ends = lineEnds(t.chars)
 		if s.ends == nil || len(s.ends) >= maxV8Scripts {
@@ -370,7 +384,7 @@ func (s *v8Scripts) lines(h *v8Heap, script, id uint64, positions []v8Position) 
 			l.add(false)
 		}
 	}
-	return l.list
+	return l.list, nil
 }
 
 // lineEnds returns the positions of the characters that end lines.

@@ -42,12 +42,18 @@ func (n *interpreted) again(in *interpreter) {
 	}
 }
 
-// forgetUnread makes the functions that could not be read unknown, and returns true, if it is time to try them again.
+// forgetUnread makes the functions that could not be read whole due, and returns true, if it is time to try them again.
 func (in *interpreter) forgetUnread() bool {
 	if in.retry.failed.IsZero() || !in.retry.due(time.Now()) { // no clock is read for most samples
 		return false
 	}
 	maps.DeleteFunc(in.codes, func(_ codeID, at place) bool { return at.ip == 0 })
+	for id, at := range in.codes {
+		if at.again {
+			at.due = true
+			in.codes[id] = at
+		}
+	}
 	return true
 }
 
@@ -59,9 +65,15 @@ type codeID struct {
 
 // place is the place of a function in the mapping of functions; ip is 0 if the function could not be read.
 type place struct {
-	ip   uint64
-	size uint32
+	ip    uint64
+	size  uint32
+	tries uint8 // how often a part of the function could not be read
+	again bool  // it is worth another try
+	due   bool  // now
 }
+
+// maxPartial is how often a function is read of which a part cannot be read.
+const maxPartial = 5
 
 // maxCodes limits the known code objects of an address space. Programs that make functions all the time exceed
 // this limit.
@@ -278,8 +290,8 @@ func (p *process) BeginsFiber(ip uint64) bool {
 func (n *interpreted) at(p *process, f runtimes.Interpreted) place {
 	in := p.space.interpreter
 	at, ok := in.codes[codeID{f.Code, f.Check}]
-	if !ok {
-		if at = n.read(p, f); at.ip == 0 {
+	if !ok || at.due {
+		if at = n.read(p, f, at); at.ip == 0 || at.again {
 			n.again(in)
 		}
 		if len(in.codes) >= maxCodes {
@@ -302,20 +314,26 @@ func (n *interpreted) add(p *process, f runtimes.Interpreted, time uint64) {
 	n.words = binary.LittleEndian.AppendUint64(n.words, names.IP(at.ip, at.size, f.Off))
 }
 
-// read reads a function from the memory of a process.
-func (n *interpreted) read(p *process, f runtimes.Interpreted) (at place) {
+// read reads a function from the memory of a process. last is its place so far, which stays if it cannot be read now.
+func (n *interpreted) read(p *process, f runtimes.Interpreted, last place) place {
 	in := p.space.interpreter
+	at := place{ip: last.ip, size: last.size}
 	fn, err := in.process.Function(p, f)
 	if err != nil {
 		n.unread(err)
-		return place{}
+		return at
 	}
 	ip, ok := n.set.Add(in.file.runtime.DSO(), fn)
 	if !ok {
 		n.count.Full = true
-		return place{}
+		return at
 	}
-	return place{ip, fn.Size}
+	at.ip, at.size = ip, fn.Size
+	if fn.Partial {
+		at.tries = last.tries + 1
+		at.again = at.tries < maxPartial
+	}
+	return at
 }
 
 // unread notes why memory of a process could not be read.

@@ -58,7 +58,7 @@ func testInterpreted(codes ...uint64) (*interpreted, *process) {
 		missing: map[use]uint64{}}
 	for _, c := range codes {
 		ip, _ := n.set.Add(dso.PythonName, &runtimes.Function{Name: fmt.Sprintf("f%x", c), Size: 100})
-		in.codes[codeID{c, 9}] = place{ip, 100}
+		in.codes[codeID{c, 9}] = place{ip: ip, size: 100}
 	}
 	p := &process{pid: 1, space: &addrSpace{interpreter: in}}
 	p.execSeq = 5
@@ -141,6 +141,41 @@ func TestInsert(t *testing.T) {
 		}
 		if c.name == "a native frame that cannot be read" && !n.count.Denied {
 			t.Errorf("%s: not reported as denied: %+v", c.name, n.count)
+		}
+	}
+}
+
+// partialRuntime is a runtime whose functions can be read in part only, at first.
+type partialRuntime struct {
+	testRuntime
+	reads, partial int
+}
+
+func (r *partialRuntime) Function(io.ReaderAt, runtimes.Interpreted) (*runtimes.Function, error) {
+	f := &runtimes.Function{Name: "f", Size: 100, Partial: r.reads < r.partial}
+	if !f.Partial {
+		f.File = "f.js"
+	}
+	r.reads++
+	return f, nil
+}
+
+// TestInsertPartial checks that a function of which only a part could be read is read again, but not for ever.
+func TestInsertPartial(t *testing.T) {
+	for partial, want := range map[int]int{0: 1, 1: 2, 3: 4, 100: maxPartial} {
+		n, p := testInterpreted()
+		r := &partialRuntime{partial: partial}
+		in := p.space.interpreter
+		in.process = r
+		for range 50 {
+			if at := n.at(p, runtimes.Interpreted{Code: 1, Check: 9}); at.ip == 0 {
+				t.Fatalf("partial %d times: no place", partial)
+			}
+			in.retry.failed = in.retry.failed.Add(-lastPause)
+			in.forgetUnread()
+		}
+		if r.reads != want {
+			t.Errorf("partial %d times: read %d times, want %d", partial, r.reads, want)
 		}
 	}
 }
@@ -305,7 +340,7 @@ func TestUnreadable(t *testing.T) {
 	go func() {
 		runtime.LockOSThread() // the thread ends with the goroutine
 		unix.Syscall(unix.SYS_SETRESUID, 65534, 65534, 65534)
-		got <- n.read(p, runtimes.Interpreted{Code: 0x1000, Check: 9})
+		got <- n.read(p, runtimes.Interpreted{Code: 0x1000, Check: 9}, place{})
 	}()
 	if at := <-got; at.ip != 0 {
 		t.Errorf("%+v", at)
