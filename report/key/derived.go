@@ -1,6 +1,7 @@
 package key
 
 import (
+	"net"
 	"strings"
 
 	"gperf/format"
@@ -12,7 +13,7 @@ import (
 )
 
 // derivedKeys are the keys that gperf makes of others, for events without a field of the same name.
-var derivedKeys = []string{"event", "period", "duration", "errno", "src", "dst", "saddr", "daddr"}
+var derivedKeys = []string{"event", "period", "duration", "errno", "src", "dst", "peer", "saddr", "daddr"}
 
 // Derived returns the derived keys that events of a recording have.
 func Derived(f *format.File) []string { return (&parser{file: f}).derivedKeys() }
@@ -62,12 +63,27 @@ func (p *parser) derived(word string, event int) *reader {
 		if t != nil && HasSyscalls(t) && t.Field("ret") != nil {
 			return p.errno(t.Field("ret"))
 		}
-	case "src", "dst", "saddr", "daddr":
-		if t != nil && t.Field("flow") != nil {
-			return p.end(word, t.Field("flow"))
+	case "src", "dst", "saddr", "daddr", "peer":
+		if t != nil {
+			return p.end(word, t)
 		}
 	}
 	return nil
+}
+
+// hasEnds reports whether a tracepoint has the addresses and ports of a socket or segment, as those of tcp and sock.
+func hasEnds(t *tracepoint.Format) bool {
+	const sockaddr = 28 // sizeof(struct sockaddr_in6), with the port
+	has := func(addr, port string) bool {
+		f := t.Field(addr)
+		return f != nil && (f.Size == sockaddr || t.Field(port) != nil)
+	}
+	return has("saddr", "sport") && has("daddr", "dport")
+}
+
+// ofSocket reports whether the source of a tracepoint's addresses is its socket, not the sender of a segment.
+func ofSocket(t *tracepoint.Format) bool {
+	return t.Field("skaddr") != nil || t.Field("skbaddr") == nil
 }
 
 func periodReader(word string) *reader {
@@ -87,8 +103,20 @@ func (p *parser) errno(ret *tracepoint.Field) *reader {
 	return &r
 }
 
-// end returns the reader of an end of a packet's flow: of its address, or of its protocol, address and port.
-func (p *parser) end(word string, flow *tracepoint.Field) *reader {
+// end returns the reader of an end of a packet or socket.
+func (p *rawData) end(word string, t *tracepoint.Format) *reader {
+	switch flow := t.Field("flow"); {
+	case flow != nil && word != "peer":
+		return p.flowEnd(word, flow)
+	case flow != nil || !hasEnds(t):
+	case word == "src", word == "dst", word == "peer" && ofSocket(t):
+		return p.socketEnd(word, t)
+	}
+	return nil
+}
+
+// flowEnd returns the reader of an end of a packet's flow: of its address, or of its protocol, address and port.
+func (p *rawData) flowEnd(word string, flow *tracepoint.Field) *reader {
 	r := textReader(word, func(s *session.Sample) string {
 		proto, source, end := packet.Ends(string(p.bytes(flow, s)))
 		if strings.HasPrefix(word, "s") {
@@ -103,4 +131,40 @@ func (p *parser) end(word string, flow *tracepoint.Field) *reader {
 		return proto + " " + end
 	})
 	return &r
+}
+
+// socketEnd returns the reader of an end of a socket, from the text of its tracepoint (TP_printk in
+// include/trace/events/tcp.h and sock.h).
+func (p *rawData) socketEnd(word string, t *tracepoint.Format) *reader {
+	from := "d"
+	if word == "src" {
+		from = "s"
+	}
+	r := textReader(word, func(s *session.Sample) string {
+		text := string(t.AppendPrint(nil, s.Raw, &p.env))
+		end := tracepoint.Printed(text, map[string]string{"s": "src", "d": "dest"}[from]) // of tcp:tcp_probe
+		if end == "" {
+			addr := tracepoint.Printed(text, from+"addr")
+			if tracepoint.Printed(text, "family") == "AF_INET6" {
+				addr = tracepoint.Printed(text, from+"addrv6")
+			}
+			end = net.JoinHostPort(addr, tracepoint.Printed(text, from+"port"))
+		}
+		if proto := protocolOf(t, text); proto != "" {
+			return proto + " " + end
+		}
+		return end
+	})
+	return &r
+}
+
+// protocolOf returns the protocol of a socket's tracepoint, "" if it does not say so.
+func protocolOf(t *tracepoint.Format, text string) string {
+	if name, ok := strings.CutPrefix(tracepoint.Printed(text, "protocol"), "IPPROTO_"); ok {
+		return strings.ToLower(name)
+	}
+	if t.System == "tcp" {
+		return t.System
+	}
+	return ""
 }
