@@ -56,9 +56,13 @@ func (in *openInput) browse(command string, flags *inputFlags, o tui.Options, r 
 		return err
 	}
 	o.Path, o.Where, r.Session = in.recording.Path, flags.filters.expression, in.session
+	o.Filter.NoGuests = f.NoGuests
+	r.Comms, r.PIDs, r.TIDs = f.Comms, f.PIDs, f.TIDs
 	if len(in.recording.Parts) > 0 {
-		r.Reopen = func() (*session.Session, func(), error) {
-			again, err := flags.openPath(in.recording.Path, io.Discard)
+		r.Reopen = func(where string) (*session.Session, func(), error) {
+			selecting := *flags
+			selecting.filters.expression = where
+			again, err := selecting.openPath(in.recording.Path, io.Discard)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -67,7 +71,6 @@ func (in *openInput) browse(command string, flags *inputFlags, o tui.Options, r 
 	}
 	skipped, err := o.Load(r)
 	if err == nil && o.Table.Len() > 0 {
-		o.Filter.Threads, o.Filter.NoGuests = tui.Threads(o.Table, f.Comms, f.PIDs, f.TIDs), f.NoGuests
 		look, _ := cli.StyleOf(stdout, "auto")
 		o.Color = look.Color
 		ctx, _, stop := interrupts()

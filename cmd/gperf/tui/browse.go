@@ -27,9 +27,12 @@ type Options struct {
 	Color    bool
 	Function string // shows the code of this function first; "" shows the entries
 
-	// Code returns the lines of a function; Export writes the selected samples.
+	// Code returns the lines of a function; Export writes the selected samples. Both are of Table.
 	Code   func(function int32, at map[table.Spot]table.Sum) ([]annotate.Line, error)
 	Export Exports
+	// Select returns the options of the samples that match an expression of --filter, in any goroutine. close frees the
+	// files that their Code reads. It is nil where samples are read only once.
+	Select func(where string) (o Options, close func(), err error)
 }
 
 // Exports write samples in formats of gperf report --format, in any goroutine.
@@ -39,6 +42,7 @@ type Exports struct {
 
 // Selection is the samples of a view.
 type Selection struct {
+	Where    string // the expression that they match
 	Event    string
 	From, To uint64          // ns, both included; To 0: without an end
 	Threads  map[Thread]bool // nil: all
@@ -57,6 +61,7 @@ type Browser struct {
 	screen tcell.Screen
 	opts   Options
 	pages  []page
+	close  func() // frees the files of the samples that were selected last; nil: none were
 	status string // the result of the last key
 	quit   bool
 	live   *live    // of gperf top, nil for others
@@ -93,6 +98,7 @@ func New(screen tcell.Screen, opts Options) *Browser {
 
 // Run shows the view until the user quits.
 func (b *Browser) Run() {
+	defer func() { b.replace(b.opts, nil) }()
 	b.draw()
 	if b.live == nil {
 		go prepare(b.entries().counter)
@@ -159,6 +165,14 @@ func (b *Browser) mouse(e *tcell.EventMouse) {
 		b.status = ""
 		b.top().mouse(y, double, 0)
 	}
+}
+
+// replace makes other samples the ones that are shown. close frees their files.
+func (b *Browser) replace(o Options, close func()) {
+	if b.close != nil {
+		b.close()
+	}
+	b.opts, b.close = o, close
 }
 
 func (b *Browser) top() page       { return b.pages[len(b.pages)-1] }

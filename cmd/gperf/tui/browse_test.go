@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 	"gperf/internal/session"
 	"gperf/report"
 	"gperf/report/annotate"
+	sortkey "gperf/report/key"
 	"gperf/report/table"
 	"gperf/symbolize"
 )
@@ -32,6 +34,16 @@ var testdata = func() string {
 // open returns a new session of a recording in testdata.
 func open(t testing.TB, file string) *session.Session {
 	t.Helper()
+	s, err := openWhere(t, file, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// openWhere returns a new session of a recording in testdata that selects the samples that match an expression.
+func openWhere(t testing.TB, file, where string) (*session.Session, error) {
+	t.Helper()
 	fd, err := os.Open(testdata + file)
 	if err != nil {
 		t.Fatal(err)
@@ -46,9 +58,17 @@ func open(t testing.TB, file string) *session.Session {
 		t.Fatal(err)
 	}
 	id, ref, addr := session.RecordedKernel(f)
-	return session.New(session.Options{File: f, KeepExited: true, Symbols: symbolize.New(symbolize.Options{
+	o := session.Options{File: f, KeepExited: true, Symbols: symbolize.New(symbolize.Options{
 		Locator:  &dso.Locator{Tree: dso.Tree{Root: "/nowhere"}},
-		Kallsyms: testdata + "kallsyms", KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})})
+		Kallsyms: testdata + "kallsyms", KernelBuildID: id, KernelRef: ref, KernelRefAddr: addr})}
+	if where != "" {
+		selected, err := sortkey.NewFilter(f, o.Symbols, where, session.Origin{})
+		if err != nil {
+			return nil, err
+		}
+		o.Keep = selected.Match
+	}
+	return session.New(o), nil
 }
 
 // onScreen is a browser on a simulated screen.
@@ -63,8 +83,10 @@ func show(t *testing.T, file string, width, height int, o Options) *onScreen {
 	t.Helper()
 	s := open(t, file)
 	o.Path = file
-	if _, err := o.Load(Recording{Session: s, MaxStack: 1024, Reopen: func() (*session.Session, func(), error) {
-		return open(t, file), func() {}, nil
+	if _, err := o.Load(Recording{Session: s, MaxStack: 1024, Reopen: func(where string) (*session.Session, func(),
+		error) {
+		s, err := openWhere(t, file, where)
+		return s, func() {}, err
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -337,11 +359,53 @@ func TestExport(t *testing.T) {
 	v.press("P<enter>").wants("wrote gperf-2.txt")
 }
 
+// TestWhere checks that an expression selects samples, of the view and of its exports, that a wrong one changes
+// nothing, and that none shows all.
+func TestWhere(t *testing.T) {
+	t.Chdir(t.TempDir())
+	v := show(t, "two.data", 110, 24, Options{})
+	number := func() string { return regexp.MustCompile(`Samples: \d+`).FindString(v.text()) }
+	all := number()
+	enter := func(keys string) {
+		v.press(keys + "<enter>")
+		v.handle(v.screen.PollEvent())
+		v.draw()
+	}
+	enter("wcpu == 0")
+	v.wants("where cpu == 0")
+	some := number()
+	if some == all || some == "Samples: 0" {
+		t.Errorf("%s of %s match", some, all)
+	}
+	v.press("P<down><enter>")
+	v.handle(v.screen.PollEvent())
+	folded, err := os.ReadFile("gperf.folded")
+	samples := 0
+	for _, count := range regexp.MustCompile(`(?m) (\d+)$`).FindAllStringSubmatch(string(folded), -1) {
+		n, _ := strconv.Atoi(count[1])
+		samples += n
+	}
+	if err != nil || fmt.Sprint("Samples: ", samples) != some {
+		t.Errorf("%d samples are exported, %s are shown: %v", samples, some, err)
+	}
+	v.press("<esc>") // of the menu
+	enter("w && nothing ==")
+	v.wants("a value is missing", "where cpu == 0")
+	enter("w" + strings.Repeat("<backspace>", 40) + "comm == none")
+	v.wants("no samples where comm == none")
+	v.press("w0<esc>").wants("no samples where comm == none")
+	enter("w" + strings.Repeat("<backspace>", 40))
+	if v.lacks("where"); number() != all {
+		t.Errorf("%s without an expression, %s before", number(), all)
+	}
+}
+
 // TestAnyKeys presses many keys on screens of any size: nothing panics, and control characters never reach the screen.
 func TestAnyKeys(t *testing.T) {
+	t.Chdir(t.TempDir()) // for exports
 	random := rand.New(rand.NewPCG(1, 2))
 	keys := []string{"<up>", "<down>", "<pgup>", "<pgdn>", "<home>", "<end>", "<enter>", "<esc>", "<tab>", "<left>",
-		"<right>", "<backspace>", "a", "b", "/", "f", "n", "N", "s", "t", "d", "z", "k", "T", "E", "C", "+", "i", "c", "F", "?", " "}
+		"<right>", "<backspace>", "a", "b", "/", "f", "w", "n", "N", "s", "t", "d", "z", "k", "T", "E", "C", "+", "i", "c", "F", "?", " "}
 	for _, size := range [][2]int{{80, 24}, {200, 60}, {20, 5}, {1, 1}, {40, 3}} {
 		for _, file := range []string{"two.data", "drops.data"} {
 			v := show(t, file, size[0], size[1], Options{Children: true})

@@ -492,7 +492,7 @@ func head(key string) string {
 // selection returns the samples that are shown, for exports.
 func (l *counts) selection() Selection {
 	f := l.filter()
-	s := Selection{Event: l.table.Events[l.event].Name, From: f.From, To: f.To}
+	s := Selection{Where: l.given.Where, Event: l.table.Events[l.event].Name, From: f.From, To: f.To}
 	for _, z := range l.zooms {
 		s.DSO, s.Function = cmp.Or(z.dso, s.DSO), cmp.Or(z.function, s.Function)
 	}

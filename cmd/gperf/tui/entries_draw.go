@@ -98,6 +98,9 @@ func (d *drawing) nothing() string {
 	if l.browser.live != nil && l.counted.All.Samples == 0 && len(l.zooms) == 0 {
 		return "no events"
 	}
+	if where := l.browser.opts.Where; where != "" && l.counted.All.Samples == 0 && len(l.zooms) == 0 {
+		return "no samples where " + where + ": w changes this"
+	}
 	return "no entries: Esc goes back"
 }
 

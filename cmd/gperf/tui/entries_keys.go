@@ -38,6 +38,7 @@ func commands() []command {
 		{[]key{"T"}, "zoom into a range of time", chooseTime},
 		{[]key{"left", "esc"}, "back from the last zoom or filter", func(l *list) { l.back() }},
 		{[]key{"/"}, "show only functions with a text", promptFilter},
+		{[]key{"w"}, "show only samples that match an expression: dport == 53", promptWhere},
 		{[]key{"f"}, "find a text in the visible lines", promptSearch},
 		{[]key{"n"}, "find the next line with the text", func(l *list) { l.find(1) }},
 		{[]key{"N"}, "find the previous line with the text", func(l *list) { l.find(-1) }},
@@ -144,6 +145,42 @@ func promptFilter(l *list) {
 	l.browser.push(newPrompt(l.browser, "show functions with: ", l.text, func(text string) { l.text = text; l.pick() }))
 }
 
+// promptWhere reads the recording again, and selects the samples that match an expression.
+func promptWhere(l *list) {
+	b := l.browser
+	switch {
+	case b.live != nil:
+		b.say("gperf top --filter selects samples from the start")
+		return
+	case b.opts.Select == nil:
+		b.say(readOnce)
+		return
+	}
+	p := newPrompt(b, "show samples where: ", b.opts.Where, func(where string) {
+		b.say("reading …")
+		choose := b.opts.Select
+		b.later(func() func() {
+			o, closing, err := choose(strings.TrimSpace(where))
+			if err != nil {
+				return func() { b.say(err.Error()) }
+			}
+			return func() { showOthers(l, o, closing) }
+		})
+	})
+	p.atEnter = true
+	b.push(p)
+}
+
+// showOthers shows other samples. close frees their files.
+func showOthers(l *list, o Options, close func()) {
+	p := placeOf(l)
+	l.browser.replace(o, close)
+	l.use(o.Table, nil)
+	l.count()
+	p.restore(l)
+	l.browser.say("")
+}
+
 func promptSearch(l *list) {
 	start := l.at
 	l.browser.push(newPrompt(l.browser, "find: ", "", func(text string) {
@@ -246,6 +283,8 @@ func chooseExport(l *list) {
 	l.browser.push(m)
 }
 
+const readOnce = "a pipe can be read only once: write it to a file first"
+
 // exportTo writes the view to a file while keys are handled.
 func exportTo(l *list, write func(io.Writer, Selection) error, suffix string) {
 	switch {
@@ -254,7 +293,7 @@ func exportTo(l *list, write func(io.Writer, Selection) error, suffix string) {
 		l.browser.say("only text can be exported here: gperf record makes a recording for the other formats")
 		return
 	default:
-		l.browser.say("a pipe can be read only once: write it to a file first")
+		l.browser.say(readOnce)
 		return
 	}
 	selection := l.selection()

@@ -5,17 +5,23 @@ type prompt struct {
 	browser *Browser
 	label   string
 	text    []rune
-	old     string
-	use     func(text string) // is called after each key
+	use     func(text string) // is called after each key, or after Enter
+	atEnter bool              // it is called after Enter; Esc leaves all as it is
 }
 
 func newPrompt(b *Browser, label, text string, use func(string)) *prompt {
-	return &prompt{browser: b, label: label, text: []rune(text), old: text, use: use}
+	return &prompt{browser: b, label: label, text: []rune(text), use: use}
 }
 
 func (p *prompt) key(k key) {
 	switch {
 	case k == "enter":
+		p.browser.pop()
+		if p.atEnter {
+			p.use(string(p.text))
+		}
+		return
+	case k == "esc" && p.atEnter:
 		p.browser.pop()
 		return
 	case k == "esc":
@@ -30,7 +36,9 @@ func (p *prompt) key(k key) {
 		p.browser.top().key(k)
 		return
 	}
-	p.use(string(p.text))
+	if !p.atEnter {
+		p.use(string(p.text))
+	}
 }
 
 func (p *prompt) mouse(y int, double bool, wheel int) {
@@ -41,6 +49,10 @@ func (p *prompt) mouse(y int, double bool, wheel int) {
 func (p *prompt) draw(c *canvas) {
 	c.line(c.height-1, bars, "")
 	x := c.put(0, c.height-1, bars, " "+p.label+string(p.text))
-	c.put(x, c.height-1, bars, "   (Enter: keep  Esc: none)")
+	keys := "   (Enter: keep  Esc: none)"
+	if p.atEnter {
+		keys = "   (Enter: read again  Esc: as before)"
+	}
+	c.put(x, c.height-1, bars, keys)
 	c.screen.ShowCursor(x, c.height-1)
 }

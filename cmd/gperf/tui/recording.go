@@ -20,11 +20,14 @@ import (
 // Recording is an open recording to show.
 type Recording struct {
 	Session *session.Session
-	// Reopen opens the recording again, for exports. It is nil for a pipe.
-	Reopen   func() (s *session.Session, closing func(), err error)
+	// Reopen opens the recording again, with the samples that match an expression. It is nil for a pipe.
+	Reopen   func(where string) (s *session.Session, closing func(), err error)
 	MaxStack int
 	NoInline bool
 	Annotate annotate.Options
+	// Comms, PIDs and TIDs select threads, see Threads.
+	Comms      []string
+	PIDs, TIDs []int32
 }
 
 // Load reads the samples into the options. The session keeps exited threads (session.Options.KeepExited).
@@ -36,17 +39,35 @@ func (o *Options) Load(r Recording) (format.Skipped, error) {
 		return skipped, err
 	}
 	o.Table = l.Table()
+	o.Filter.Threads = threads(o.Table, r.Comms, r.PIDs, r.TIDs)
 	o.Children = o.Children && !r.Session.File.Pipe && // as in gperf report
 		slices.ContainsFunc(r.Session.File.Attrs, func(a format.Attr) bool {
 			return a.SampleType&format.SampleCallchain != 0
 		})
 	o.Code = func(function int32, at map[table.Spot]table.Sum) ([]annotate.Line, error) {
-		return r.code(o.Table.Origins[function], at)
+		return r.code(l.Table().Origins[function], at)
 	}
 	if r.Reopen != nil {
-		o.Export = r.exports()
+		o.Export, o.Select = r.exports(), r.selects(*o)
 	}
 	return skipped, nil
+}
+
+// selects returns Options.Select for these options.
+func (r Recording) selects(o Options) func(where string) (Options, func(), error) {
+	return func(where string) (Options, func(), error) {
+		s, closing, err := r.Reopen(where)
+		if err != nil {
+			return o, nil, err
+		}
+		again := o
+		again.Where, r.Session = where, s
+		if _, err := again.Load(r); err != nil {
+			closing()
+			return o, nil, err
+		}
+		return again, closing, nil
+	}
 }
 
 // loader returns a loader of samples with the keys of the options.
@@ -77,7 +98,7 @@ func (r Recording) code(origin *session.Frame, at map[table.Spot]table.Sum) ([]a
 func (r Recording) exports() Exports {
 	exported := func(write func(*export.StackSet, io.Writer) error, labels bool) func(io.Writer, Selection) error {
 		return func(w io.Writer, keep Selection) error {
-			s, closing, err := r.Reopen()
+			s, closing, err := r.Reopen(keep.Where)
 			if err != nil {
 				return err
 			}
@@ -125,8 +146,8 @@ func hasFunction(f *session.Frame, name string) bool {
 	return slices.ContainsFunc(f.Functions(true), func(fn session.Function) bool { return fn.Name == name })
 }
 
-// Threads returns a list for table.Filter of threads with one of these names and numbers; nil lists match all.
-func Threads(t *table.Table, comms []string, pids, tids []int32) []bool {
+// threads returns a list for table.Filter of threads with one of these names and numbers; nil lists match all.
+func threads(t *table.Table, comms []string, pids, tids []int32) []bool {
 	if comms == nil && pids == nil && tids == nil {
 		return nil
 	}
