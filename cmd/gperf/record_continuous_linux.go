@@ -170,6 +170,11 @@ func (f *recordFlags) runContinuous(ctx context.Context, hurry <-chan struct{}, 
 					float64(s.MaxTotal)/(1<<20))
 			}
 		},
+		Ended: func(sum *record.Summary) {
+			if !f.quiet {
+				printSummary(sum, stderr)
+			}
+		},
 		Notice: func(err error) { io.WriteString(stderr, notice("record", err)) },
 	})
 }

@@ -246,7 +246,9 @@ func printSummary(sum *record.Summary, w io.Writer) {
 	path, ratio := sum.Path, ""
 	if sum.Dumped != "" {
 		status(w, "Dump %s", sum.Dumped)
-		path += ".<timestamp>"
+		if strings.HasPrefix(sum.Dumped, path+".") { // else they are in the directory path
+			path += ".<timestamp>"
+		}
 	}
 	if sum.Compressed > 0 {
 		ratio = fmt.Sprintf(", compressed (original %.3f MB, ratio is %.3f)", float64(sum.Original)/(1<<20),

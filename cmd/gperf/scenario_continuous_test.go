@@ -221,8 +221,8 @@ func TestScenarioContinuous(t *testing.T) {
 			break
 		}
 	}
-	if stderr, err := again.end(syscall.SIGINT); err != nil {
-		t.Errorf("after Ctrl-C: %v\n%s", err, stderr)
+	if stderr, err := again.end(syscall.SIGINT); err != nil || !strings.Contains(stderr, " MB "+out+" (") {
+		t.Errorf("after Ctrl-C: %v, or no summary\n%s", err, stderr)
 	}
 	if c := read(t, files[len(files)-1]); !c.Complete {
 		t.Error("the last file is not complete")

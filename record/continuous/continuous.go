@@ -39,7 +39,9 @@ type Options struct {
 	Stderr io.Writer        // of gperf push
 	// Started is called before the first recording.
 	Started func(*Settings)
-	Notice  func(error)
+	// Ended is called after each recording: when Run stops, reads Config again, or has another CPU to record.
+	Ended  func(*record.Summary)
+	Notice func(error)
 }
 
 // partsOfTotal is how many files MaxTotal has room for at least.
@@ -138,7 +140,10 @@ func (o *Options) record(ctx context.Context, s *Settings) error {
 		}
 		debug.FreeOSMemory() // what the busiest minute needed would stay for weeks
 	}
-	_, err = record.Run(changed, r)
+	sum, err := record.Run(changed, r)
+	if sum != nil {
+		o.Ended(sum)
+	}
 	if err == nil && changed.Err() == nil {
 		return errStopped
 	}
