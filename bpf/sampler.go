@@ -152,7 +152,7 @@ func (e *Sampler) loadFrom(spec *ebpf.CollectionSpec, vars map[string]any, bodie
 	if spec.Variables["following"] != nil {
 		all["following"] = flag(e.o.Follow)
 	}
-	if spec.Variables["only_netns"] != nil { // it includes selected.h
+	if spec.Variables["only_netns"] != nil { // the object includes selected.h
 		if err := e.o.Select.setVars(all); err != nil {
 			return nil, nil, err
 		}

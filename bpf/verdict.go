@@ -21,8 +21,6 @@ type Verdict struct {
 	Size   int     // bytes of the raw data before dynamic data
 	Filter *Filter // nil: record all
 	Packet Packet  // Arg is not used
-	// Followed means that packets are followed: only followed packets are sampled.
-	Followed bool
 	// At is the position of the verdict, TableAt and ChainAt are the positions of the __data_loc of the names.
 	At, TableAt, ChainAt int
 	// Functions are the NetfilterFunctions of this kernel, by name.
@@ -211,7 +209,7 @@ func (e *Sampler) AttachVerdict(v *Verdict) error {
 // constants returns the constants of the programs that do not depend on the kernel's parts.
 func (v *Verdict) constants() (map[string]any, error) {
 	vars := map[string]any{"raw_id": uint32(v.ID), "fixed_size": uint32(v.Size), "verdict_at": uint32(v.At),
-		"table_at": uint32(v.TableAt), "chain_at": uint32(v.ChainAt), "following": flag(v.Followed)}
+		"table_at": uint32(v.TableAt), "chain_at": uint32(v.ChainAt)}
 	if err := v.Packet.setVars(vars); err != nil {
 		return nil, err
 	}

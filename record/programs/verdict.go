@@ -62,7 +62,6 @@ func (a *attachments) attachVerdict(ev *event.Event, l *kernel.Layout) error {
 	p := ev.Raw.Packet
 	v := &bpf.Verdict{ID: uint16(ev.Config), Size: l.Size, At: l.VerdictAt, TableAt: l.TableAt, ChainAt: l.ChainAt,
 		Packet:    bpf.Packet{At: l.PacketAt, BytesAt: l.BytesAt, Snap: p.Snap},
-		Followed:  a.opts.Follow != nil,
 		Functions: functions,
 		Left: func(part string, err error) {
 			a.opts.verbose(ev.Name + ": verdicts of " + part + " are not found: " + err.Error())
