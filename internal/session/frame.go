@@ -24,6 +24,7 @@ type Frame struct {
 	pooled  *pooled // of frames of a Pool, which are without symbols
 	asPerf  bool    // see WalkOptions.AsPerf
 	samples int     // see frames.count
+	callee  *Frame  // of a return address in the kernel: the frame that it called when it was first seen; nil: unknown
 	once    sync.Once
 	sym     *symbolize.Symbol
 	off     uint64
@@ -49,7 +50,7 @@ func NamedFrame(id int, ip uint64, kernel bool, m *Map, sym *symbolize.Symbol) *
 // Inlined returns the frame of a function that was inlined at f's address.
 func (f *Frame) Inlined(sym *symbolize.Symbol) *Frame {
 	own := NamedFrame(f.ID, f.IP, f.Kernel, f.Map, sym)
-	own.Return, own.symbols = f.Return, f.symbols
+	own.Return, own.symbols, own.callee = f.Return, f.symbols, f.callee
 	return own
 }
 
@@ -96,11 +97,27 @@ func (f *Frame) site() uint64 {
 		return f.IP
 	case m.symbol != nil:
 		return max(f.IP-1, m.Start)
+	case f.Kernel && entersByInterrupt(f.callee):
+		return f.IP
 	case f.Kernel:
 		return f.symbols.KernelCall(f.IP)
 	}
 	path, id, off := f.Map.named(f.symbols, f.IP)
 	return f.IP - (off - f.symbols.UserCall(path, id, off))
+}
+
+// entersByInterrupt reports whether a frame of the kernel, nil if there is none, is in the entry from an interrupt or
+// exception: its caller in the stack is the interrupted instruction.
+func entersByInterrupt(f *Frame) bool {
+	if f == nil || !f.Kernel {
+		return false
+	}
+	ip := f.IP
+	if f.Return {
+		ip-- // of the call
+	}
+	sym, _, _, _ := f.symbols.Kernel(ip)
+	return sym != nil && symbolize.EntersByInterrupt(sym.Raw)
 }
 
 // named returns the file with the names of an ip of the mapping, which may be a perf map, and the ip's offset.

@@ -49,13 +49,13 @@ func newFrames(m *machine, opts *WalkOptions) *frames {
 		loading:    map[*DSO]bool{}, interpreted: map[ChainKey][]*Frame{}}
 }
 
-// kernel returns the frame of a kernel address.
-func (fs *frames) kernel(ip uint64, isReturn bool) *Frame {
+// kernel returns the frame of a kernel address. callee is the frame before it in the stack, nil if there is none.
+func (fs *frames) kernel(ip uint64, isReturn bool, callee *Frame) *Frame {
 	m := fs.machine.kernelMap(ip - fs.before(isReturn))
 	if m == nil && isReturn {
 		m = fs.machine.kernelMap(ip)
 	}
-	return fs.frame(m, ip, isReturn, true)
+	return fs.frame(m, ip, isReturn, true, callee)
 }
 
 // user returns the frame of an address in a process. Most addresses lie in the same
@@ -68,7 +68,7 @@ func (fs *frames) user(ms *maps, ip uint64, isReturn bool) *Frame {
 			fs.lastMap = ms.find(ip)
 		}
 	}
-	return fs.frame(fs.lastMap, ip, isReturn, false)
+	return fs.frame(fs.lastMap, ip, isReturn, false, nil)
 }
 
 // before returns how far before an address the code lies in whose mapping it is, in bytes: the call before a return
@@ -81,24 +81,26 @@ func (fs *frames) before(isReturn bool) uint64 {
 }
 
 // foreign returns the frame, without Map, of an address of a hypervisor or guest.
-func (fs *frames) foreign(ip uint64, isReturn bool) *Frame { return fs.frame(nil, ip, isReturn, false) }
+func (fs *frames) foreign(ip uint64, isReturn bool, _ *Frame) *Frame {
+	return fs.frame(nil, ip, isReturn, false, nil)
+}
 
 // mode returns the frame of an address in the address space of the sample's
 // instruction. called says that one of the kernel is a return address.
 func (fs *frames) mode(s *Sample, ip uint64, called bool) *Frame {
 	switch s.Misc & format.MiscCPUModeMask {
 	case format.MiscKernel:
-		return fs.kernel(ip, called)
+		return fs.kernel(ip, called, nil)
 	case format.MiscUser:
 		return fs.user(s.maps, ip, false)
 	}
-	return fs.foreign(ip, false)
+	return fs.foreign(ip, false, nil)
 }
 
 // either returns the frame of an address that may be the kernel's or the process's, such as a branch address.
 func (fs *frames) either(s *Sample, ip uint64) *Frame {
 	if fs.inKernel(s, ip) {
-		return fs.kernel(ip, false)
+		return fs.kernel(ip, false, nil)
 	}
 	return fs.user(s.maps, ip, false)
 }
@@ -125,7 +127,7 @@ func (fs *frames) data(s *Sample) *Frame {
 }
 
 // frame returns the cached frame of ip in m, which is nil or contains ip, or the call before it.
-func (fs *frames) frame(m *Map, ip uint64, isReturn, kernel bool) *Frame {
+func (fs *frames) frame(m *Map, ip uint64, isReturn, kernel bool, callee *Frame) *Frame {
 	t := &fs.unmapped
 	if m != nil {
 		t = &m.frames
@@ -137,6 +139,7 @@ func (fs *frames) frame(m *Map, ip uint64, isReturn, kernel bool) *Frame {
 	if s.frame == nil {
 		t.n++
 		*s = frameSlot{ip, fs.add(m, ip, isReturn, kernel)}
+		s.frame.callee = callee
 	}
 	return s.frame
 }
@@ -164,7 +167,7 @@ func (fs *frames) add(m *Map, ip uint64, isReturn, kernel bool) *Frame {
 // or to the batch if the part is new: most chains of a busy machine occur only once. number is Chain.UserPart's. called
 // says that the first address is a return address, as the others are.
 func (fs *frames) resolve(c *chains, part format.Words, hash uint64, called bool,
-	frame func(ip uint64, isReturn bool) *Frame) (list []*Frame, number int32) {
+	frame func(ip uint64, isReturn bool, callee *Frame) *Frame) (list []*Frame, number int32) {
 	b := part.Bytes()
 	if 4*c.used >= 3*len(c.slots) {
 		c.grow()
@@ -190,8 +193,10 @@ func (fs *frames) resolve(c *chains, part format.Words, hash uint64, called bool
 	} else {
 		list = fs.batch.take(part.Len())
 	}
+	var callee *Frame
 	for i := range list {
-		list[i] = frame(part.At(i), i > 0 || called)
+		callee = frame(part.At(i), i > 0 || called, callee)
+		list[i] = callee
 	}
 	if !keep {
 		fs.count(list, 1)
@@ -211,7 +216,7 @@ func (fs *frames) resolveKernel(part format.Words, hash uint64, called bool) (li
 // resolveUser returns the frames of a part of a callchain in the sample's process.
 func (fs *frames) resolveUser(s *Sample, part format.Words, hash uint64) (list []*Frame, number int32) {
 	ms := s.maps
-	frame := func(ip uint64, isReturn bool) *Frame { return fs.user(ms, ip, isReturn) }
+	frame := func(ip uint64, isReturn bool, _ *Frame) *Frame { return fs.user(ms, ip, isReturn) }
 	if len(s.User) > 0 { // the caller of the part before, such as of the function of a span
 		return fs.resolve(&ms.called, part, hash, true, frame)
 	}

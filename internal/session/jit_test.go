@@ -126,7 +126,7 @@ func TestBPFLines(t *testing.T) {
 	s.Apply(&format.KSymbol{Addr: at + 0x1000, Len: 64, Type: 1, Name: "bpf_prog_1111111111111111_g"})
 	fs := newFrames(s.machine, &WalkOptions{})
 	for ip, want := range map[uint64]string{at: "a.c:7", at + 7: "a.c:7", at + 63: "a.c:9", at + 0x1000: ":0"} {
-		f := fs.kernel(ip, false)
+		f := fs.kernel(ip, false, nil)
 		line := ":0"
 		if calls := f.Calls(); len(calls) > 0 {
 			line = fmt.Sprintf("%s:%d", calls[0].File, calls[0].Line)

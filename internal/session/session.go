@@ -95,12 +95,12 @@ func (s *Session) UserMaps(sample *format.Sample, use func(*Map)) {
 // was mapped there, else in the kernel, else a frame without a Map. It must be called during Walk's use.
 func (s *Session) Resolve(sample *Sample, ip uint64) *Frame {
 	if m := sample.maps.find(ip); m != nil {
-		return s.frames.frame(m, ip, false, false)
+		return s.frames.frame(m, ip, false, false, nil)
 	}
-	if f := s.frames.kernel(ip, false); f.Map != nil && !sample.Guest() {
+	if f := s.frames.kernel(ip, false, nil); f.Map != nil && !sample.Guest() {
 		return f
 	}
-	return s.frames.foreign(ip, false)
+	return s.frames.foreign(ip, false, nil)
 }
 
 // UserEnd describes why the sample's user stack ended. It judges a recorded callchain by the last address: whether

@@ -3,6 +3,8 @@ package session
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -205,6 +207,35 @@ func ips(frames []*Frame) (l []uint64) {
 		l = append(l, f.IP)
 	}
 	return l
+}
+
+// TestInterruptedKernel: an interrupt comes at the first instruction of a function, whose name it must have, while the
+// caller of a function that does not return is named by the function before the return address.
+func TestInterruptedKernel(t *testing.T) {
+	kallsyms := filepath.Join(t.TempDir(), "kallsyms")
+	const text = `ffffffff81000000 T _text
+ffffffff81000100 t asm_sysvec_apic_timer_interrupt
+ffffffff81000200 t sysvec_apic_timer_interrupt
+ffffffff81000300 t safe_ret
+ffffffff81000307 t return_thunk
+ffffffff81000400 t panic
+ffffffff81001000 T _etext
+`
+	if err := os.WriteFile(kallsyms, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for callee, want := range map[uint64]string{0x104: "return_thunk", 0x100: "safe_ret", 0x404: "safe_ret"} {
+		session := New(Options{File: &format.File{Order: format.LittleEndian, Attrs: make([]format.Attr, 1)},
+			Symbols: symbolize.New(symbolize.Options{Kallsyms: kallsyms})})
+		session.Apply(kernelText())
+		s := Sample{Thread: session.machine.thread(1, 1)}
+		s.PID, s.TID, s.Misc, s.IP = 1, 1, format.MiscKernel, 0xffffffff81000210
+		s.Callchain = chainOf(format.ContextKernel, 0xffffffff81000210, 0xffffffff81000000+callee, 0xffffffff81000307)
+		resolve(session, WalkOptions{}, &s)
+		if got := s.Kernel[2].Symbol(); got != want {
+			t.Errorf("after %x: %s, want %s", callee, got, want)
+		}
+	}
 }
 
 func TestCallchain(t *testing.T) {
