@@ -47,9 +47,11 @@ func (in *interpreter) forgetUnread() bool {
 	if in.retry.failed.IsZero() || !in.retry.due(time.Now()) { // no clock is read for most samples
 		return false
 	}
-	maps.DeleteFunc(in.codes, func(_ codeID, at place) bool { return at.ip == 0 })
 	for id, at := range in.codes {
-		if at.again {
+		switch {
+		case at.ip == 0:
+			delete(in.codes, id)
+		case at.partial():
 			at.due = true
 			in.codes[id] = at
 		}
@@ -68,12 +70,14 @@ type place struct {
 	ip    uint64
 	size  uint32
 	tries uint8 // how often a part of the function could not be read
-	again bool  // it is worth another try
-	due   bool  // now
+	due   bool  // for another try
 }
 
 // maxPartial is how often a function is read of which a part cannot be read.
 const maxPartial = 5
+
+// partial reports whether another try may find more of the function.
+func (at place) partial() bool { return at.tries > 0 && at.tries < maxPartial }
 
 // maxCodes limits the known code objects of an address space. Programs that make functions all the time exceed
 // this limit.
@@ -291,7 +295,7 @@ func (n *interpreted) at(p *process, f runtimes.Interpreted) place {
 	in := p.space.interpreter
 	at, ok := in.codes[codeID{f.Code, f.Check}]
 	if !ok || at.due {
-		if at = n.read(p, f, at); at.ip == 0 || at.again {
+		if at = n.read(p, f, at); at.ip == 0 || at.partial() {
 			n.again(in)
 		}
 		if len(in.codes) >= maxCodes {
@@ -317,23 +321,24 @@ func (n *interpreted) add(p *process, f runtimes.Interpreted, time uint64) {
 // read reads a function from the memory of a process. last is its place so far, which stays if it cannot be read now.
 func (n *interpreted) read(p *process, f runtimes.Interpreted, last place) place {
 	in := p.space.interpreter
-	at := place{ip: last.ip, size: last.size}
+	last.due = false
+	if last.ip != 0 {
+		last.tries++
+	}
 	fn, err := in.process.Function(p, f)
 	if err != nil {
 		n.unread(err)
-		return at
+		return last
 	}
 	ip, ok := n.set.Add(in.file.runtime.DSO(), fn)
-	if !ok {
+	switch {
+	case !ok:
 		n.count.Full = true
-		return at
+		return last
+	case fn.Partial:
+		return place{ip: ip, size: fn.Size, tries: max(last.tries, 1)}
 	}
-	at.ip, at.size = ip, fn.Size
-	if fn.Partial {
-		at.tries = last.tries + 1
-		at.again = at.tries < maxPartial
-	}
-	return at
+	return place{ip: ip, size: fn.Size}
 }
 
 // unread notes why memory of a process could not be read.

@@ -149,6 +149,7 @@ func TestInsert(t *testing.T) {
 type partialRuntime struct {
 	testRuntime
 	reads, partial int
+	fails          bool // the second read fails
 }
 
 func (r *partialRuntime) Function(io.ReaderAt, runtimes.Interpreted) (*runtimes.Function, error) {
@@ -156,15 +157,20 @@ func (r *partialRuntime) Function(io.ReaderAt, runtimes.Interpreted) (*runtimes.
 	if !f.Partial {
 		f.File = "f.js"
 	}
-	r.reads++
+	if r.reads++; r.fails && r.reads == 2 {
+		return nil, runtimes.ErrChanged
+	}
 	return f, nil
 }
 
 // TestInsertPartial checks that a function of which only a part could be read is read again, but not for ever.
 func TestInsertPartial(t *testing.T) {
-	for partial, want := range map[int]int{0: 1, 1: 2, 3: 4, 100: maxPartial} {
+	for partial, want := range map[int]int{0: 1, 1: 2, 3: 4, 100: maxPartial, -1: 3} {
 		n, p := testInterpreted()
 		r := &partialRuntime{partial: partial}
+		if partial < 0 { // the second read fails, the third finds all
+			r.partial, r.fails = 1, true
+		}
 		in := p.space.interpreter
 		in.process = r
 		for range 50 {

@@ -136,13 +136,13 @@ func (p *rawData) flowEnd(word string, flow *tracepoint.Field) *reader {
 // socketEnd returns the reader of an end of a socket, from the text of its tracepoint (TP_printk in
 // include/trace/events/tcp.h and sock.h).
 func (p *rawData) socketEnd(word string, t *tracepoint.Format) *reader {
-	from := "d"
+	from, whole := "d", "dest" // whole: of tcp:tcp_probe
 	if word == "src" {
-		from = "s"
+		from, whole = "s", "src"
 	}
 	r := textReader(word, func(s *session.Sample) string {
 		text := string(t.AppendPrint(nil, s.Raw, &p.env))
-		end := tracepoint.Printed(text, map[string]string{"s": "src", "d": "dest"}[from]) // of tcp:tcp_probe
+		end := tracepoint.Printed(text, whole)
 		if end == "" {
 			addr := tracepoint.Printed(text, from+"addr")
 			if tracepoint.Printed(text, "family") == "AF_INET6" {
