@@ -117,6 +117,10 @@ func (f AttrFlags) WithPreciseIP(n int) AttrFlags {
 	return f&^(3<<preciseShift) | AttrFlags(n&3)<<preciseShift
 }
 
+// MaxSampleStackUser is the largest Attr.SampleStackUser that the kernel accepts: USHRT_MAX, rounded down to 8
+// (perf_copy_attr of kernel/events/core.c).
+const MaxSampleStackUser = 1<<16 - 8
+
 // Attr describes one event: struct perf_event_attr of include/uapi/linux/perf_event.h, with one name for each of its
 // unions, and the event's name and counter IDs from other parts of the file.
 type Attr struct {

@@ -1,7 +1,6 @@
 package symbolize
 
 import (
-	"slices"
 	"strings"
 
 	"gperf/internal/dso"
@@ -39,21 +38,6 @@ func (s *Symbolizer) called(path string, id dso.BuildID, off uint64) (called, kn
 		return false, false
 	}
 	return unwind.EndsWithCall(c.Machine, c.Bytes), true
-}
-
-// interruptEntries are the kernel's functions, apart from asm_sysvec_* and asm_exc_*, that run first after an
-// interrupt, an exception or an NMI of code in the kernel: of x86-64, with FRED, and of arm64 before Linux 5.14 and
-// since.
-var interruptEntries = []string{
-	"asm_common_interrupt", "asm_spurious_interrupt", "asm_fred_entrypoint_kernel", "end_repeat_nmi",
-	"el1_sync", "el1_irq", "el1_fiq", "el1_error", "el1h_64_sync", "el1h_64_irq", "el1h_64_fiq", "el1h_64_error",
-}
-
-// EntersByInterrupt reports whether a function of the kernel runs first after an interrupt, an exception or an NMI.
-// Its caller in a stack is the interrupted instruction.
-func EntersByInterrupt(function string) bool {
-	return strings.HasPrefix(function, "asm_sysvec_") || strings.HasPrefix(function, "asm_exc_") ||
-		slices.Contains(interruptEntries, function)
 }
 
 // padding begins the names of the space before the kernel's functions (Linux 6.2 and later), which has no calls.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/format"
 	"gperf/record"
 	"gperf/record/perfevent"
 )
@@ -107,9 +108,6 @@ func (f *stackFlags) apply(o *record.Options) error {
 	return nil
 }
 
-// maxStackDump is the largest stack copy that the kernel makes, in bytes.
-const maxStackDump = 65528
-
 // stackDump parses the text after "dwarf,": "copy" or "copy,SIZE". perf's "dwarf,SIZE" means
 // the same, and so does "dwarf" if gperf is called perf.
 func stackDump(s string) (uint16, error) {
@@ -117,8 +115,9 @@ func stackDump(s string) (uint16, error) {
 		return record.DefaultStackDump, nil
 	}
 	n, err := strconv.ParseUint(strings.TrimPrefix(s, "copy,"), 10, 32)
-	if err != nil || n == 0 || n > maxStackDump {
-		return 0, cli.WrongUse("--call-graph dwarf,%s: invalid stack copy size, use 8 to %d bytes", s, maxStackDump)
+	if err != nil || n == 0 || n > format.MaxSampleStackUser {
+		return 0, cli.WrongUse("--call-graph dwarf,%s: invalid stack copy size, use 8 to %d bytes", s,
+			format.MaxSampleStackUser)
 	}
 	return uint16((n + 7) &^ 7), nil
 }

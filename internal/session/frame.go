@@ -7,6 +7,7 @@ import (
 	"gperf/internal/dso"
 	"gperf/symbolize"
 	"gperf/symbolize/srcline"
+	"gperf/unwind"
 )
 
 // Frame is one address of a callchain. All samples share one Frame for an address in a mapping, and another Frame
@@ -117,7 +118,7 @@ func entersByInterrupt(f *Frame) bool {
 		ip-- // of the call
 	}
 	sym, _, _, _ := f.symbols.Kernel(ip)
-	return sym != nil && symbolize.EntersByInterrupt(sym.Raw)
+	return sym != nil && unwind.InterruptsKernel(sym.Raw)
 }
 
 // named returns the file with the names of an ip of the mapping, which may be a perf map, and the ip's offset.

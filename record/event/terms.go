@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gperf/format"
 )
 
 // Terms are an event's own sampling options: if a field is zero, the recording's options
@@ -100,9 +102,6 @@ func (t term) number(w *words, limit uint64) (uint64, error) {
 	return n, nil
 }
 
-// maxStackDump is the maximum number of bytes of a stack that the kernel copies.
-const maxStackDump = 65528
-
 // set applies one of the common terms to the event.
 func (ev *Event) set(w *words, t term) error {
 	if why := refusedTerms[t.key]; why != "" {
@@ -124,7 +123,7 @@ func (ev *Event) set(w *words, t term) error {
 	case "max-stack":
 		limit = 1<<16 - 1
 	case "stack-size":
-		limit = maxStackDump
+		limit = format.MaxSampleStackUser
 	}
 	n, err := t.number(w, limit)
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"math"
 	"os"
 	"slices"
-	"strings"
 
 	"gperf/bpf"
 	"gperf/internal/procfs"
 	"gperf/record/probe/kernel"
+	"gperf/unwind"
 )
 
 // kernelCode is the parts of the kernel's code that stacks are cut at. Parts that /proc/kallsyms does not show are
@@ -32,9 +32,9 @@ func findKernelCode(wakers bool) (c kernelCode) {
 	if !wakers {
 		return c
 	}
-	known := func(name string) bool { return beginsInterrupt(name) || slices.Contains(interruptReturns, name) }
+	known := func(name string) bool { return unwind.BeginsInterrupt(name) || slices.Contains(interruptReturns, name) }
 	for _, fn := range kernel.FunctionCode(fromStart(f), known) {
-		if beginsInterrupt(fn.Name) {
+		if unwind.BeginsInterrupt(fn.Name) {
 			c.interrupts = appendMerged(c.interrupts, bpf.Code(fn.Code))
 		} else {
 			c.returns = appendMerged(c.returns, bpf.Code(fn.Code))
@@ -63,20 +63,9 @@ func schedulerCode(kallsyms *os.File) kernel.Codes {
 	return kernel.Codes{c}
 }
 
-// interruptEntries are the functions, apart from asm_sysvec_*, with which the kernel enters interrupts of devices and
-// timers: of x86-64, with FRED, and of arm64 before Linux 5.14 and since.
-var interruptEntries = []string{
-	"asm_common_interrupt", "asm_spurious_interrupt", "fred_extint",
-	"el1_irq", "el0_irq", "el1h_64_irq", "el1h_64_fiq", "el0t_64_irq", "el0t_64_fiq", "el0t_32_irq", "el0t_32_fiq",
-}
-
 // interruptReturns are the functions in which a thread that returns from an interrupt to user space does work for
 // itself, for example handles a signal: of x86-64, and of arm64.
 var interruptReturns = []string{"irqentry_exit_to_user_mode", "irqentry_exit", "do_notify_resume"}
-
-func beginsInterrupt(function string) bool {
-	return strings.HasPrefix(function, "asm_sysvec_") || slices.Contains(interruptEntries, function)
-}
 
 // appendMerged appends a range if there is room, or extends the last one if it ends there.
 func appendMerged(l []bpf.Code, c bpf.Code) []bpf.Code {

@@ -221,12 +221,12 @@ func WarnSkipped(stderr io.Writer, path string, skipped format.Skipped) {
 
 // warnCut names the remedy if the stacks of at least 1 % of the samples are larger than the copies.
 func (l *Warnings) warnCut(stderr io.Writer) {
-	const percent, largest = 100, 65528 // the kernel's limit, in bytes
+	const percent = 100
 	if l.Cut*percent < max(l.Samples, 1) {
 		return
 	}
 	how := "record with gperf record -g, which copies no stacks"
-	if size := min(4*l.CutSize, largest); size > l.CutSize {
+	if size := min(4*l.CutSize, format.MaxSampleStackUser); size > l.CutSize {
 		how += fmt.Sprintf(", or with larger copies (--call-graph dwarf,copy,%d)", size)
 	}
 	fmt.Fprintf(stderr, "gperf: %d stacks are larger than their copies of %d bytes: %s\n", l.Cut, l.CutSize, how)
