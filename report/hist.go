@@ -404,18 +404,14 @@ func (b *histBuilder) each(visit func(e *Entry, from int)) {
 // entry finds or makes the entry of the stack at a place.
 func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, at position) *Entry {
 	k := b.key
-	var srcline, srcfile string
+	var src source
 	if b.hist.layout.uses&(usesSrcline|usesSrcfile) != 0 {
-		c := callAt(pl, at.inlines(b.hist.opts))
-		if srcline = b.hist.places.srcline(pl, c); at != atSample {
-			srcline = b.hist.places.lineInChain(pl, c)
-		}
-		srcfile = b.hist.places.srcfile(c)
+		src = b.source(pl, at)
 		if b.hist.layout.uses&usesSrcline != 0 {
-			k.srcline = b.identities.names.numberOf(srcline)
+			k.srcline = src.lineNumber
 		}
 		if b.hist.layout.uses&usesSrcfile != 0 {
-			k.srcfile = b.identities.names.numberOf(srcfile)
+			k.srcfile = src.fileNumber
 		}
 	}
 	switch b.hist.layout.uses & (usesDSO | usesSymbol | usesAddress) {
@@ -443,8 +439,8 @@ func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, at posit
 			place:   pl,
 			ip:      ip,
 			raw:     st.raw,
-			srcline: srcline,
-			srcfile: srcfile,
+			srcline: src.line,
+			srcfile: src.file,
 			extra:   st.extra,
 			parent:  b.parent,
 			key:     k,

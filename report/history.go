@@ -228,6 +228,7 @@ const (
 	atSample position = iota // the instruction of the sample
 	atFrame                  // a frame of the callchain
 	atBranch                 // an end of a branch in the callchain
+	positions
 )
 
 // inlines reports whether inlined calls appear as frames at a position.

@@ -24,6 +24,8 @@ type place struct {
 
 	inlined []*place // functions inlined at the frame, innermost first; set by places.inlinedAt
 	asked   bool     // inlined is set
+
+	sources *[positions]source // set by histBuilder.source
 }
 
 // places makes the place of a frame once.

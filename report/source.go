@@ -60,6 +60,32 @@ func callAt(pl *place, inlined bool) *srcline.InlineFrame {
 	return &calls[0]
 }
 
+// source is the text of the keys srcline and srcfile at a place, and its numbers in identities.names.
+type source struct {
+	known                  bool
+	line, file             string
+	lineNumber, fileNumber int32
+}
+
+// source makes the texts of a place once.
+func (b *histBuilder) source(pl *place, at position) source {
+	if pl.sources == nil {
+		pl.sources = new([positions]source)
+	}
+	s := &pl.sources[at]
+	if s.known {
+		return *s
+	}
+	places, names := b.hist.places, b.identities.names
+	c := callAt(pl, at.inlines(b.hist.opts))
+	*s = source{known: true, line: places.srcline(pl, c), file: places.srcfile(c)}
+	if at != atSample {
+		s.line = places.lineInChain(pl, c)
+	}
+	s.lineNumber, s.fileNumber = names.numberOf(s.line), names.numberOf(s.file)
+	return *s
+}
+
 // lineInChain returns the text of the key srcline for a frame of a callchain. If the graph shows addresses, perf
 // leaves the symbol out.
 func (p *places) lineInChain(pl *place, c *srcline.InlineFrame) string {

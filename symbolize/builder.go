@@ -9,6 +9,7 @@ type tableBuilder struct {
 	entries []entry // sorted
 	history []event
 	nodes   int32 // number of entries ever added
+	apart   int32 // nodes when no entries overlapped
 
 	walk    walk // perf's tree after the first replays events of history
 	replays int
@@ -54,10 +55,13 @@ func (b *tableBuilder) erased(e *entry) { b.history = append(b.history, event{er
 
 // find returns the current entry at addr, or nil.
 func (b *tableBuilder) find(addr uint64) *entry {
-	var i int
-	if w := b.overlap(); w != nil {
+	i := -1
+	if b.apart == b.nodes {
+		i = find(b.entries, addr)
+	} else if w := b.overlap(); w != nil {
 		i = w.find(b.entries, addr)
 	} else {
+		b.apart = b.nodes
 		i = find(b.entries, addr)
 	}
 	if i < 0 {

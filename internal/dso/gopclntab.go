@@ -110,7 +110,8 @@ func ReadGoFunctions(b []byte, big bool) (t *GoFunctions, ptr int, err error) {
 		d := t.cursor(b, head[3+i])
 		*to = d.B[d.Pos:]
 	}
-	if c.Bad || head[0] > uint64(len(t.funcs))/8 {
+	const end = 4 // bytes of the end of the last function, after the list
+	if c.Bad || len(t.funcs) < end || head[0] > uint64(len(t.funcs)-end)/8 {
 		return nil, 0, errDamaged
 	}
 	t.count, t.Text = int(head[0]), head[2]
@@ -131,8 +132,11 @@ func (t *GoFunctions) Quantum() uint64 { return t.quantum }
 
 // Entry returns the vaddr of a function, by number from 0 on. The end of the last function follows.
 func (t *GoFunctions) Entry(i int) uint64 {
-	c := t.cursor(t.funcs, uint64(8*i))
-	return t.Text + uint64(c.U32())
+	b := t.funcs[8*i:]
+	if t.big {
+		return t.Text + uint64(binary.BigEndian.Uint32(b))
+	}
+	return t.Text + uint64(binary.LittleEndian.Uint32(b))
 }
 
 // GoFunc is a function. The code is from Entry to End, with the bytes until the next function.
@@ -202,33 +206,47 @@ func cstring(b []byte, off uint32) string {
 	return string(s)
 }
 
-// gopclntabPart is the value of a gopclntabPart of a function.
-type gopclntabPart struct {
+// goPart is a part of a function with one value of a table.
+type goPart struct {
 	start, end uint64 // vaddrs
 	value      int32
 }
 
-// parts yields the values of a table, by address.
-func (f *GoFunc) parts(table uint32) iter.Seq[gopclntabPart] {
-	return func(yield func(gopclntabPart) bool) {
-		if table == 0 {
+// parts yields the values of a table, by address, up to the first part that is corrupt.
+func (f *GoFunc) parts(table uint32) iter.Seq[goPart] {
+	return func(yield func(goPart) bool) {
+		if table == 0 || uint64(table) >= uint64(len(f.t.values)) {
 			return
 		}
-		c := f.t.cursor(f.t.values, uint64(table))
-		p := gopclntabPart{end: f.Entry, value: -1}
+		rest, end, value := f.t.values[table:], f.Entry, int32(-1)
 		for first := true; ; first = false {
-			d := uint32(c.ULEB())
-			if d == 0 && !first {
+			var d, size uint64
+			if d, size, rest = twoULEB(rest); rest == nil || uint32(d) == 0 && !first {
 				return
 			}
-			p.value += int32(d>>1) ^ -int32(d&1)
-			p.start = p.end
-			p.end += c.ULEB() * f.t.quantum
-			if c.Bad || p.end < p.start || !yield(p) {
+			value += int32(uint32(d)>>1) ^ -int32(d&1)
+			start := end
+			if end += size * f.t.quantum; end < start || !yield(goPart{start, end, value}) {
 				return
 			}
 		}
 	}
+}
+
+// twoULEB decodes two numbers, which nearly always take a byte each, and returns what follows: nil if b is too short.
+func twoULEB(b []byte) (x, y uint64, rest []byte) {
+	if len(b) >= 2 && b[0]|b[1] < 0x80 {
+		return uint64(b[0]), uint64(b[1]), b[2:]
+	}
+	return twoLongULEB(b)
+}
+
+func twoLongULEB(b []byte) (x, y uint64, rest []byte) {
+	c := dwarf.Cursor{B: b}
+	if x, y = c.ULEB(), c.ULEB(); c.Bad {
+		return 0, 0, nil
+	}
+	return x, y, b[c.Pos:]
 }
 
 // value returns the value of a table at a vaddr, or -1.
@@ -253,21 +271,27 @@ func (f *GoFunc) Depths() iter.Seq2[[2]uint64, int32] {
 	}
 }
 
-// HasLine reports whether a function's code, not padding after it, is at a vaddr.
-func (f *GoFunc) HasLine(vaddr uint64) bool { return f.value(f.line, vaddr) >= 0 }
+// Line returns the line at a vaddr and its file, "" and 0 if the table does not have the file. ok is false for padding
+// after the function's code.
+func (f *GoFunc) Line(vaddr uint64) (file string, line int, ok bool) {
+	n := f.value(f.line, vaddr)
+	if file = f.file(vaddr); file == "" {
+		return "", 0, n >= 0
+	}
+	return file, int(max(n, 0)), n >= 0
+}
 
-// Line returns the file and line at a vaddr.
-func (f *GoFunc) Line(vaddr uint64) (file string, line int) {
+func (f *GoFunc) file(vaddr uint64) string {
 	n := f.value(f.files, vaddr)
 	if n < 0 {
-		return "", 0
+		return ""
 	}
 	c := f.t.cursor(f.t.cuFiles, 4*(uint64(f.unit)+uint64(n)))
 	off := c.U32()
 	if c.Bad || off == ^uint32(0) {
-		return "", 0
+		return ""
 	}
-	return cstring(f.t.files, off), int(max(f.value(f.line, vaddr), 0))
+	return cstring(f.t.files, off)
 }
 
 // GoInlined is an inlined function.

@@ -34,7 +34,7 @@ func (ms *maps) forget() bool {
 	ms.chains, ms.called, ms.foreign = chains{}, chains{}, chains{}
 	list := ms.list()
 	for _, mp := range list {
-		mp.frames, mp.counted = frameTable{}, 0
+		mp.frames, mp.counted = frameTables{}, 0
 	}
 	return len(list) > 0
 }

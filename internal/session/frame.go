@@ -16,20 +16,23 @@ import (
 type Frame struct {
 	ID     int // dense, from 0; -1 for a frame that is not shared
 	IP     uint64
+	Map    *Map // nil: the address is in no mapping
 	Return bool // IP is a return address: the frame is in the function with the call before it
 	Kernel bool
-	Map    *Map // nil: the address is in no mapping
+
+	// There are many frames: their small fields are in one word.
+	asPerf bool             // see WalkOptions.AsPerf
+	why    symbolize.Reason // set by lookUp
+	back   uint8            // set by lookUp: the ip that has the name and the lines, the call's last byte, is IP - back
 
 	label   string // replaces the name of a missing symbol
 	symbols *symbolize.Symbolizer
 	pooled  *pooled // of frames of a Pool, which are without symbols
-	asPerf  bool    // see WalkOptions.AsPerf
 	samples int     // see frames.count
 	callee  *Frame  // of a return address in the kernel: the frame that it called when it was first seen; nil: unknown
 	once    sync.Once
 	sym     *symbolize.Symbol
 	off     uint64
-	why     symbolize.Reason
 
 	calls atomic.Pointer[[]srcline.InlineFrame]
 }
@@ -50,8 +53,9 @@ func NamedFrame(id int, ip uint64, kernel bool, m *Map, sym *symbolize.Symbol) *
 
 // Inlined returns the frame of a function that was inlined at f's address.
 func (f *Frame) Inlined(sym *symbolize.Symbol) *Frame {
+	f.once.Do(f.lookUp)
 	own := NamedFrame(f.ID, f.IP, f.Kernel, f.Map, sym)
-	own.Return, own.symbols, own.callee = f.Return, f.symbols, f.callee
+	own.Return, own.back, own.symbols = f.Return, f.back, f.symbols
 	return own
 }
 
@@ -74,9 +78,10 @@ func (f *Frame) Reason() symbolize.Reason {
 }
 
 func (f *Frame) lookUp() {
+	f.back = f.callBefore()
 	m, ip := f.Map, f.IP
 	if !f.asPerf {
-		ip = f.site()
+		ip -= uint64(f.back)
 	}
 	switch {
 	case m == nil:
@@ -91,20 +96,20 @@ func (f *Frame) lookUp() {
 	f.off += f.IP - ip
 }
 
-// site returns the ip that names the frame: for a return address, the address of the call's last byte.
-func (f *Frame) site() uint64 {
+// callBefore returns how far before the ip the call's last byte is, if the ip is a return address: 1, or 0 if it is none.
+func (f *Frame) callBefore() uint8 {
 	switch m := f.Map; {
 	case m == nil || !f.Return || f.symbols == nil:
-		return f.IP
+		return 0
 	case m.symbol != nil:
-		return max(f.IP-1, m.Start)
+		return uint8(min(f.IP-m.Start, 1))
 	case f.Kernel && entersByInterrupt(f.callee):
-		return f.IP
+		return 0
 	case f.Kernel:
-		return f.symbols.KernelCall(f.IP)
+		return uint8(f.IP - f.symbols.KernelCall(f.IP))
 	}
 	path, id, off := f.Map.named(f.symbols, f.IP)
-	return f.IP - (off - f.symbols.UserCall(path, id, off))
+	return uint8(off - f.symbols.UserCall(path, id, off))
 }
 
 // entersByInterrupt reports whether a frame of the kernel, nil if there is none, is in the entry from an interrupt or
@@ -179,7 +184,8 @@ func (f *Frame) Symbol() string {
 func (f *Frame) Calls() []srcline.InlineFrame {
 	calls := f.calls.Load()
 	if calls == nil {
-		l := f.lookUpCalls(f.site())
+		f.once.Do(f.lookUp)
+		l := f.lookUpCalls(f.IP - uint64(f.back))
 		if len(l) == 0 && f.Return {
 			l = f.lookUpCalls(f.IP)
 		}

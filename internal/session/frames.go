@@ -21,7 +21,7 @@ type frames struct {
 	blocks     [][]Frame // all frames, for unresolved
 	free       []Frame   // the unused rest of the last block
 	made       int       // the next frame's ID
-	unmapped   frameTable
+	unmapped   frameTables
 	kernelSeen bool          // a frame is the kernel's
 	loading    map[*DSO]bool // DSOs whose symbols are being read
 
@@ -128,14 +128,18 @@ func (fs *frames) data(s *Sample) *Frame {
 
 // frame returns the cached frame of ip in m, which is nil or contains ip, or the call before it.
 func (fs *frames) frame(m *Map, ip uint64, isReturn, kernel bool, callee *Frame) *Frame {
-	t := &fs.unmapped
+	tables := &fs.unmapped
 	if m != nil {
-		t = &m.frames
+		tables = &m.frames
+	}
+	t := &tables.at
+	if isReturn {
+		t = &tables.returns
 	}
 	if 4*t.n >= 3*len(t.slots) {
 		t.grow()
 	}
-	s := t.slot(ip, isReturn)
+	s := t.slot(ip)
 	if s.frame == nil {
 		t.n++
 		*s = frameSlot{ip, fs.add(m, ip, isReturn, kernel)}
@@ -264,7 +268,10 @@ func (fs *frames) unresolved() map[DSOFile]float64 {
 	return shares
 }
 
-// frameTable holds the frames of one mapping by address.
+// frameTables hold the frames of one mapping, apart for return addresses: an ip can be both.
+type frameTables struct{ at, returns frameTable }
+
+// frameTable holds frames by address.
 type frameTable struct {
 	slots []frameSlot // 0, or a power of two
 	n     int
@@ -275,11 +282,11 @@ type frameSlot struct {
 	frame *Frame // nil: the slot is free
 }
 
-// slot returns the slot of an ip or return address, or the free one where it belongs.
-func (t *frameTable) slot(ip uint64, isReturn bool) *frameSlot {
+// slot returns the slot of an ip, or the free one where it belongs.
+func (t *frameTable) slot(ip uint64) *frameSlot {
 	mask := uint64(len(t.slots) - 1)
 	for i := ip * 0x9e3779b97f4a7c15 >> 32; ; i++ {
-		if s := &t.slots[i&mask]; s.frame == nil || s.ip == ip && s.frame.Return == isReturn {
+		if s := &t.slots[i&mask]; s.frame == nil || s.ip == ip {
 			return s
 		}
 	}
@@ -290,7 +297,7 @@ func (t *frameTable) grow() {
 	t.slots = make([]frameSlot, max(16, 2*len(old)))
 	for _, s := range old {
 		if s.frame != nil {
-			*t.slot(s.ip, s.frame.Return) = s
+			*t.slot(s.ip) = s
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Map struct {
 	code       *jit.Code         // with source lines: of a jitdump, or of a BPF program
 	perfMap    string            // file that may name code without another name, or ""
 	record     *format.Mmap      // the mapping's record, if machine.keepRecords
-	frames     frameTable
+	frames     frameTables
 	counted    int // number of the last counted part of a callchain, see frames.count
 }
 

@@ -40,11 +40,14 @@ func GoFunctions(im *dso.Image) (list []GoFunction, err error) {
 // goLookup returns the functions at a vaddr of a Go program, like Index.Lookup.
 func goLookup(g *dso.GoFunctions, vaddr uint64) (calls []InlineFrame) {
 	f, ok := g.Find(vaddr)
-	if !ok || !f.HasLine(vaddr) { // after the code of a function
+	if !ok {
 		return nil
 	}
 	for len(calls) < maxChain {
-		file, line := f.Line(vaddr)
+		file, line, ok := f.Line(vaddr)
+		if !ok && len(calls) == 0 { // after the code of a function
+			return nil
+		}
 		call := InlineFrame{Function: f.Name(), File: file, Line: line, StartLine: f.StartLine}
 		in, ok := f.Inlined(vaddr)
 		if !ok {
