@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"os"
 	"path/filepath"
@@ -52,7 +53,8 @@ func KeepHits(kept *dso.Kept, held []dso.Generated, path string) error {
 		return err
 	}
 	s := session.New(session.Options{File: f, Symbols: symbolize.New(symbolize.Options{})})
-	h := hits{dsos: map[*session.DSO]bool{}, generated: map[int32]bool{}, dumps: map[int32][]string{}}
+	h := hits{dsos: map[*session.DSO]bool{}, generated: map[int32]bool{}, dumps: map[int32][]string{},
+		stacks: map[stackHash]bool{}, seed: maphash.MakeSeed()}
 	err = h.read(s, time.Now().Add(keepFor))
 	contested := contestedIDs(s.Symbols.Locator(), h.dsos)
 	for d := range h.dsos {
@@ -105,6 +107,33 @@ type hits struct {
 	dsos      map[*session.DSO]bool
 	generated map[int32]bool     // processes, in code that they generated
 	dumps     map[int32][]string // jitdumps, of all processes
+
+	// stacks are the stacks that were looked at since mappings changed: most samples have the same ones.
+	stacks map[stackHash]bool
+	seed   maphash.Seed
+}
+
+// stackHash distinguishes the stacks of processes.
+type stackHash struct {
+	pid   int32
+	ip    uint64
+	chain uint64 // hash of the callchain
+}
+
+// maxStacks limits hits.stacks, for the memory of the recorder.
+const maxStacks = 1 << 16
+
+// isNew reports whether the stack of a sample is not in stacks, and adds it.
+func (h *hits) isNew(s *format.Sample) bool {
+	k := stackHash{s.PID, s.IP, maphash.Bytes(h.seed, s.Callchain.Bytes())}
+	if h.stacks[k] {
+		return false
+	}
+	if len(h.stacks) == maxStacks {
+		clear(h.stacks)
+	}
+	h.stacks[k] = true
+	return true
 }
 
 func (h *hits) add(m *session.Map) {
@@ -117,6 +146,7 @@ func (h *hits) add(m *session.Map) {
 // apply updates the session with a record that is no sample.
 func (h *hits) apply(s *session.Session, rec format.Record) {
 	s.Apply(rec)
+	clear(h.stacks)
 	m, ok := rec.(*format.Mmap)
 	if ok && dso.KindOf(m.Filename) == dso.KindJITDump && !slices.Contains(h.dumps[m.PID], m.Filename) {
 		h.dumps[m.PID] = append(h.dumps[m.PID], m.Filename)
@@ -146,7 +176,7 @@ func (h *hits) read(s *session.Session, until time.Time) error {
 			}
 		case n%(1<<16) == 1<<16-1 && time.Now().After(until):
 			return errPart
-		case s.File.Sample(raw, &sample) == nil:
+		case s.File.Sample(raw, &sample) == nil && h.isNew(&sample):
 			s.UserMaps(&sample, add)
 		}
 		raw.Release()
