@@ -14,6 +14,9 @@ import (
 func (s *Symbolizer) UserCall(path string, id dso.BuildID, off uint64) uint64 {
 	d := s.userSymbols.dso(path, id)
 	before, _, _ := d.symbol(off - 1)
+	if before != nil && off < before.End && d.table.search == nil { // no other symbol is at off
+		return off - 1
+	}
 	at, _, _ := d.symbol(off)
 	if before == at {
 		return off - 1
