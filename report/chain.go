@@ -13,9 +13,6 @@ type call struct {
 	from  int
 }
 
-// rest returns the callchain after the first n frames.
-func (c call) rest(n int) []*place { return c.stack.chain[c.from+n:] }
-
 // branch is a sequence of frames that callchains share: they fork or end only after
 // its last frame.
 type branch struct {
@@ -40,12 +37,20 @@ func (c *calls) sumSamples() uint64 { return c.samples + c.moreBelow }
 type grower struct {
 	graph   *CallGraph
 	minHits uint64
+	calls   []growing // all of the entry; lists of calls are indexes, which move often
 
 	// Scratch memory, reused for each fork.
 	forks  int32
 	group  []groupOf // by place.chain
 	groups []int32   // of each call, -1 for one that ends
-	calls  []call
+	list   []int32
+}
+
+// growing is a call with what each fork reads.
+type growing struct {
+	frames          []*place // from call.from on
+	period, samples uint64
+	call
 }
 
 // groupOf maps a place to the group at a fork.
@@ -53,7 +58,7 @@ type groupOf struct{ fork, group int32 }
 
 // group holds the calls that continue with the same frame after a fork.
 type group struct {
-	calls  []call
+	calls  []int32
 	n      int
 	period uint64
 }
@@ -64,20 +69,26 @@ var growers = sync.Pool{New: func() any { return new(grower) }}
 func (g *CallGraph) grow(list []call, minHits uint64) *branch {
 	root := &branch{}
 	w := growers.Get().(*grower)
-	w.graph, w.minHits = g, minHits
-	w.fork(root, slices.Clone(list), 0)
+	w.graph, w.minHits, w.calls = g, minHits, w.calls[:0]
+	all := make([]int32, len(list))
+	for i, c := range list {
+		all[i] = int32(i)
+		w.calls = append(w.calls, growing{c.stack.chain[c.from:], c.stack.Period, c.stack.Samples, c})
+	}
+	w.fork(root, all, 0)
+	clear(w.calls) // the pool must not keep the stacks in memory
 	growers.Put(w)
 	return root
 }
 
 // fork counts the calls of b, whose callchains are the same in the first n
 // frames, and adds b's children. It reorders the list.
-func (w *grower) fork(b *branch, list []call, n int) {
+func (w *grower) fork(b *branch, list []int32, n int) {
 	groups := w.divide(b, list, n)
 	groups = slices.DeleteFunc(groups, func(g group) bool { return len(g.calls) == 0 })
 	if len(groups) > 1 {
 		groups = order(groups, func(there, new group) bool {
-			return before(there.calls[0].rest(n)[0], new.calls[0].rest(n)[0])
+			return before(w.calls[there.calls[0]].frames[n], w.calls[new.calls[0]].frames[n])
 		})
 	}
 	for _, g := range groups {
@@ -90,22 +101,22 @@ func (w *grower) fork(b *branch, list []call, n int) {
 
 // divide counts the calls of b and groups those with the same next frame. Groups
 // that are too small to be shown get no calls.
-func (w *grower) divide(b *branch, list []call, n int) (groups []group) {
+func (w *grower) divide(b *branch, list []int32, n int) (groups []group) {
 	w.forks++
 	w.groups = w.groups[:0]
-	for _, c := range list {
-		rest := c.rest(n)
-		if len(rest) == 0 {
-			b.hits += c.stack.Period
-			b.samples += c.stack.Samples
+	for _, at := range list {
+		c := &w.calls[at]
+		if n == len(c.frames) {
+			b.hits += c.period
+			b.samples += c.samples
 			w.groups = append(w.groups, -1)
 			continue
 		}
-		b.below += c.stack.Period
-		b.moreBelow += c.stack.Samples
-		i := w.groupOf(rest[0], &groups)
+		b.below += c.period
+		b.moreBelow += c.samples
+		i := w.groupOf(c.frames[n], &groups)
 		groups[i].n++
-		groups[i].period += c.stack.Period
+		groups[i].period += c.period
 		w.groups = append(w.groups, i)
 	}
 	at, least := 0, w.least(b)
@@ -117,8 +128,8 @@ func (w *grower) divide(b *branch, list []call, n int) (groups []group) {
 		g.calls = list[at : at : at+g.n]
 		at += g.n
 	}
-	w.calls = append(w.calls[:0], list...)
-	for i, c := range w.calls {
+	w.list = append(w.list[:0], list...)
+	for i, c := range w.list {
 		if k := w.groups[i]; k >= 0 && groups[k].n > 0 {
 			groups[k].calls = append(groups[k].calls, c)
 		}
@@ -140,22 +151,18 @@ func (w *grower) groupOf(pl *place, groups *[]group) int32 {
 }
 
 // branch returns a new child of parent that begins with frame n of the callchains.
-func (w *grower) branch(parent *branch, list []call, n int) *branch {
+func (w *grower) branch(parent *branch, list []int32, n int) *branch {
 	b := &branch{parent: parent}
+	first := w.calls[list[0]].frames
 	for {
-		first := list[0].rest(n)
-		b.frames = append(b.frames, first[0])
+		b.frames = append(b.frames, first[n])
 		if w.graph.Branches {
-			b.hops = append(b.hops, sumAt(list, n))
+			b.hops = append(b.hops, w.sumAt(list, n))
 		}
 		n++
-		if len(first) == 1 {
-			break
-		}
-		next := first[1].chain
-		if slices.ContainsFunc(list, func(c call) bool {
-			rest := c.rest(n)
-			return len(rest) == 0 || rest[0].chain != next
+		if n == len(first) || slices.ContainsFunc(list, func(at int32) bool {
+			frames := w.calls[at].frames
+			return n == len(frames) || frames[n].chain != first[n].chain
 		}) {
 			break
 		}

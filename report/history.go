@@ -212,8 +212,9 @@ func (o *Options) hasChains(a *format.Attr) bool {
 }
 
 // sumAt sums up the branches at frame n of callchains.
-func sumAt(list []call, n int) (sum hopSum) {
-	for _, c := range list {
+func (w *grower) sumAt(list []int32, n int) (sum hopSum) {
+	for _, i := range list {
+		c := &w.calls[i]
 		if at := c.from + n; at < len(c.stack.hops) {
 			sum.Add(c.stack.hops[at], c.stack.Samples)
 		}
