@@ -96,7 +96,7 @@ func (f *Frame) lookUp() {
 	f.off += f.IP - ip
 }
 
-// callBefore returns how far before the ip the call's last byte is, if the ip is a return address: 1, or 0 if it is none.
+// callBefore returns how far before the ip the last byte of the call is: 1 for a return address, 0 if it is none.
 func (f *Frame) callBefore() uint8 {
 	switch m := f.Map; {
 	case m == nil || !f.Return || f.symbols == nil:
