@@ -125,7 +125,7 @@ static __attribute__((noinline)) __u64 tracepoint_ip(void *record)
 	return ip_of(&regs);
 }
 
-/* describe_event stores in the memory of a slot what differs between events. */
+/* describe_event stores in the memory of a slot the values that differ between events. */
 static inline_always struct work *describe_event(__u32 slot)
 {
 	struct work *w = bpf_map_lookup_elem(&current, &slot);

@@ -5,7 +5,7 @@
 //
 // The constants and structs that C and Go share are declared in Go. For go generate, shared.go writes the declarations
 // with a directive to shared.h. The C headers build on each other in this order: kernel.h (the kernel's
-// definitions) with shared.h and x86.h (the machine), control.h (the switch), data.h (what user space loads),
+// definitions) with shared.h and x86.h (the machine), control.h (the switch), data.h (data from user space),
 // state.h (a walk's state), code.h (code without a table), hotspot.h (code of Java virtual machines), copy.h (copies
 // of stacks), walk.h (the walk), recorded.h (whether an event is recorded), then sample.h (samples) with
 // histogram.h, or selected.h (samples that may contain a packet), or stacks.h (stacks that are sent once). Programs at

@@ -112,7 +112,7 @@ func flag(on bool) uint32 {
 }
 
 // load loads programs of emit.bpf.c for one event; vars are constants of these programs, and bodies replace functions,
-// each of which at least one of the programs must have. All programs get what selects packets. load closes the files
+// each of which at least one of the programs must have. All programs get the packet filter. load closes the files
 // of the maps that only these programs use, because there may be more programs than a process may open files.
 func (e *Sampler) load(vars map[string]any, bodies map[string]asm.Instructions,
 	names ...string) ([]*ebpf.Program, error) {

@@ -98,7 +98,7 @@ func (h *header) read(dir string) error {
 	return nil
 }
 
-// parse reads a package. Only what other packages declare is unknown.
+// parse reads a package. Only the declarations of other packages are unknown.
 func (h *header) parse(dir string) error {
 	p, err := build.ImportDir(dir, 0)
 	if err != nil {

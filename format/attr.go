@@ -168,7 +168,7 @@ func (a *Attr) Append(b []byte) []byte {
 }
 
 // pass passes over struct perf_event_attr. An attr of an older kernel ends earlier: the other fields are then zero,
-// which is that kernel's default. What is written ends before Config3.
+// which is that kernel's default. A written attr ends before Config3.
 func (a *Attr) pass(c *codec) {
 	size, flags := uint32(AttrSize), uint64(a.Flags)
 	c.fields((*uint32)(&a.Type), &size, &a.Config, &a.SamplePeriod, (*uint64)(&a.SampleType), (*uint64)(&a.ReadFormat),

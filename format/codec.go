@@ -10,9 +10,9 @@ import (
 // type of record stands once, in its method layout, which must not change the record when it writes. gperf writes
 // little-endian records only.
 type codec struct {
-	cursor // what is left to read
+	cursor // the bytes left to read
 	writes bool
-	out    []byte     // what the caller appends to, with what is written
+	out    []byte     // the caller's buffer, with the written bytes appended
 	typ    Type       // of the record
 	misc   Misc       // of the record
 	id     []byte     // the sample id at the record's end, when reading
@@ -23,7 +23,7 @@ type codec struct {
 // codecs are reused, because a layout is called through an interface.
 var codecs = sync.Pool{New: func() any { return new(codec) }}
 
-// run passes over a record with a codec of these values, and returns what the codec has then.
+// run passes over a record with a codec of these values, and returns the codec's values afterwards.
 func (c codec) run(rec Record) codec {
 	p := codecs.Get().(*codec)
 	*p = c
@@ -127,7 +127,7 @@ func (c *codec) allMisc(p *Misc) {
 	}
 }
 
-// bytes passes over n bytes: what is written is filled up with zeros.
+// bytes passes over n bytes. When writing, it pads a shorter value with zeros.
 func (c *codec) bytes(p *[]byte, n int) {
 	if !c.writes {
 		*p = c.take(n)

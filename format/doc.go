@@ -26,7 +26,7 @@
 //	source ─▶ scanner ─▶ part ─▶ Reader
 //	bytes     records    in time  of all parts
 //	             ▲         │
-//	             └ inflater ┘ what COMPRESSED records hold
+//	             └ inflater ┘ the content of COMPRESSED records
 //
 // Unusable records are skipped and counted (Reader.Skipped); an *Error says
 // where they lie.

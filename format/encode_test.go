@@ -43,7 +43,7 @@ func wordsOf(values ...uint64) Words {
 	return NewWords(b, LittleEndian)
 }
 
-// Records of bytes ends at what is no complete record.
+// Records of bytes ends before an incomplete record.
 func TestRawRecords(t *testing.T) {
 	one := (&Comm{PID: 1, Comm: "a"}).Append(nil, 8)
 	two := (&Comm{PID: 2, Comm: "longer than a"}).Append(nil, 8)

@@ -119,7 +119,7 @@ func StringSection(f Feature, s string) Section {
 	return Section{f, appendString(nil, s)}
 }
 
-// sectionOf returns the section with what pass passes over.
+// sectionOf returns the section with the fields that pass passes over.
 func sectionOf[T any](f Feature, v *T, pass func(*codec, *T)) Section {
 	c := &codec{writes: true}
 	pass(c, v)
@@ -241,7 +241,7 @@ func feature[T any](f *File, n Feature, decode func(*cursor) T) (v T, ok bool, e
 	return v, true, nil
 }
 
-// reading returns the function that decodes what pass passes over.
+// reading returns the function that decodes the fields that pass passes over.
 func reading[T any](pass func(*codec, *T)) func(*cursor) T {
 	return func(c *cursor) (v T) {
 		r := codec{cursor: *c}

@@ -49,7 +49,7 @@ type ClockData struct {
 	TimeOfDay, ClockTime uint64
 }
 
-// Offset returns what to add to the recording's times for ns since 1970.
+// Offset returns the ns to add to the recording's times, to get ns since 1970.
 func (d ClockData) Offset() uint64 { return d.TimeOfDay - d.ClockTime }
 
 // ClockPerf is the ClockID of the clock that perf uses by default, which has no number in Linux. It begins at the boot,

@@ -111,8 +111,8 @@ type Raw struct {
 	chunk *chunk // owns the memory of Data; nil if Data has its own
 }
 
-// Records yields the records that a recorder on a little-endian machine writes, with their headers. It ends at what is
-// no complete record: the file's reader reports that.
+// Records yields the records that a recorder on a little-endian machine writes, with their headers. It ends at an
+// incomplete or invalid record: the file's reader reports that.
 func Records(b []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for len(b) >= HeaderSize {

@@ -1,6 +1,6 @@
 package format
 
-// Read is PERF_RECORD_READ: what an event with inherit_stat counted in a thread
+// Read is PERF_RECORD_READ: the counts of an event with inherit_stat in a thread
 // that ended.
 type Read struct {
 	PID, TID int32
@@ -46,7 +46,7 @@ func ParseCounters(w Words, rf ReadFormat) Counters {
 	return parseCounters(c, rf)
 }
 
-// counters reads what perf_output_read of kernel/events/core.c writes: the
+// parseCounters reads the values that perf_output_read of kernel/events/core.c writes: the
 // times come before the values of a group, but after the value of one event.
 func parseCounters(c *cursor, rf ReadFormat) Counters {
 	v := Counters{Format: rf}

@@ -6,7 +6,7 @@ import "bytes"
 // record on from listener to listener (kernel/events/core.c):
 //   - perf_event_ksymbol_output, perf_event_bpf_output and perf_event_text_poke_output add the size of
 //     the listener's sample id to the record's size and leave it there. The second listener's record
-//     is too long, and ends with what was in its ring before;
+//     is too long, and ends with old bytes of its ring;
 //   - perf_event_mmap_output leaves the bit set that says that the record has a build ID, also for
 //     listeners that did not ask for one and get device and inode.
 type Repair struct {

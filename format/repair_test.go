@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A record's size follows from its fields and the sample id; what is after that is rubbish. The records come from
+// A record's size follows from its fields and the sample id; the bytes after that are rubbish. The records come from
 // the first, second and third listener.
 func TestRepairSize(t *testing.T) {
 	const (

@@ -12,7 +12,7 @@ import (
 	"gperf/record/synth"
 )
 
-// describer describes what runs, in synthesized records.
+// describer describes the running system, in synthesized records.
 type describer struct {
 	opts    *plan
 	file    *file

@@ -1,7 +1,7 @@
 // Package record conducts a recording: Run records a target into a file.
 //
 // Options become attrs (options.go). Package perfevent opens their counters and rings, package
-// synth describes what runs already, and package output writes the file. The recorder
+// synth describes the system before the recording, and package output writes the file. The recorder
 // (record.go) then drains the rings until its context ends, the command exits or the threads
 // exit. The samples come from one of several sources (source.go): the rings as they are; rings
 // merged with the user stacks that BPF programs walk (package stacks); samples that BPF

@@ -109,8 +109,8 @@ func (e *RingsError) Error() string {
 		"locked memory is limited (kernel.perf_event_mlock_kb, CAP_IPC_LOCK)", e.Pages, e.Usual)
 }
 
-// ChildlessError is a notice: the kernel cannot count what the target starts with these events, whose samples include
-// counts.
+// ChildlessError is a notice: these events, whose samples include counts, cannot count the programs and threads that
+// the target starts.
 type ChildlessError struct{ Events []string }
 
 func (e *ChildlessError) Error() string {

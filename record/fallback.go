@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// UnwindError is a notice: user stacks are not unwound in the kernel, why, and what is
-// recorded instead.
+// UnwindError is a notice: user stacks are not unwound in the kernel, why, and which
+// data is recorded instead.
 type UnwindError struct {
 	Err       error
 	StackDump uint16 // bytes copied of each stack; 0: frame pointers are recorded
@@ -23,7 +23,7 @@ func (e *UnwindError) Error() string {
 }
 func (e *UnwindError) Unwrap() error { return e.Err }
 
-// instead returns what to record if user stacks cannot be unwound in the kernel.
+// instead returns the data to record if user stacks cannot be unwound in the kernel.
 func instead(err error) *UnwindError {
 	small := (*SmallMemoryError)(nil)
 	if errors.Is(err, errOverwrite) || errors.As(err, &small) || !unwound[runtime.GOARCH] {

@@ -32,7 +32,7 @@ type file struct {
 	// closed are the times of the newest samples when the last two rounds were closed. At the
 	// end of a round, readers process the records up to the end of the previous one.
 	closed [2]uint64
-	// clock is what to add to CLOCK_MONOTONIC for the recording's clock, nil if unknown.
+	// clock is the offset to add to CLOCK_MONOTONIC for the recording's clock, nil if unknown.
 	clock *uint64
 }
 

@@ -35,10 +35,10 @@ type governor struct {
 }
 
 const (
-	// creditTime is how long a burst may take what was not used before.
+	// creditTime is how long a burst may use the CPU time that was left unused before.
 	creditTime = time.Minute
-	// startTime is how long the unwind tables of what runs at the start may be paid in advance. The loan is paid back
-	// within loanTime.
+	// startTime is how long the unwind tables of the programs that run at the start may be paid in advance. The loan
+	// is paid back within loanTime.
 	startTime = 5 * time.Minute
 	loanTime  = 30 * time.Minute
 	// longestDebt limits for how long a burst is paid off.
@@ -49,7 +49,7 @@ const (
 	warnTime    = time.Hour        // minimum time between notices
 )
 
-// turn is what the recorder must do for the governor.
+// turn is the action of the recorder that the governor requests.
 type turn uint8
 
 const (

@@ -64,8 +64,8 @@ func TestHiddenFiles(t *testing.T) {
 				sum, _ := recordDWARF(t, Options{Stacks: StackOptions{DWARF: true},
 					SideBand: SideBandOptions{NoBuildIDMmap: noBuildIDs}},
 					"sh", "-c", c.script, program, library, t.TempDir())
-				// Until the tables are available, a copy of the stack may be lost; how long that takes depends on what
-				// else the machine does.
+				// Until the tables are available, a copy of the stack may be lost; how long that takes depends on the
+				// other load of the machine.
 				u := sum.Unwind
 				if u == nil || u.Missing > 0 {
 					t.Fatalf("%d samples: %+v", sum.Samples, u)

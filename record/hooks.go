@@ -6,7 +6,7 @@ import (
 	"gperf/format"
 )
 
-// Hooks are what the recorder calls, and what may end its waiting. Each may be nil.
+// Hooks are the functions that the recorder calls, and the channel that ends its waiting. Each may be nil.
 type Hooks struct {
 	// Notice receives warnings as they occur.
 	Notice func(what error)

@@ -24,7 +24,7 @@ func (e *SmallMemoryError) Error() string {
 	return fmt.Sprintf("gperf's limit allows %d MB of memory, unwind tables need %d MB", e.Limit>>20, leastMemory>>20)
 }
 
-// Hint says what to do about it.
+// Hint says how to allow more memory, or to record without unwind tables.
 func (e *SmallMemoryError) Hint() string {
 	return "Allow more (memory.max of its cgroup, ulimit -v); --call-graph fp records the same without this message.\n"
 }

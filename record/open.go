@@ -15,7 +15,7 @@ import (
 	"gperf/record/programs"
 )
 
-// opened is what a recording reads from: counters, rings, BPF programs, and the target.
+// opened holds the sources of a recording: counters, rings, BPF programs, and the target.
 type opened struct {
 	opts     *plan
 	plain    plainEvents

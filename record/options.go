@@ -15,14 +15,14 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Options define what to record, the target, and the output files. The zero value of each
+// Options define the events, the target, and the output files. The zero value of each
 // field is perf record's default.
 type Options struct {
 	Events []event.Event // default: cycles:P, or none with OffCPU but without Freq and Period
 	// OffCPU adds an event for the waits of threads. Those shorter than OffCPUThreshold are
 	// summed by thread and stack.
 	OffCPU          bool
-	OffCPUWaker     bool // add an event for what ends the waits; needs OffCPU
+	OffCPUWaker     bool // add an event for the wakeups that end the waits; needs OffCPU
 	OffCPUThreshold time.Duration
 	// Count counts the events by thread and stack in the kernel, in place of samples. The file gets a sample
 	// for each count at the end, and at each Snapshot.
@@ -88,7 +88,7 @@ type StackOptions struct {
 	NoRuntimes bool // record no functions of interpreters
 }
 
-// SampleOptions say what else samples have.
+// SampleOptions select the optional data of samples.
 type SampleOptions struct {
 	// Fields lists additional fields of each sample: its period, CPU, weight, physical
 	// address …
@@ -146,10 +146,10 @@ type OutputOptions struct {
 	Version        string   // of the recorder
 }
 
-// plan is the options of a recording, and what is settled when it begins.
+// plan is the options of a recording, and the choices made when it begins.
 type plan struct {
 	Options
-	// instead says what is recorded if user stacks cannot be unwound in the kernel; nil: they
+	// instead says which stacks are recorded if user stacks cannot be unwound in the kernel; nil: they
 	// can.
 	instead *UnwindError
 	// affords reports whether MaxCPU leaves CPU time for unwind tables; nil without MaxCPU.

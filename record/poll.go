@@ -52,7 +52,7 @@ func (p *poller) run(conn syscall.RawConn) {
 				p.rings.Add(1)
 				return true
 			}
-			// What the runtime saw before it began this wait is forgotten: so the signal comes after that.
+			// The runtime forgets events that it saw before it began this wait: so the signal comes after that.
 			began = true
 			p.signal()
 			return false

@@ -57,7 +57,7 @@ func LowerNice() (restore func()) {
 var lowered atomic.Int32
 
 // eachThread calls set for all threads of this process, until it fails. Threads that they start
-// inherit what is set.
+// inherit the settings.
 func eachThread(set func(tid int) error) error {
 	tids, err := procfs.Threads(os.Getpid())
 	if err != nil {

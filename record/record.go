@@ -275,7 +275,7 @@ func (r *recorder) start() error {
 	return nil
 }
 
-// govern does what the governor decides.
+// govern applies the governor's decision.
 func (r *recorder) govern() error {
 	switch r.governor.check() {
 	case pause:

@@ -14,8 +14,8 @@ import (
 	"gperf/record/perfevent"
 )
 
-// successor makes the synthesized records of the files after the first one. If all CPUs are recorded, it follows what
-// runs through the side band: to read /proc for each file would cost more than the samples.
+// successor makes the synthesized records of the files after the first one. If all CPUs are recorded, it follows the
+// processes through the side band: to read /proc for each file would cost more than the samples.
 type successor struct {
 	opts     *plan
 	file     *file

@@ -10,7 +10,7 @@ import (
 	"gperf/record/synth"
 )
 
-// Target defines what is recorded: all CPUs, some CPUs, processes, threads, users' processes,
+// Target defines the scope of a recording: all CPUs, some CPUs, processes, threads, users' processes,
 // or a command. A command in addition to others only limits the duration. The zero value
 // means all CPUs.
 type Target struct {

@@ -46,7 +46,7 @@ type grower struct {
 	list   []int32
 }
 
-// growing is a call with what each fork reads.
+// growing is a call with the values that each fork reads.
 type growing struct {
 	frames          []*place // from call.from on
 	period, samples uint64

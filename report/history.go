@@ -222,7 +222,7 @@ func (w *grower) sumAt(list []int32, n int) (sum hopSum) {
 	return sum
 }
 
-// position says what is at a place.
+// position is the kind of a place in a sample.
 type position int
 
 const (
@@ -235,7 +235,7 @@ const (
 // inlines reports whether inlined calls appear as frames at a position.
 func (p position) inlines(o *Options) bool { return p == atFrame && o.Inline }
 
-// position returns what frame i of the callchain is.
+// position returns the kind of frame i of the callchain.
 func (st *stack) position(i int) position {
 	if st.hops != nil && st.hops[i] != nil {
 		return atBranch

@@ -29,7 +29,7 @@ type Parents struct {
 	Only  bool           // omit entries without a parent
 }
 
-// Options select what a report shows. The zero value shows the same as perf for samples
+// Options select the content of a report. The zero value shows the same as perf for samples
 // without callchains.
 type Options struct {
 	Sort         string // keys, separated by commas; "" is perf's choice, a leading + adds to it

@@ -51,7 +51,7 @@ func (p *printer) inOrder(batch *session.Batch, sample func(*session.Sample), re
 	}
 }
 
-// appendRecord appends what print_event_with_time of perf's builtin-script.c
+// appendRecord appends the text that print_event_with_time of perf's builtin-script.c
 // prints: the start of a sample's line, and the record.
 func (p *printer) appendRecord(b []byte, r *session.Record) []byte {
 	if r.Raw.Type < format.TypeHeaderAttr {
@@ -137,7 +137,7 @@ func appendRecordMisc(b []byte, raw format.Raw) []byte {
 // kernelSymbol names a kernel address: tracepoint.Env.Symbol.
 type kernelSymbol func(ip uint64) (name string, off uint64, module string, ok bool)
 
-// appendRecordText appends what perf_event__fprintf of tools/perf/util/event.c
+// appendRecordText appends the text that perf_event__fprintf of tools/perf/util/event.c
 // prints after the type's name, to the line's end.
 func appendRecordText(b []byte, rec format.Record, symbol kernelSymbol) []byte {
 	switch r := rec.(type) {

@@ -231,8 +231,8 @@ func (p *printer) appendMemory(b []byte, s *session.Sample, fields Field, e *eve
 	return b
 }
 
-// appendAddr appends the address of the data, and of a page fault also what lies
-// there.
+// appendAddr appends the address of the data, and of a page fault also the name
+// of the data.
 func (p *printer) appendAddr(b []byte, s *session.Sample, fields Field, e *event) []byte {
 	b = text.AppendHex(b, s.Addr, 16)
 	if s.Data == nil || !e.trace && !isPageFault(e.attr) {

@@ -329,7 +329,7 @@ func TestVDSO(t *testing.T) {
 	}
 }
 
-// TestPLTAgainstObjdump compares the entries with what objdump prints of their jumps: the slot's symbol for GNU ld, and
+// TestPLTAgainstObjdump compares the entries with objdump's output for their jumps: the slot's symbol for GNU ld, and
 // for the other linkers the addresses of the slots, which readelf lists with the symbols.
 func TestPLTAgainstObjdump(t *testing.T) {
 	const ibt = "-fcf-protection=full"

@@ -36,7 +36,7 @@ type kernelFile struct {
 	id       dso.BuildID
 }
 
-// kernelTable is what kernelSymbols.read returns.
+// kernelTable is the result of kernelSymbols.read.
 type kernelTable struct {
 	syms       *Kallsyms
 	hasModules bool

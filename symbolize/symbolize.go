@@ -98,7 +98,7 @@ type Options struct {
 	// "" the kernel's addresses equal the addresses of its symbols.
 	KernelRef     string
 	KernelRefAddr uint64
-	// Reading, if set, is called before symbols or source lines of a file are read, and what it returns after that. Its
+	// Reading, if set, is called before symbols or source lines of a file are read, and its result after that. The
 	// calls may be concurrent.
 	Reading func(path string) (done func())
 	// Recorded has the symbols that the recording contains; nil: none.

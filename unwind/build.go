@@ -278,7 +278,7 @@ func (m *machine) cfaPart(cfa RegRule, r *Rule) bool {
 	return true
 }
 
-// base is what a rule's offset is counted from.
+// base is the origin of a rule's offset.
 type base uint8
 
 const (

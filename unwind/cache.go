@@ -16,7 +16,7 @@ import (
 
 // Cache caches tables on disk: see cache.Dir. A nil Cache stores nothing.
 //
-// A build ID is what a file claims, and any user can write a file that claims the build ID of another one. So a table
+// A build ID is a claim of its file, and any user can write a file that claims the build ID of another one. So a table
 // belongs to the bytes from which Build made it: a cached table is used for a file that has the same bytes there.
 //
 // The key of a table is the digest of its file's size, ELF headers and build ID. A file contains, little-endian, a
@@ -27,7 +27,7 @@ import (
 //	 8  number of rules, pages, rows
 //	20  Stats
 //	36  0
-//	40  digest of what Build read, 32 bytes
+//	40  digest of the bytes that Build read, 32 bytes
 type Cache struct {
 	Dir   string
 	Limit int64 // of the total size of the files, in bytes; 0 means defaultCacheLimit
@@ -141,7 +141,7 @@ func (c *Cache) load(key dso.BuildID, im *dso.Image) (*Table, error) {
 	return t, nil
 }
 
-// store stores the table that was built from what log contains.
+// store stores the table that was built from the bytes that log recorded.
 func (c *Cache) store(key dso.BuildID, t *Table, log *readLog) error {
 	if !littleEndian {
 		return nil
@@ -183,7 +183,7 @@ func encodeTable(t *Table, digest []byte) []byte {
 	return append(b, bytesOf(t.Rows)...)
 }
 
-// decodeTable returns the table in b, which must be aligned, and the digest and the ranges of what it was built from.
+// decodeTable returns the table in b, which must be aligned, and the digest and the ranges of its source bytes.
 // They keep b. decodeTable checks all contents but the ranges.
 func decodeTable(b []byte) (t *Table, digest, ranges []byte, err error) {
 	le := binary.LittleEndian

@@ -108,7 +108,7 @@ func readCFI(im *dso.Image) (*CFI, error) {
 	return f, nil
 }
 
-// readGo adds what a Go program's table of functions says.
+// readGo adds the contents of a Go program's table of functions.
 func (f *CFI) readGo(im *dso.Image) {
 	t, err := dso.OpenGoFunctions(im)
 	if err != nil {

@@ -61,7 +61,7 @@ const (
 	framedAnywhere                // and may point to another stack, as where Go switches stacks
 )
 
-// framing returns what the rule of code without CFI says.
+// framing returns the framing that the rule of code without CFI records.
 func (r *Rule) framing() framing {
 	if r.Flags&FlagFramed != 0 {
 		return framed

@@ -8,7 +8,7 @@ import (
 	"gperf/internal/dso"
 )
 
-// EntryPoints are the functions at which complete stacks end, by what begins there: the one list, for which
+// EntryPoints are the functions at which complete stacks end, by the stack that begins there: the one list, for which
 // docs/unwinding.md has the reasons. Tables mark them, and no other code, with RAUndefined: as their CFI does, or by
 // ruleEntry, ruleFiber and frameState.end. A return address of 0 is no mark.
 var EntryPoints = map[string][]string{
@@ -99,8 +99,8 @@ func textCode(im *dso.Image) (vaddr uint64, code []byte) {
 	return s.Addr, code
 }
 
-// afterReturn returns the rule of what follows the return instruction of a function: of make_fcontext, that is the code
-// that begins a fiber.
+// afterReturn returns the rule of the code after the return instruction of a function: in make_fcontext, this code
+// begins a fiber.
 func afterReturn(im *dso.Image, at codeSeg) []known {
 	const longest = 1 << 10
 	ret := []byte{0xc3}

@@ -65,7 +65,7 @@ func newStep(f *CFI, vaddr uint64) *step {
 	return s
 }
 
-// byRow steps by full CFI. f says what is known of the frame if there is none.
+// byRow steps by full CFI. f is the framing of the frame if there is no CFI.
 func (w *walk) byRow(o *Object, vaddr uint64, f framing) (outcome, Reason) {
 	s := w.u.row(o, vaddr)
 	if s == nil {

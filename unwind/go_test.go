@@ -110,7 +110,7 @@ func TestGoResumes(t *testing.T) {
 	}
 }
 
-// A program without DWARF has the same rules: its table of functions has what .debug_frame has.
+// A program without DWARF has the same rules: its table of functions contains the same rules as .debug_frame.
 func TestGoWithoutDWARF(t *testing.T) {
 	for _, goarch := range []string{"amd64", "arm64"} {
 		with := goDrops(t, goarch, "")

@@ -17,8 +17,8 @@ const maxGoFrames = 64 << 20
 // maxPopped is how far sp may be above where it is at a function's start, in bytes.
 const maxPopped = 63 * 8
 
-// goFrames returns, as a section .debug_frame, how deep the stack is in the functions of a Go program: what Go's linker
-// writes there unless the program is built without DWARF.
+// goFrames returns, as a section .debug_frame, how deep the stack is in the functions of a Go program: the content that
+// Go's linker writes there unless the program is built without DWARF.
 func goFrames(t *dso.GoFunctions, m elf.Machine) section {
 	le := binary.LittleEndian
 	a, slot := abiOf(m), int64(8) // slot is the return address that a call pushes

@@ -241,7 +241,7 @@ func (p *process) kind(f Frame) string {
 	return cfaKinds[r.CFA]
 }
 
-// recorded compares the recorded walks of a process, and removes what they have from missing.
+// recorded compares the recorded walks of a process, and removes the kinds of their frames from missing.
 func (w *comparison) recorded(p *process, missing map[string]bool) {
 	w.host.load(p)
 	for i := range p.threads {

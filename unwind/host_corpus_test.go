@@ -14,7 +14,7 @@ import (
 	"gperf/internal/runtimes/hotspot"
 )
 
-// capture is what the walks of a program read at some stops: the contents of a file of testdata/walks.
+// capture is the data that the walks of a program read at some stops: the contents of a file of testdata/walks.
 type capture struct {
 	Machine elf.Machine
 	Maps    []hostMapping

@@ -15,7 +15,7 @@ import (
 
 var numWalks = flag.Int("walks", 40_000, "number of changed walks that TestWalksChanged compares, for each machine")
 
-// target is a recorded walk to change, and what a change has to hit.
+// target is a recorded walk to change, and the addresses and values that a change has to hit.
 type target struct {
 	*process
 	regs   []uint64
@@ -188,7 +188,7 @@ func (c *change) write(region int, at uint64, b []byte) {
 	}
 }
 
-// instructions are what walks look for in code.
+// instructions are the instructions that walks look for in code.
 var instructions = map[elf.Machine][]string{
 	elf.EM_X86_64: {"\xc3", "\xf3\xc3", "\xf2\xc3", "\xc2\x10\x00", "\x55", "\x5d", "\xc9", "\x5b", "\x5c", "\x41\x5c",
 		"\x48\x89\xe5", "\x48\x8b\xec", "\x48\x89\xec", "\x48\x8b\xe5", "\x48\x83\xec\x18", "\x48\x83\xc4\x18",

@@ -117,11 +117,11 @@ type sampler struct {
 	t      *testing.T
 	pid    int
 	traced map[int]int // threads, and the signals that they get when they go on
-	live   *process    // what walks have read since the last stop
+	live   *process    // the process, with the memory that walks have read since the last stop
 	lines  map[uint64]bool
 	u      Unwinder
 	files  map[string]*recordedFile
-	known  map[string]bool // what kept walks have: see news
+	known  map[string]bool // properties of the kept walks: see news
 	stops  []snapshot
 	walks  int
 	rows   map[uint32]bool // of live.rows: those that kept walks use
@@ -280,7 +280,7 @@ func (s *sampler) fetch(addr uint64) []byte {
 	return b
 }
 
-// log notes what a walk reads. BPF reads up to 512 bytes of the stack at once, of one page.
+// log marks the lines that a walk reads. BPF reads up to 512 bytes of the stack at once, of one page.
 func (s *sampler) log(addr uint64, n int) {
 	const window = 512
 	first, page := addr&^(lineSize-1), addr&^(hostPage-1)
@@ -465,7 +465,7 @@ func (s *sampler) markRows(f Frame) {
 	}
 }
 
-// capture returns what was kept, with the marked rows of the tables.
+// capture returns the kept walks, with the marked rows of the tables.
 func (s *sampler) capture() *capture {
 	p := s.live
 	c := &capture{Machine: hostMachine, Maps: p.maps, Heaps: p.heaps, Stops: s.stops}

@@ -11,7 +11,7 @@ import (
 
 // Code without CFI is mostly assembly, C libraries such as musl, and the files of the C runtime that every program
 // contains. infer finds its frames from the instructions: it follows the control flow from the functions' entries, and
-// counts what is on the stack.
+// counts the bytes on the stack.
 
 // maxInferred limits the code of a file that infer reads, in bytes.
 const maxInferred = 16 << 20
@@ -217,7 +217,7 @@ type function struct {
 	guess    bool        // that code at entry has this state is a guess, which the flow must confirm
 	cases    *frameState // at the cases of a switch; nil if the flow is none
 	todo     []pendingCode
-	marked   []*int32        // what the flow has reached
+	marked   []*int32        // the bytes of code that the flow has reached
 	noReturn map[uint64]bool // addresses after calls that do not return
 	returns  bool            // it returns, or goes on in another function or in code with the same state
 	// called means that the function has a caller although it clears rbp, as outermost functions do: it returns
@@ -313,7 +313,7 @@ func (n *inference) followOnce(f *function) (ok bool, call uint64) {
 }
 
 // straight follows the instructions from p on, until the flow ends, branches or joins another. If ok is false, the flow
-// contradicts what is known.
+// contradicts known facts.
 func (n *inference) straight(f *function, p pendingCode) (ok bool, call uint64) {
 	g := n.locate(p.vaddr)
 	for g != nil && p.vaddr-g.start < uint64(len(g.code)) && !f.noReturn[p.vaddr] {
@@ -386,7 +386,7 @@ func (n *inference) straight(f *function, p pendingCode) (ok bool, call uint64) 
 			return true, 0
 		}
 		if f.guess && p.state.cfa < entryState.cfa && (p.state.cfa != unknownCFA || p.state.fp == 0) {
-			return false, p.call // it pops what its caller pushed
+			return false, p.call // it pops values that its caller pushed
 		}
 	}
 	return true, 0

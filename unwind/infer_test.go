@@ -57,7 +57,7 @@ func TestInfer(t *testing.T) {
 	}
 }
 
-// TestPLTRows compares the rules of the PLT of a file without CFI for it with what its instructions have pushed.
+// TestPLTRows compares the rules of the PLT of a file without CFI for it with the words that its instructions push.
 func TestPLTRows(t *testing.T) {
 	for _, c := range []struct {
 		section string
@@ -148,7 +148,7 @@ func FuzzInfer(f *testing.F) {
 }
 
 // TestInferEqualsCFI infers the frames of code that has CFI, and compares them with it. These files have no symbols,
-// so that infer knows few functions. What it gets wrong is code that a compiler moved to after calls without return.
+// so that infer knows few functions. Its errors are in code that a compiler moved to after calls without return.
 func TestInferEqualsCFI(t *testing.T) {
 	for _, name := range []string{"bash", "libc.so.6", "libcrypto.so.3", "libstdc++.so.6"} {
 		t.Run(name, func(t *testing.T) {

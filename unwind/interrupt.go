@@ -35,7 +35,7 @@ var interruptEntries = map[string]interruptEntry{
 	"el0t_32_fiq":                ofDevices,
 }
 
-// entryOf returns what a function of the kernel is an entry for: 0 if it is no entry.
+// entryOf returns the kinds of interrupts that a kernel function is an entry for: 0 if it is no entry.
 func entryOf(function string) interruptEntry {
 	if e := interruptEntries[function]; e != 0 {
 		return e

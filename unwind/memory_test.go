@@ -61,7 +61,7 @@ func TestBuildFromMemory(t *testing.T) {
 			t.Errorf("%+v, in the file %+v", got.Stats, want.Stats)
 		}
 		end := (want.Base + uint64(len(want.Pages))) << pageBits
-		for vaddr := want.Base << pageBits; vaddr < end; vaddr++ { // what is not from CFI needs the section headers
+		for vaddr := want.Base << pageBits; vaddr < end; vaddr++ { // rows not from CFI need the section headers
 			w, g := want.Lookup(vaddr), got.Lookup(vaddr)
 			if w.CFA != CFANone && w.Flags&(FlagInferred|FlagConvention) == 0 && w != g {
 				t.Fatalf("%#x: %v, in the file %v", vaddr, g, w)

@@ -10,8 +10,8 @@ import (
 	"gperf/internal/dso"
 )
 
-// readLog is a file that remembers which of its bytes were read, and their digest. What is computed from these bytes
-// alone is the same for each file that has them at the same places.
+// readLog is a file that remembers which of its bytes were read, and their digest. A result computed from these
+// bytes alone is the same for each file that has them at the same places.
 type readLog struct {
 	file   io.ReaderAt
 	sum    hash.Hash
@@ -53,7 +53,7 @@ func (l *readLog) closeRange() {
 	l.last = byteRange{}
 }
 
-// digest returns the SHA-256 of the file's size and of what was read until now.
+// digest returns the SHA-256 of the file's size and of the bytes that were read until now.
 func (l *readLog) digest() []byte { return l.sum.Sum(nil) }
 
 // replay returns the digest of a file with the same size and ranges as another one. ok is false if it cannot be read.

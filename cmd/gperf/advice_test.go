@@ -46,8 +46,8 @@ import (
 // errCause is an error without advice.
 var errCause = errors.New("cause")
 
-// adviceCases are all types of errors, with the exit code and a part of the advice. "" is none, "?" what this machine
-// says.
+// adviceCases are all types of errors, with the exit code and a part of the advice. "" is none, "?" one that
+// depends on this machine.
 var adviceCases = []struct {
 	err    error
 	code   int

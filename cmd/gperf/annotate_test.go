@@ -28,7 +28,7 @@ func percents(text string) (l []string) {
 	return l
 }
 
-// blockOf returns what is said of a function, where there are several.
+// blockOf returns the block of a function from text with several blocks.
 func blockOf(text, function string) string {
 	for block := range strings.SplitSeq(text, " Percent |") {
 		if strings.Contains(block, "<"+function+">:\n") {

@@ -35,7 +35,7 @@ type corpus struct {
 func (c *corpus) dir() string { return filepath.Join(corpusDir, c.folder) }
 
 // corpusCommand is gperf's twin of a command that made references. Words in capitals stand for
-// what differs between the files.
+// the values that differ between the files.
 type corpusCommand struct{ name, line string }
 
 // The first corpus contains the output of perf 6.1 and 7.3.4, the second one only the output of 7.3.4, but
@@ -86,8 +86,8 @@ type outcome struct {
 // keptDifference is a difference from perf that is meant.
 type keptDifference struct {
 	why string
-	// shared makes of gperf's text and of perf's what must be the same all the
-	// same; nil when that is nothing.
+	// shared extracts the text that gperf and perf must print alike despite the
+	// difference; nil when there is none.
 	shared func(string) string
 }
 
@@ -294,7 +294,7 @@ func copyOfCorpus(t *testing.T, dir, file string) string {
 	return path
 }
 
-// check runs one command and holds what it did against what is expected.
+// check runs one command and compares its result with the expected result.
 func (f *corpusFile) check(t *testing.T, command, line string) {
 	if command == "report" && f.sort != "" {
 		line += " --sort " + f.sort

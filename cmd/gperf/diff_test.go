@@ -206,7 +206,7 @@ func TestComparedSides(t *testing.T) {
 // fiveFunctions are addresses of functions of testdata/kallsyms.
 var fiveFunctions = [5]uint64{atEntry, 0xffffffff81000138, atFault, 0xffffffff81000c90, 0xffffffff81000df0}
 
-// slower returns what a program spends in five functions, of which the third is slower by percent.
+// slower returns the samples of a program in five functions, of which the third is slower by percent.
 // jitter varies from recording to recording.
 func slower(percent, jitter int) (list []taken) {
 	for i := range 5 {

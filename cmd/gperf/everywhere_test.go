@@ -53,7 +53,7 @@ func TestEverywhere(t *testing.T) {
 	}
 }
 
-// analysis returns what a command prints for a recording, without what changes.
+// analysis returns the output of a command for a recording, without the text that changes.
 func analysis(t *testing.T, line, path string) string {
 	t.Helper()
 	args := append(strings.Fields(line), "--kallsyms", testRecording("kallsyms"))

@@ -225,7 +225,7 @@ func TestFilterSeveral(t *testing.T) {
 	}
 }
 
-// A filter that selects no sample says which comparison no sample meets, and what the samples have.
+// A filter that selects no sample says which comparison no sample meets, and which values the samples have.
 func TestFilterReadingMisses(t *testing.T) {
 	_, stderr := gperf(t, "script", "-i", "../../testdata/packets.z.data", "--filter", "comm == curl && dport == 54")
 	for _, want := range []string{"no sample matches --filter comm == curl: the samples have bash\n"} {

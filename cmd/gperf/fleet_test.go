@@ -184,7 +184,7 @@ func (s hostSets) add(key, value string) {
 // count returns the number of values of a key, as text.
 func (s hostSets) count(parts []string) string { return numberText(float64(len(s[joinKey(parts...)]))) }
 
-// fleetSums adds up what gperf report says about recordings: ns by default.
+// fleetSums adds up the values that gperf report prints for recordings: ns by default.
 type fleetSums struct {
 	self, total, groups, callers, busy, hosts, kernel hostSums
 	before, after                                     hostSums // by function
@@ -200,7 +200,7 @@ func newFleetSums() *fleetSums {
 		buildMinutes: hostSets{}}
 }
 
-// fleetAnswers returns what gperf report says about the questions of docs/fleet.md.
+// fleetAnswers returns the answers of gperf report to the questions of docs/fleet.md.
 func fleetAnswers(t *testing.T, list []hostRecording) answers {
 	t.Helper()
 	s := newFleetSums()

@@ -252,7 +252,7 @@ func unknownKey(flag string, err error) error {
 	return err
 }
 
-// checkOutput refuses to overwrite an input, and to write what is for a program to a terminal.
+// checkOutput refuses to overwrite an input, and to write a program's format to a terminal.
 func (o *formatFlags) checkOutput(from *inputFlags, stdout io.Writer) error {
 	if o.output == "" || o.output == "-" {
 		if _, ok := stdout.(*cli.Terminal); ok && !slices.Contains([]string{"folded", "json", "csv"}, o.format) {

@@ -97,7 +97,7 @@ func pprofTool(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestPprofTool: go tool pprof reads what gperf writes, with the command line's
+// TestPprofTool: go tool pprof reads gperf's profiles, with the command line's
 // words and in the browser.
 func TestPprofTool(t *testing.T) {
 	dir := filepath.Join(root, "testdata")

@@ -15,7 +15,7 @@ import (
 var strangeProgram = programs.C(ownPrograms+"strange.c", "-O1")
 
 // TestHostileStrangeProcessAlone: a process with 65,400 mappings of code and 100,000 names, whose file is named for a
-// terminal and for /proc/PID/maps, costs neither other programs' stacks nor much time, and what is shown of it has no
+// terminal and for /proc/PID/maps, costs neither other programs' stacks nor much time, and the output about it has no
 // control characters. Alone, because each recording of all processes that begins meanwhile gets these mappings.
 func TestHostileStrangeProcessAlone(t *testing.T) {
 	needEvents(t)
@@ -66,8 +66,8 @@ func startLoudly(t *testing.T, program *exec.Cmd) error {
 	return err
 }
 
-// deepStacksWhole checks that 99 % of the stacks of deepProgram, running as honest, are complete. summary is what the
-// recorder wrote.
+// deepStacksWhole checks that 99 % of the stacks of deepProgram, running as honest, are complete. summary is the
+// recorder's output.
 func deepStacksWhole(t *testing.T, file, summary string) {
 	t.Helper()
 	all, right := 0, 0

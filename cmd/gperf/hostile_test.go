@@ -39,7 +39,7 @@ const (
 	// Above this much data the kernel refuses more: the process then dies
 	// before the machine suffers. Go takes memory in arenas of 64 MiB.
 	hostileMemoryLimit = 1 << 30
-	// Text may be as long as this many times what the file holds: 8 bytes of a
+	// Text may be this many times as long as the contents of the file: 8 bytes of a
 	// callchain can be a line with the name of a file, none of which is longer
 	// than PATH_MAX.
 	hostileTextRatio = (4096 + 64) / 8
@@ -99,7 +99,7 @@ func (c *hostileCase) args(path string) []string {
 	return args
 }
 
-// write puts the file at path, or feeds it to stdin, and returns what undoes it.
+// write puts the file at path, or feeds it to stdin, and returns a function that undoes it.
 func (c *hostileCase) write(path string) (undo func(), err error) {
 	switch {
 	case c.tree != nil:

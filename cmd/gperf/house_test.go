@@ -468,7 +468,7 @@ func TestHouseFolders(t *testing.T) {
 	}
 }
 
-// TestHouseSystems: what gperf is made of on other systems than Linux neither records nor needs Linux.
+// TestHouseSystems: on other systems than Linux, no package of gperf records or needs Linux.
 func TestHouseSystems(t *testing.T) {
 	for _, system := range []string{"darwin/arm64", "freebsd/amd64", "windows/amd64"} {
 		reads := false

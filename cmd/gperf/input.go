@@ -101,8 +101,8 @@ func (in *inputFlags) inputs() ([]string, error) {
 	return input.Expand(in.paths)
 }
 
-// open opens the only recording and prints warnings to stderr. With several, it returns an error with the name of
-// what reads one only.
+// open opens the only recording and prints warnings to stderr. With several, it returns an error that names
+// the command or the output that reads one recording only.
 func (in *inputFlags) open(what string, stderr io.Writer) (*openInput, error) {
 	paths, err := in.inputs()
 	if err != nil {
@@ -312,8 +312,8 @@ func (in *openInput) warn(stderr io.Writer, skipped format.Skipped) error {
 	return nil
 }
 
-// warnNoSamples says why a recording has no samples, unless warn says it. incomplete is what warn returned: in the part
-// of a file that is missing, the events may have happened.
+// warnNoSamples says why a recording has no samples, unless warn says it. incomplete is the error of warn: in the
+// missing part of a file, the events may have happened.
 func (in *openInput) warnNoSamples(command string, incomplete error, stderr io.Writer) {
 	if incomplete == nil && in.misses() == nil && !in.recording.File.Has(format.FeatureStat) {
 		fmt.Fprintf(stderr, "gperf %s: %s has no samples: %s\n", command, in.recording.Path,

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestInstall installs gperf by another name below a DESTDIR, uses what is there, and removes it.
+// TestInstall installs gperf by another name below a DESTDIR, uses the installed files, and removes them.
 func TestInstall(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("make is missing (Debian's make)")

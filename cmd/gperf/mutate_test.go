@@ -293,7 +293,7 @@ func (m *mutation) retypeRecord() {
 
 func (m *mutation) setHeader() { m.set(8*m.rng.IntN(13), 8) }
 
-// setAttr changes what the layout of samples depends on.
+// setAttr changes a field that the layout of samples depends on.
 func (m *mutation) setAttr() {
 	if len(m.from.borders) < 6 {
 		return

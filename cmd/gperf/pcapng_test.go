@@ -80,7 +80,7 @@ func tshark(t *testing.T, file string) (l []dissected) {
 	return l
 }
 
-// TestPcapng compares what tshark reads with the samples.
+// TestPcapng compares the packets that tshark reads with the samples.
 func TestPcapng(t *testing.T) {
 	const netns = 4026531840
 	rec := packetRecording{events: allPacketEvents, clock: true}

@@ -78,7 +78,7 @@ func (f *probeFlags) showLines() error {
 // hiddenLines is annotate's error with the flag of gperf probe.
 type hiddenLines struct{ *annotate.HiddenError }
 
-// Hint returns what the user can do.
+// Hint returns advice for the user.
 func (e *hiddenLines) Hint() string {
 	return "Is it the program's source? Then add --source /. Or run gperf as an ordinary user.\n"
 }

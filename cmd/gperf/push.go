@@ -311,7 +311,7 @@ func (p *pushFlags) detail(format string, args ...any) {
 	}
 }
 
-// summarize prints what happened.
+// summarize prints the result of the push.
 func (p *pushFlags) summarize() {
 	s := p.queue.Stats()
 	text := fmt.Sprintf("%d recordings, %d batches, %.3f MB to %s", s.Recordings, s.Batches, float64(s.Bytes)/1e6,

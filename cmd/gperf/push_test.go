@@ -57,7 +57,7 @@ func (p *process) kill() {
 	}
 }
 
-// log returns what the process wrote to stderr.
+// log returns the text that the process wrote to stderr.
 func (p *process) log() string {
 	b, _ := os.ReadFile(p.stderr)
 	return string(b)

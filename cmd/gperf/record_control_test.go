@@ -40,7 +40,7 @@ func startRecord(t *testing.T, dir string, extra []*os.File, args ...string) *ru
 	return r
 }
 
-// controls are the two ways to name what commands come from.
+// controls are the two ways to name the source of commands.
 var controls = []struct {
 	name string
 	open func(t *testing.T, dir string) (arg string, extra []*os.File, commands, acks *os.File)
@@ -429,7 +429,7 @@ func TestRecordKcore(t *testing.T) {
 	}
 }
 
-// codeAt returns the bytes of a core file at the beginning of a function, after what tracing changes.
+// codeAt returns code near the beginning of a function from a core file, after the bytes that tracing changes.
 func codeAt(t *testing.T, path string, addr uint64) string {
 	t.Helper()
 	f, err := elf.Open(path)

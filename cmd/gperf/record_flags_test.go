@@ -97,7 +97,7 @@ func TestRecordEmittedOnSomeCPUs(t *testing.T) {
 	}
 }
 
-// perfs are what perf 7.3 says, as it was recorded: where $PERF names one, it is asked (and -update keeps it).
+// perfs returns the recorded output of perf 7.3: if $PERF names a perf 7.3, its output now (and -update keeps it).
 func perfs(t *testing.T, name string, ask func(o *oracle) string) string {
 	t.Helper()
 	file := filepath.Join(root, "testdata", "perf", name)
@@ -268,7 +268,7 @@ func recordLine(line, file string) []string {
 }
 
 // attrsOf are the events of a recording with attrs, as evlist -v prints them. How long an attr is does not
-// matter: gperf writes what perf 6.1 reads, too. Nor do the numbers of tracepoints.
+// matter: perf 6.1 can read gperf's attrs, too. Nor do the numbers of tracepoints.
 func attrsOf(t *testing.T, file string) string {
 	t.Helper()
 	text, _ := gperf(t, "evlist", "-v", "-i", file)
@@ -317,7 +317,7 @@ func TestRecordAttrsArePerfsAlone(t *testing.T) {
 	sameText(t, "attrs", got.String(), want)
 }
 
-// What only some flags make the file contain.
+// Records that the file contains with some flags only.
 func TestRecordFlagsMakeRecords(t *testing.T) {
 	needTracepoints(t)
 	for _, c := range []struct {

@@ -436,7 +436,7 @@ func TestRecordingsInAllForms(t *testing.T) {
 }
 
 // -z is followed by a level, or not, among other letters too; flags are negated by no-;
-// what is the command's stays as it is.
+// arguments of the command stay as they are.
 func TestRewriteArgs(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"-z", "-z"},
@@ -475,7 +475,7 @@ func TestRewriteArgs(t *testing.T) {
 	}
 }
 
-// TestRecordNoIdle: the kernel samples no idle task, and reports leave out what the recording has of CPUs
+// TestRecordNoIdle: the kernel samples no idle task, and reports leave out the recorded samples of CPUs
 // without work.
 func TestRecordNoIdle(t *testing.T) {
 	needEvents(t)

@@ -193,7 +193,7 @@ func causeText(c stacks.Incomplete) string {
 	return s
 }
 
-// unreadRemedy returns what makes a file readable. Root has no right where the server of a file system refuses root.
+// unreadRemedy returns the remedy for an unreadable file. Root has no right where a file system's server refuses root.
 func unreadRemedy(why string, root bool) string {
 	switch {
 	case why != stacks.NotAllowed:

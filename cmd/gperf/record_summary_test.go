@@ -12,7 +12,7 @@ import (
 	"gperf/record/stacks"
 )
 
-// The summary names what matters of the incomplete stacks: the file, the cause, the remedy.
+// For incomplete stacks, the summary names the file, the cause, and the remedy.
 func TestCauses(t *testing.T) {
 	for _, c := range []struct {
 		name string

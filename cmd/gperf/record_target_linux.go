@@ -16,7 +16,7 @@ import (
 	"gperf/record"
 )
 
-// targetFlags choose what gperf record records.
+// targetFlags choose the CPUs, processes, threads and code for gperf record.
 type targetFlags struct {
 	cpus string
 	pids []string

@@ -238,7 +238,7 @@ func TestRecordCountsEveryDrop(t *testing.T) {
 			c := read(t, filepath.Join(dir, "perf.data"))
 			got := c.samples[commEvent{"drops", "skb:kfree_skb"}]
 			if strings.Contains(r.stderr, " other records (mappings, names of processes)") {
-				got = c.total // the sender's name may be among what found no room
+				got = c.total // the sender's name may be in a record that found no room
 			}
 			if got != c.total {
 				t.Errorf("%d of the %d samples are not the sender's: %v", c.total-got, c.total, c.samples)

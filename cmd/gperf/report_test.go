@@ -123,7 +123,7 @@ func TestReportMaxStack(t *testing.T) {
 	}
 }
 
-// TestReportOfPipe: perf does not know what a pipe holds when it chooses the columns.
+// TestReportOfPipe: perf does not know the content of a pipe when it chooses the columns.
 func TestReportOfPipe(t *testing.T) {
 	dir := filepath.Join(root, "testdata")
 	for _, file := range []string{"drops.perf.pipe.data", "drops.pipe.data"} {

@@ -348,7 +348,7 @@ func TestScenarioArchiveDiskFull(t *testing.T) {
 	}
 }
 
-// prependRecording puts a recording before what is in a file.
+// prependRecording puts a recording before the content of a file.
 func prependRecording(t *testing.T, name string) {
 	t.Helper()
 	rest, err := os.ReadFile(name)

@@ -100,7 +100,7 @@ func TestScenarioArgumentsLikePerf(t *testing.T) {
 	sameText(t, "script", got, want)
 }
 
-// valuesRead records one probe of a program, and compares what was read. It returns the recording.
+// valuesRead records one probe of a program, and compares the values read. It returns the recording.
 func valuesRead(t *testing.T, program, event string, want ...string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "perf.data")

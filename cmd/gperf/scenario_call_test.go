@@ -92,8 +92,8 @@ func TestRecordCalls(t *testing.T) {
 	})
 }
 
-// The durations are at least how long the function sleeps, and at most what the program measures around the call: the
-// probes, and other programs that run there, take a part of that.
+// The durations are at least how long the function sleeps, and at most the time that the program measures around the
+// call: the probes, and other programs that run there, take a part of that.
 func TestRecordCallDurations(t *testing.T) {
 	dir, program := t.TempDir(), callsC.Path(t)
 	path, stdout := filepath.Join(dir, "perf.data"), filepath.Join(dir, "stdout")

@@ -12,8 +12,8 @@ import (
 // these agree or if the machine lacks something ("skipped: …"), 1 if they differ, and 2 if it cannot run.
 const casesDir = "../../../shared/cases"
 
-// withoutNode runs the script $0 as if node were not installed: node works for a second there, and what else the
-// machine does decides which share of the time is node's start.
+// withoutNode runs the script $0 as if node were not installed: node works for a second there, and the machine's
+// other load decides which share of the time is node's start.
 const withoutNode = `node() { return 1; }; . "$0"`
 
 // Situations from bug reports yield the expected result.

@@ -82,7 +82,7 @@ func (s *stayer) awaitFrequency(hz uint64) []string {
 	return nil
 }
 
-// signal sends a signal, and returns what the command has printed when it has ended.
+// end sends a signal, and returns the messages of the command after it has ended.
 func (s *stayer) end(sig syscall.Signal) (stderr string, err error) {
 	s.cmd.Process.Signal(sig)
 	err = s.cmd.Wait()

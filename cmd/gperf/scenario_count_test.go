@@ -117,7 +117,7 @@ func TestRecordCountPeriod(t *testing.T) {
 	}
 }
 
-// What cannot be counted is an error with another way.
+// Events and options that cannot be counted are errors, which suggest another way.
 func TestRecordCountErrors(t *testing.T) {
 	needTracepoints(t)
 	for _, c := range []struct {

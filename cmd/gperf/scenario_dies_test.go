@@ -17,7 +17,7 @@ import (
 // After each function there is one that is not called.
 type death struct {
 	*programs.Program
-	alive, dead string   // what the names of functions that are called, and are not called, begin with
+	alive, dead string   // prefixes of the names of functions that are called, and are not called
 	names       []string // the rest of the names
 	events      string   // probes of the functions that do not return; PROGRAM is the program
 	long        bool     // not in short mode
@@ -108,7 +108,7 @@ func (d *death) check(t *testing.T, output, text string) {
 	}
 }
 
-// textOf returns what is in a file, which may be compressed.
+// textOf returns the text of a file, which may be compressed.
 func textOf(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)

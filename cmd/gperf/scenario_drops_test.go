@@ -46,7 +46,7 @@ func drops(t *testing.T, dir string) (l []dropped) {
 	return l
 }
 
-// checkDrops expects n drops of what was sent to a port, for a reason (kernels before 5.17 know none) at a function
+// checkDrops expects n drops of packets sent to a port, for a reason (kernels before 5.17 know none) at a function
 // (any of them), of which drops on the sender's behalf show the sender's stack. Others send to other ports meanwhile.
 func checkDrops(t *testing.T, dir string, n, port int, reason string, functions ...string) {
 	t.Helper()
@@ -108,7 +108,7 @@ func closedPort(t *testing.T) int {
 	return c.LocalAddr().(*net.UDPAddr).Port
 }
 
-// A rule of the firewall drops what the sender sends to a port, in a network
+// A rule of the firewall drops the sender's packets to a port, in a network
 // namespace of their own.
 func TestScenarioDropsByRule(t *testing.T) {
 	needTracepoints(t)

@@ -84,7 +84,7 @@ func TestScenarioRawTracepointStack(t *testing.T) {
 	if !regexp.MustCompile(` raw_tracepoint:sched_process_fork: \S+=0x[0-9a-f]+ \S+=0x[0-9a-f]+`).MatchString(first) {
 		t.Errorf("perf prints %q", first)
 	}
-	// What calls the programs, where several are at the tracepoint, is the kernel's as well.
+	// The function that calls the programs, where several are at the tracepoint, is the kernel's as well.
 	top, _, _ := strings.Cut(regexp.MustCompile(`(?m)^.* __traceiter_.*\n`).ReplaceAllString(frames, ""), "\n")
 	if !regexp.MustCompile(`\b(kernel_clone|_do_fork|copy_process)\b`).MatchString(top) ||
 		strings.Contains(frames, "bpf_") {
@@ -243,7 +243,7 @@ func TestScenarioTracepointArgumentsNest(t *testing.T) {
 	}
 }
 
-// BPF programs leave out what the kernel's filters would.
+// BPF programs leave out the same events as the kernel's filters.
 func TestScenarioTracepointArgumentsFilter(t *testing.T) {
 	needEmitted(t)
 	const event = "sched:sched_process_exec thread=p->pid:s32 file=bprm->filename:string " +

@@ -88,7 +88,7 @@ func TestScenarioErrorsOfEvents(t *testing.T) {
 func TestScenarioErrorsOfPrograms(t *testing.T) {
 	needProbes(t, "uprobe")
 	plain, stripped, mark := functionsC.Path(t), functionsS.Path(t), usdtC.Path(t)
-	register, other := "%di", "%rdi" // of the first argument, and what others call it
+	register, other := "%di", "%rdi" // of the first argument, and its name in other tools
 	if runtime.GOARCH == "arm64" {
 		register, other = "%x0", "%r0"
 	}

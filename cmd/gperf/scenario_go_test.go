@@ -14,8 +14,8 @@ var growths = map[string]*programs.Program{
 	"PIE":        programs.Go("testdata/growth.go", "-ldflags=-s -w", "-buildmode=pie"),
 }
 
-// Without DWARF, too, a function without a frame has its caller, and what Go's runtime does on its own stack to let
-// that of a goroutine grow has the goroutine's functions as callers.
+// Without DWARF, too, a function without a frame has its caller, and functions of Go's runtime that grow a
+// goroutine's stack, on the runtime's own stack, have the goroutine's functions as callers.
 func TestScenarioStacksOfGo(t *testing.T) {
 	needRecording(t, "no BPF", "-g")
 	for name, program := range growths {

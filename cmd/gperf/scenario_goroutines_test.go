@@ -147,7 +147,7 @@ func TestScenarioGoroutineStacks(t *testing.T) {
 			t.Fatalf("frames below runtime.goexit: %x", walked)
 		}
 	}
-	// What the first round's hits come to depends on when the program's table is there.
+	// The stacks of the first round's hits depend on when the program's table is there.
 	if same < len(both)*20/21 {
 		t.Errorf("%d of %d stacks are the same", same, len(both))
 	}

@@ -99,7 +99,7 @@ func medianDuration(trees [][]graphCall) float64 {
 	return l[len(l)/2]
 }
 
-// ftraceGraph returns what ftrace's function_graph prints of a command, and the functions that it traces.
+// ftraceGraph returns the output of ftrace's function_graph for a command, and the functions that it traces.
 func ftraceGraph(t *testing.T, command ...string) (text string, functions map[string]bool) {
 	t.Helper()
 	write := func(file, text string) {

@@ -66,7 +66,7 @@ func runGperf(t *testing.T, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// mustGperf runs gperf and returns what it prints.
+// mustGperf runs gperf and returns its output.
 func mustGperf(t *testing.T, args ...string) string {
 	t.Helper()
 	r := runGperf(t, args...)
@@ -383,7 +383,7 @@ func TestScenarioKilled(t *testing.T) {
 	}
 }
 
-// TestScenarioProbeCommand: gperf probe and perf probe see and delete what the other adds.
+// TestScenarioProbeCommand: gperf probe and perf probe list and delete each other's probes.
 func TestScenarioProbeCommand(t *testing.T) {
 	needProbes(t, "uprobe")
 	prog := binary(t, "./cmd/gperf")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// With few open files allowed, gperf records what it can, and says what to raise. On
+// With few open files allowed, gperf records as much as it can, and says what to raise. On
 // two CPUs, 28 are enough for the events, but not for walking stacks in the kernel.
 func TestScenarioFewFiles(t *testing.T) {
 	needTracepoints(t)

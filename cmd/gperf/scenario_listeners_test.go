@@ -17,7 +17,7 @@ import (
 
 // loadPrograms loads and unloads small BPF programs until done is closed, and returns how many.
 func loadPrograms(t *testing.T, done <-chan struct{}) (n int) {
-	// The kernel gets addresses as numbers, so what they point to must stay where it is: stacks of goroutines move.
+	// The kernel gets addresses as numbers, so the memory there must not move, as stacks of goroutines do.
 	var pinned runtime.Pinner
 	defer pinned.Unpin()
 	code := &[...]uint64{0xb7, 0x95} // r0 = 0; exit

@@ -105,7 +105,7 @@ func TestScenarioNodeFunctions(t *testing.T) {
 	}
 }
 
-// v8Version matches what TestScenarioNodeLines asks node for.
+// v8Version matches the version that TestScenarioNodeLines asks node for.
 var v8Version = regexp.MustCompile(`^(\d+)\.`)
 
 // JavaScript's functions take as much of the time at each line as V8's own profile of the same run says: in compiled

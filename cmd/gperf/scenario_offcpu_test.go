@@ -38,8 +38,8 @@ type waited struct {
 	n          float64 // waits
 }
 
-// recordWaits records waiter.c for some ms. It returns what the threads print, by tid, and the lines that gperf script
-// prints about the recording.
+// recordWaits records waiter.c for some ms. It returns the output of the threads, by tid, and the lines that
+// gperf script prints about the recording.
 func recordWaits(t *testing.T, ms int, flags ...string) (own map[string]waited, lines []string, stderr string) {
 	t.Helper()
 	dir := t.TempDir()

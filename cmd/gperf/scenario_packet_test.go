@@ -250,7 +250,7 @@ ether proto 0x88cc or arp
 (tcp or udp) and (port 53 or port 80) and not host 10.0.0.2
 `), "\n")
 
-// What cannot select packets is refused: it would record others as well.
+// gperf refuses options that cannot select packets, because they would record other packets as well.
 func TestScenarioPacketRefused(t *testing.T) {
 	needEmitted(t)
 	for name, c := range map[string]struct {

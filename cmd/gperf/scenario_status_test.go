@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestScenarioStatus: on a terminal, a line shows what was recorded so far; it is erased at the end, and not shown
+// TestScenarioStatus: on a terminal, a line shows the progress so far; it is erased at the end, and not shown
 // where a command writes. Other outputs get none.
 func TestScenarioStatus(t *testing.T) {
 	needEvents(t)

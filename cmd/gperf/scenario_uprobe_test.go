@@ -15,7 +15,7 @@ import (
 	"gperf/internal/testutil/programs"
 )
 
-// What a user does with probes in programs, on the kernel that runs.
+// Users' tasks with probes in programs, on the kernel that runs.
 
 const probed = "../../record/probe/testdata/"
 
@@ -278,7 +278,7 @@ func TestScenarioUSDT(t *testing.T) {
 	}
 }
 
-// Stock perf prints what gperf prints.
+// Stock perf prints the same text as gperf.
 func TestScenarioPerfReadsProbes(t *testing.T) {
 	needProbes(t, "uprobe")
 	o := needOracle(t)

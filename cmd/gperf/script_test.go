@@ -25,7 +25,7 @@ import (
 type oracle struct {
 	command []string
 	version string
-	compat  string // what --compat makes gperf print like it
+	compat  string // the value of --compat with which gperf prints the same
 }
 
 var findOracle = sync.OnceValues(func() (*oracle, error) {
@@ -76,7 +76,7 @@ func (o *oracle) run(t *testing.T, args ...string) (stdout string, err error) {
 	return string(out), err
 }
 
-// perfPrints returns what perf 7.3.4 prints, without a report's tip: now, if it is
+// perfPrints returns the output of perf 7.3.4, without a report's tip: now, if it is
 // $PERF, or when -update wrote it to testdata/perf, to a file with the names of the
 // test and of the case.
 func perfPrints(t *testing.T, name string, args ...string) string {
@@ -103,7 +103,7 @@ func perfPrints(t *testing.T, name string, args ...string) string {
 	return text
 }
 
-// asPerf compares what gperf and perf 7.3.4 print of a file, for each of these lines.
+// asPerf compares the outputs of gperf and perf 7.3.4 for a file, with each of these command lines.
 // Neither finds a file of this machine.
 func asPerf(t *testing.T, file string, lines ...string) {
 	t.Helper()
@@ -185,7 +185,7 @@ func sameText(t *testing.T, what, got, want string) {
 	}
 }
 
-// alike returns texts of gperf and perf without what perf 6.1 does not know: it finds fewer names of PLT entries
+// alike returns texts of gperf and perf without the differences due to perf 6.1: it finds fewer names of PLT entries
 // ("malloc@plt+0x0", ".plt+0x6"), and some wrong ones, and prints the names of C++ functions in another way. Where a
 // call is the last instruction of a function, perf names the function after it. It names no function of stripped Go
 // programs.
@@ -537,7 +537,7 @@ func foldedText(stacks map[string]uint64) string {
 	return b.String()
 }
 
-// Flags that choose what is printed choose as perf's do.
+// The flags for samples, fields and stacks select the same output as perf's flags.
 func TestScriptFlagsEqualPerfsAlone(t *testing.T) {
 	o := needOracle(t)
 	file := recordedBy(t, o, recordings[0].name, recordings[0].args)

@@ -49,7 +49,7 @@ func foreignFiles(t *testing.T) []string {
 }
 
 // twins are recordings by others whose big-endian twins print the same, each
-// for what it has. perf 7.3.4 prints the same script text for these twins, too,
+// chosen for the content noted here. perf 7.3.4 prints the same script text for these twins, too,
 // so they equal recordings of a big-endian machine, except the two marked with *, which perf
 // reads wrongly.
 var twins = []string{
@@ -96,7 +96,7 @@ var twinKeys = map[string]string{"answers.data": "trace"}
 
 func TestSwappedTwins(t *testing.T) {
 	files := slices.DeleteFunc(ownFiles(t), func(path string) bool {
-		// swap does not look into what is compressed, and refuses the features of
+		// swap does not look into compressed data, and refuses the features of
 		// records.data, which are not quite those that perf writes.
 		return strings.HasSuffix(path, ".z.data") || filepath.Base(path) == "records.data"
 	})

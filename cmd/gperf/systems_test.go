@@ -23,7 +23,7 @@ func TestHouseTypes(t *testing.T) {
 	c := checker{fset: token.NewFileSet(), parsed: map[string]*ast.File{}}
 	for _, system := range systems {
 		known := map[string]*types.Package{"unsafe": types.Unsafe}
-		for _, p := range listOn(t, system, "-deps", "./cmd/gperf") { // what a package imports comes first
+		for _, p := range listOn(t, system, "-deps", "./cmd/gperf") { // the imports of a package come first
 			c.check(t, system, &p, known)
 		}
 		if known["gperf/cmd/gperf"] == nil {
@@ -38,7 +38,7 @@ type checker struct {
 	parsed map[string]*ast.File // by path
 }
 
-// check checks a package that imports known ones, and adds it to them. Of other modules it checks what gperf may use.
+// check checks a package that imports known ones, and adds it to them. Of other modules it checks only declarations.
 func (c *checker) check(t *testing.T, system string, p *listed, known map[string]*types.Package) {
 	own := strings.HasPrefix(p.ImportPath, "gperf/")
 	var files []*ast.File

@@ -105,8 +105,8 @@ func TestEscapeControls(t *testing.T) {
 	}
 }
 
-// onTerminal runs a command whose standard output and error are a terminal of this size, and returns what it sends
-// there, and its exit code.
+// onTerminal runs a command whose standard output and error are a terminal of this size, and returns its output
+// and its exit code.
 func onTerminal(t *testing.T, columns, lines uint16, args ...string) (string, int) {
 	t.Helper()
 	master, slave := pseudoTerminal(t)

@@ -27,14 +27,14 @@ import (
 
 // topFlags holds the flags of gperf top.
 type topFlags struct {
-	// What is recorded; the groups of gperf record.
+	// The recording: the groups of gperf record.
 	opts     record.Options
 	events   eventFlags
 	sampling samplingFlags
 	target   targetFlags
 	stacks   stackFlags
 	rings    controlFlags
-	// What is shown.
+	// The display.
 	input        inputFlags
 	table        report.Options
 	delay        string
@@ -251,8 +251,8 @@ func (f *topFlags) show(ctx context.Context, quit func(), src *input.Live, stdou
 	return f.end(in, src == nil, held, skipped, err)
 }
 
-// end prints what a recording lacks. A block says what was lost meanwhile, so that little is left to say of a recording
-// that is made.
+// end prints the defects of a recording. A block reports the losses of its interval, so that little is left to say of a
+// recording that is made.
 func (f *topFlags) end(in *openInput, past bool, stderr io.Writer, skipped format.Skipped, err error) error {
 	none := errors.Is(err, report.ErrNoSamples)
 	if none {

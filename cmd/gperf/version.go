@@ -41,7 +41,7 @@ func buildInfo() *debug.BuildInfo {
 	return &debug.BuildInfo{GoVersion: "unknown"}
 }
 
-// features lists what the libraries of a build do.
+// features lists the purposes of the libraries of a build.
 var features = []struct{ name, does, module string }{
 	{"bpf", "unwind stacks and record raw tracepoints in the kernel", "github.com/cilium/ebpf"},
 	{"btf", "arguments of kernel functions and tracepoints by name", "github.com/cilium/ebpf"},

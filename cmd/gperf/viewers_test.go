@@ -186,7 +186,7 @@ func sampleType(event string) string {
 	return event
 }
 
-// pprofTotals returns what go tool pprof prints of an event.
+// pprofTotals returns the sums that go tool pprof prints for an event.
 func pprofTotals(t *testing.T, v viewed) *totals {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "a.pb.gz")
@@ -316,7 +316,7 @@ type speedscopeStack struct {
 	from, to uint64
 }
 
-// stacks returns what the events of a profile mean, without moments without functions.
+// stacks returns the stacks that the events of a profile describe, except moments without functions.
 func (f *speedscopeFile) stacks(t *testing.T, profile int) (list []speedscopeStack) {
 	t.Helper()
 	p := f.Profiles[profile]

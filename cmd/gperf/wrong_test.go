@@ -28,7 +28,7 @@ func TestNegatedFlagsOfPerf(t *testing.T) {
 	}
 }
 
-// checkLines runs command lines, each of which is wrong, and compares what they say.
+// checkLines runs command lines, each of which is wrong, and compares their messages.
 func checkLines(t *testing.T, lines []wrongLine) {
 	for _, c := range lines {
 		t.Run(c.line, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestWrongFlagValues(t *testing.T) {
 	})
 }
 
-// TestMissingCommands: the way that gperf has to do what a missing command of perf does comes first.
+// TestMissingCommands: the message names gperf's replacement for a missing command of perf first.
 func TestMissingCommands(t *testing.T) {
 	missing := func(command, way string) wrongLine {
 		return wrongLine{command, exitUsage, []string{"there is no command " + command + ": `gperf record " + way}}

@@ -67,7 +67,7 @@ func mustOpen(t testing.TB, b []byte) *Archive {
 	return a
 }
 
-// sizes are those around a piece's, and around what is deflated at a time.
+// sizes returns files with sizes around a piece's, and around the size of a batch to deflate.
 func sizes() map[string][]byte {
 	files := map[string][]byte{recording: noise(1000)}
 	batch := runtime.GOMAXPROCS(0) * pieceSize

@@ -52,7 +52,7 @@ func kcore(machine elf.Machine, l []Text) []byte {
 	return append(b.Bytes(), text.Bytes()...)
 }
 
-// runningCode returns the hit code of the running kernel, each range once. It skips what the
+// runningCode returns the hit code of the running kernel, each range once. It skips ranges that the
 // user may not read.
 func (h *Hits) runningCode() (machine elf.Machine, l []Text) {
 	slices.SortFunc(h.memory, func(a, b Range) int {

@@ -1,4 +1,4 @@
-// A File fetches the ranges that are read (RFC 9110, section 14), with some of what follows, and keeps the latest.
+// A File fetches the ranges that are read (RFC 9110, section 14), with some bytes after them, and keeps the latest.
 //
 // A server without ranges sends the complete file: a File then copies it to a temporary file, up to MaxCopy bytes.
 // Nothing waits without end: the time of each request is limited, and so is the time without data.

@@ -101,7 +101,7 @@ func TestSlim(t *testing.T) {
 	}
 }
 
-// TestNeededSections: what is kept of each section for code, symbols, layout and DWARF.
+// TestNeededSections: the sections that are kept for code, symbols, layout and DWARF.
 func TestNeededSections(t *testing.T) {
 	im := own(t)
 	const exec = elf.SHF_ALLOC | elf.SHF_EXECINSTR

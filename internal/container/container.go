@@ -45,7 +45,7 @@ func Parse(path string) Container {
 	return c
 }
 
-// prefixes are what runtimes write before an ID, in scopes of systemd and elsewhere.
+// prefixes are the strings that runtimes write before an ID, in scopes of systemd and elsewhere.
 var prefixes = []struct{ text, runtime string }{
 	{"docker-", "docker"},
 	{"cri-containerd-", "containerd"},

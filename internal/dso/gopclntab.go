@@ -233,7 +233,7 @@ func (f *GoFunc) parts(table uint32) iter.Seq[goPart] {
 	}
 }
 
-// twoULEB decodes two numbers, which nearly always take a byte each, and returns what follows: nil if b is too short.
+// twoULEB decodes two numbers, which nearly always take a byte each, and returns the rest: nil if b is too short.
 func twoULEB(b []byte) (x, y uint64, rest []byte) {
 	if len(b) >= 2 && b[0]|b[1] < 0x80 {
 		return uint64(b[0]), uint64(b[1]), b[2:]

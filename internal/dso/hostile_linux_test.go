@@ -111,7 +111,7 @@ func TestHostileLinks(t *testing.T) {
 	}
 }
 
-// TestHostileOpenELF opens what package debug/elf would decompress, or wait for.
+// TestHostileOpenELF opens files that package debug/elf would decompress, or wait for.
 func TestHostileOpenELF(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(dir+"/fifo", 0o600); err != nil {

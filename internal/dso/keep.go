@@ -22,7 +22,7 @@ type Kept struct {
 	others    int64 // bytes of files of other users
 }
 
-// Limits of what a recording stores, in bytes. Files of other users get only a part of it, because these users may
+// Limits of a recording's stored files, in bytes. Files of other users get only a part of it, because these users may
 // run large files to use up the room.
 const (
 	maxKept       = 1 << 30

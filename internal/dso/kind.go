@@ -87,7 +87,7 @@ func isModule(name string) bool {
 // HasPath reports whether a file may be at the name.
 func (k Kind) HasPath() bool { return k == KindFile || k == KindMemfd || k == KindHugePages }
 
-// InMemory reports whether a process writes what it maps, so that it may contain code: memory, also if a path names it.
+// InMemory reports whether a process writes the mapped bytes, which may be code then: memory, also if a path names it.
 func (k Kind) InMemory() bool {
 	switch k {
 	case KindAnonymous, KindNamedMemory, KindMemfd, KindHugePages, KindProcess:
@@ -120,7 +120,7 @@ func isJITDump(base string) bool {
 	return ok && pid != "" && strings.Trim(pid, "0123456789") == ""
 }
 
-// between returns what is between a prefix and a suffix of s.
+// between returns the text between a prefix and a suffix of s.
 func between(s, prefix, suffix string) (mid string, ok bool) {
 	rest, hasPrefix := strings.CutPrefix(s, prefix)
 	mid, hasSuffix := strings.CutSuffix(rest, suffix)

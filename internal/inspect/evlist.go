@@ -9,7 +9,7 @@ import (
 	"gperf/format"
 )
 
-// EventOptions select what Events prints about each event.
+// EventOptions select the details that Events prints about each event.
 type EventOptions struct {
 	Attrs       bool // all fields of the attr that are not zero
 	Freq        bool // frequency or period

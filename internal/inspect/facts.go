@@ -2,7 +2,7 @@ package inspect
 
 import "gperf/format"
 
-// Facts returns what a recording's header says of the machine, one line per fact, such as "hostname: server".
+// Facts returns facts about the machine from a recording's header, one line per fact, such as "hostname: server".
 func Facts(f *format.File) (lines []string) {
 	for _, s := range [...]struct {
 		name    string

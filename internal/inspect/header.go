@@ -1,4 +1,4 @@
-// Package inspect prints what a recording contains apart from its samples: its header,
+// Package inspect prints the contents of a recording apart from its samples: its header,
 // events, build IDs and the number of records, as perf's commands print them.
 package inspect
 

@@ -13,7 +13,7 @@ import (
 	"gperf/format"
 )
 
-// u32s, u64s and str are what sections are made of, little-endian.
+// u32s, u64s and str encode the parts of sections, little-endian.
 func u32s(l ...uint32) string {
 	var b []byte
 	for _, v := range l {
@@ -94,7 +94,7 @@ func same(t *testing.T, got, want string) {
 	}
 }
 
-// In a recording from a pipe, the features follow the header's end. The texts are what perf 7.3 prints for the same
+// In a recording from a pipe, the features follow the header's end. The texts are the output of perf 7.3 for the same
 // sections in a file.
 func TestHeaderOfPipe(t *testing.T) {
 	t.Setenv("TZ", "UTC")

@@ -68,7 +68,7 @@ const (
 	RuleText    = "rule_text"
 )
 
-// Rule identifies what dropped a packet.
+// Rule identifies the rule, the policy or the part of netfilter that dropped a packet.
 type Rule struct {
 	By           By
 	Hook, Family string

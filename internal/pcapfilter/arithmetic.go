@@ -52,7 +52,7 @@ func (a arithmetic) value(above int) *value {
 	return a.after(a.factor(), above)
 }
 
-// after parses what follows an operand.
+// after parses the operators, and their operands, that follow an operand.
 func (a arithmetic) after(left *value, above int) *value {
 	for {
 		t := a.headers.cursor.peek()

@@ -208,7 +208,7 @@ func (p *parser) direction(q *qualifiers) bool {
 var expected = map[string]string{"port": "a port", "portrange": "two ports, such as 80-90", "proto": "a protocol",
 	"net": "a network"}
 
-// item parses what follows qualifiers: an address, a port, a number, a name, or several of
+// item parses the operand after qualifiers: an address, a port, a number, a name, or several of
 // them in parentheses.
 func (p *parser) item(q qualifiers) *cond {
 	p.cursor.enter()

@@ -31,7 +31,7 @@ func cgroupRoot(mounts, controller string) (root string, version int) {
 	return root, version
 }
 
-// MemoryLimit returns how many bytes of memory this process may use: its cgroups' limit, or what ulimit -v leaves.
+// MemoryLimit returns how many bytes of memory this process may use: its cgroups' limit, or the room left by ulimit -v.
 // math.MaxUint64 if that is unknown or not limited.
 func MemoryLimit() uint64 {
 	read := func(path string) string {

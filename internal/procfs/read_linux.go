@@ -51,7 +51,7 @@ func retry(call func() (int, error)) (n int, err error) {
 }
 
 // spaceLeft returns how many bytes of address space this process may still take. Go itself takes 0.7 GB, mostly for
-// tables of what it will allocate.
+// tables of the memory that it will allocate.
 func spaceLeft(statm string) uint64 {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &limit) != nil || limit.Cur == unix.RLIM_INFINITY {

@@ -229,7 +229,7 @@ func (j *javaProcess) Stale(mem io.ReaderAt) (stale bool, pause time.Duration) {
 	return len(j.places) < before, max(often, part*time.Since(start))
 }
 
-// forget forgets what may be of another generation.
+// forget forgets the places and checks that may be of another generation.
 func (j *javaProcess) forget() {
 	j.places = slices.DeleteFunc(j.places, func(p *hotspot.Place) bool { return p.Name == 0 })
 	clear(j.known)

@@ -58,7 +58,7 @@ func (n *nativeFrames) Frames(s *Stack) []Part {
 	return s.parts
 }
 
-// forget forgets what Bind could not read, if the stack's Retry says so, and what may be other functions now.
+// forget forgets the frames that Bind could not read, if s.Retry is set, and all frames if functions may have changed.
 func (n *nativeFrames) forget(s *Stack) {
 	if s.Retry {
 		maps.DeleteFunc(n.bound, func(_ nativeFrame, p Part) bool { return p.Partial })

@@ -9,7 +9,7 @@ const (
 	locationTable                       // co_linetable from 3.11 on: Objects/locations.md
 )
 
-// decode returns the lines of code of a size in bytes whose function begins at a line. It ignores what is wrong.
+// decode returns the lines of code of a size in bytes whose function begins at a line. It ignores invalid data.
 func (f lineFormat) decode(table []byte, first int32, size uint32) []Line {
 	l := lines{line: int64(first), size: size}
 	switch f {

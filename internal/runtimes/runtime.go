@@ -36,7 +36,7 @@ type Runtime interface {
 	String() string
 	// DSO returns the name of the mapping for the runtime's functions, one of the constants in package dso.
 	DSO() string
-	// Walk returns what BPF needs to know, where the file is loaded with a bias.
+	// Walk returns the description of the runtime for BPF, where the file is loaded with a bias.
 	Walk(bias uint64) Walk
 	// In returns the runtime of a process, in which the file is loaded with a bias.
 	In(bias uint64) Process

@@ -18,7 +18,7 @@ type Stack struct {
 	Interpreted []Interpreted // the innermost first
 	Complete    bool          // Native has all callers
 	Generation  uint32        // changes when the process unloads functions and may use the memory for others
-	Retry       bool          // Frames reads again what it could not read before
+	Retry       bool          // Frames reads the functions again that it could not read before
 
 	parts []Part // reused
 }

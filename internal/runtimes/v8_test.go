@@ -133,7 +133,7 @@ type v8Function struct {
 	variables, size int
 }
 
-// add adds a function, and returns what BPF passes for it.
+// add adds a function, and returns the frame that BPF passes for it.
 func (m *v8Memory) add(v *v8Process, f v8Function) Interpreted {
 	scope := f.only
 	if scope == 0 {

@@ -14,7 +14,7 @@ type v8Baseline struct {
 	table    []byte // the sizes of the parts of code
 }
 
-// baseline reads what code was made from, nil if that is not known.
+// baseline reads the bytecode that code was made from, nil if that is not known.
 func (v *v8Process) baseline(h *v8Heap, c *v8Head) *v8Baseline {
 	bytecode, err := h.bytecodeOf(c.object)
 	if err != nil || bytecode == 0 || len(v.vm.bytecodes) == 0 {

@@ -28,8 +28,8 @@ func (v *v8Process) Bind(mem io.ReaderAt, f nativeFrame) (Part, error) {
 	return Part{Functions: []Interpreted{f.passed}, Replaces: f.generated}, nil
 }
 
-// Function reads the function of a SharedFunctionInfo from a process's memory. The garbage collector may move what
-// belongs to it meanwhile: so it is read twice. It is partial if the script moves for longer than that.
+// Function reads the function of a SharedFunctionInfo from a process's memory. The garbage collector may move its
+// objects meanwhile: so they are read twice. The function is partial if the script moves for longer than that.
 func (v *v8Process) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	const tries = 3
 	last, err := v.read(mem, f)

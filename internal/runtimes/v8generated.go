@@ -168,7 +168,7 @@ func (h *v8Heap) isMap(object uint64, of uint16) bool {
 	return err == nil && t == of && h.is(object, h.objects.mapType) == nil
 }
 
-// head reads what describes the code of an object with instructions. The error is errObject if it is another one.
+// head reads the description of the code of an object with instructions. The error is errObject for other objects.
 func (v *v8Process) head(h *v8Heap, stream uint64) (c v8Head, err error) {
 	l := &v.vm.layout
 	w, err := h.words(stream, 0, 2)

@@ -47,8 +47,8 @@ const (
 	maxV8DeoptData = 1 << 18
 )
 
-// optimized reads what V8 keeps of optimized code, nil if that is not as expected. The process may exit before it is
-// needed for all places, so that nothing more needs to be read then.
+// optimized reads V8's description of optimized code, nil if that is not as expected. The process may exit before it
+// is needed for all places, so that nothing more needs to be read then.
 func (v *v8Process) optimized(h *v8Heap, c *v8Head) *v8Optimized {
 	l := &v.vm.layout
 	size, err := h.word(c.deopt, 8)

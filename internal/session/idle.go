@@ -20,8 +20,8 @@ var idleFunctions = []string{
 // hypervisor.
 const safeHalt = "safe_halt"
 
-// SamplesCPU reports whether the event's samples show what CPUs do all the time: a clock does, and
-// so do counters of a PMU. Other events happen at certain places of the code.
+// SamplesCPU reports whether the event's samples show the activity of CPUs at all times: samples of
+// clocks and of a PMU's counters do. Other events happen at certain places of the code.
 func SamplesCPU(a *format.Attr) bool {
 	switch a.Type {
 	case format.TypeTracepoint, format.TypeBreakpoint:

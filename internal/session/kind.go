@@ -20,7 +20,7 @@ const (
 // perfMap matches the names of DSOs with code of JITs.
 var perfMap = regexp.MustCompile(`^/tmp/perf-[0-9]+\.map$`)
 
-// Kind returns what kind of code the frame is in.
+// Kind returns the kind of code that the frame is in.
 func (f *Frame) Kind() Kind {
 	switch {
 	case f.Kernel:

@@ -168,7 +168,7 @@ func (f *Frame) keepCalls(from *Frame) {
 	}
 }
 
-// needsCalls reports whether the source lines of a recording's frame may add to what is known. Files of this
+// needsCalls reports whether the source lines of a recording's frame may add to the known lines. Files of this
 // machine always give the same lines, files of archives may give others.
 func (f *Frame) needsCalls(from *Frame) bool {
 	kept := f.calls.Load()
@@ -303,7 +303,7 @@ func (p *Pool) kernelMap(n *dsoName) *Map {
 	return m
 }
 
-// Symbol returns what Code was called for, in the form of tracepoint.Env.Symbol.
+// Symbol returns the symbol of the code for which Code returned the number, in the form of tracepoint.Env.Symbol.
 func (p *Pool) Symbol(number uint64) (name string, offset uint64, module string, ok bool) {
 	f := p.code[number]
 	if f == nil {

@@ -7,7 +7,7 @@ import (
 	"gperf/format"
 )
 
-// WalkOptions select what a walk resolves and passes on.
+// WalkOptions select the data that a walk resolves and passes on.
 type WalkOptions struct {
 	// Names reads the symbols of each DSO in advance, concurrently: set it if the
 	// names of frames are used.

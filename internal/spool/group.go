@@ -63,7 +63,7 @@ func (g *Group) Commit() error {
 	return nil
 }
 
-// Discard removes what was written of the group.
+// Discard removes the group's directory, with the files written so far.
 func (g *Group) Discard() error {
 	g.spool.mu.Lock()
 	g.spool.bytes -= g.bytes

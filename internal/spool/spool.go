@@ -7,7 +7,7 @@
 //	lock                      held by the process that uses the spool
 //	queue/SEQ-GROUP/ENTRY     to be sent, in this order
 //	new-GROUP/ENTRY           a group that is being written; removed by the next Open
-//	rejected/GROUP-ENTRY      what the receiver does not want, with the reason in GROUP-ENTRY.txt
+//	rejected/GROUP-ENTRY      an entry that the receiver rejected, with the reason in GROUP-ENTRY.txt
 //	done                      one line for each group, and for each entry that is sent only once
 package spool
 

@@ -145,7 +145,7 @@ func deepest(s string) (n int) {
 	return n
 }
 
-// flatten replaces what more than depth brackets surround.
+// flatten replaces the text inside more than depth brackets.
 func flatten(s string, depth int) string {
 	b, replaced := make([]byte, 0, len(s)), false
 	brackets(s, func(i, at int) {

@@ -63,7 +63,7 @@ var sleepOf = func(thread int32) string {
 	}
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/syscall", thread))
 	if err != nil {
-		return err.Error() // what cannot be known counts as sleep
+		return err.Error() // an unknown state counts as sleep
 	}
 	switch nr, _, _ := strings.Cut(string(text), " "); nr {
 	case "running\n", "-1", strconv.Itoa(unix.SYS_FUTEX): // Go's scheduler sleeps in futex

@@ -27,8 +27,8 @@ func CanConfine() bool {
 
 // Confine takes rights from this process and those that it starts, for good. They can change files only in the
 // directories, and write to the files, of changes; start only programs; send signals only to each other; and get no
-// rights from what they start. The kernel hides other processes' memory and files below /proc/PID/root from them,
-// too. Paths that do not exist are ignored. Kernels from 6.12 enforce all of these limits; older kernels enforce
+// rights from programs that they start. The kernel hides other processes' memory and files below /proc/PID/root from
+// them, too. Paths that do not exist are ignored. Kernels from 6.12 enforce all of these limits; older kernels enforce
 // only some.
 func Confine(changes, programs []string) error {
 	config := landlock.Config{HandledAccessFS: toChange | toStart, Scoped: syscall.ScopeSignal}

@@ -77,7 +77,7 @@ func create(path string, perm os.FileMode, links int) (file *os.File, err error)
 	return file, err
 }
 
-// truncate opens what create finds at a path.
+// truncate opens the file that create finds at a path.
 func truncate(path string, perm os.FileMode, links int) (*os.File, error) {
 	fd, err := find(path, unix.O_NOFOLLOW)
 	if err != nil {
@@ -131,7 +131,7 @@ func find(path string, flags uint64) (fd int, err error) {
 	flags |= unix.O_PATH | unix.O_CLOEXEC
 	if root := processRoot.FindString(path); root != "" && len(path) > len(root) {
 		fd, err = findIn(root, path[len(root):], flags)
-		// Linux before 5.6 lacks openat2; filters of containers may refuse what they do not know.
+		// Linux before 5.6 lacks openat2; filters of containers may refuse system calls that they do not know.
 		if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
 			return fd, err
 		}

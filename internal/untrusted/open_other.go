@@ -25,7 +25,7 @@ func threadID() int32 { return 0 }
 // sleepOf: each call counts as one that sleeps.
 var sleepOf = func(int32) string { return "unknown" }
 
-// fileSystem: what blocks is known by path only.
+// fileSystem: files that block are known by path only.
 func fileSystem(string) (key, name string) { return "", "" }
 
 func create(path string, perm os.FileMode, _ int) (*os.File, error) {

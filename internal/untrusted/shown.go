@@ -20,8 +20,8 @@ func ownerOf(file *os.File) (uid uint32, ok bool) {
 }
 
 // MayShow reports whether a file that this process can read may be shown where another file, of the owner who (nil if
-// unknown), names it: only root can read more than others may, so what root reads must belong to the same owner, or be
-// readable by all.
+// unknown), names it: only root can read more than others may, so a file that root reads must belong to the same owner,
+// or be readable by all.
 func MayShow(file *os.File, who *uint32) bool {
 	if os.Geteuid() != 0 {
 		return true

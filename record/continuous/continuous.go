@@ -138,7 +138,7 @@ func (o *Options) record(ctx context.Context, s *Settings) error {
 		if err := untrusted.NoAnswer(); err != nil {
 			o.Notice(err)
 		}
-		debug.FreeOSMemory() // what the busiest minute needed would stay for weeks
+		debug.FreeOSMemory() // the memory for the busiest minute would stay for weeks
 	}
 	sum, err := record.Run(changed, r)
 	if sum != nil {

@@ -18,11 +18,11 @@ import (
 // pushNice is the nice value of gperf push: symbolizing and sending can wait.
 const pushNice = 10
 
-// spoolDir is where gperf push keeps what is to be sent, below the directory of the files.
+// spoolDir is the directory in which gperf push keeps unsent data, below the directory of the files.
 const spoolDir = ".push"
 
-// pushFiles runs gperf push for the finished files of a directory until ctx is done. It is another process: what
-// symbolizing needs, in CPU time and memory, is not the recorder's, and the recorder survives its end.
+// pushFiles runs gperf push for the finished files of a directory until ctx is done. It is another process: the
+// CPU time and memory for symbolizing are not the recorder's, and the recorder survives its end.
 func (o *Options) pushFiles(ctx context.Context, dir, url string) {
 	runtime.LockOSThread() // Pdeathsig is sent when the thread ends
 	retry := firstRetry

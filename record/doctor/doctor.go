@@ -1,5 +1,5 @@
-// Package doctor reports what this machine, kernel and user may record, and how to fix the
-// rest. It tries each operation if possible (opens the counter, reads the file, loads the
+// Package doctor reports the events and features that this machine, kernel and user may record, and how to fix
+// the rest. It tries each operation if possible (opens the counter, reads the file, loads the
 // program) instead of reading the kernel's configuration. A failed check does not affect the others.
 //
 // The same knowledge explains why an operation was refused (why.go).
@@ -127,7 +127,7 @@ var checks = []struct {
 	{"perf", checkPerf},
 }
 
-// All runs all checks, until ctx is cancelled: a check that has begun removes what it made. If several have the same
+// All runs all checks, until ctx is cancelled: a check that has begun cleans up at its end. If several have the same
 // remedy, the later ones refer to the first.
 func (m *Machine) All(ctx context.Context) (l []Check) {
 	firstWith := map[string]string{} // names of checks by remedy

@@ -56,12 +56,12 @@ type Event struct {
 	OffCPU OffCPUKind
 }
 
-// OffCPUKind is what an event records of a wait.
+// OffCPUKind says whether an event records the waiting thread or the waker.
 type OffCPUKind int
 
 const (
 	Waits  OffCPUKind = 1 + iota // the thread that waits
-	Wakers                       // what ends the wait
+	Wakers                       // the waker, which ends the wait
 )
 
 // IsDummy reports whether the event takes no samples.

@@ -46,7 +46,7 @@ const spanSyscalls = "syscalls"
 // spanTermKeys are the terms of spans.
 var spanTermKeys = []string{"min", "name", "key", "hist"}
 
-// spanTerms matches the terms of a span, up to what follows them: paths have slashes too.
+// spanTerms matches the terms of a span, up to the text that follows them: paths have slashes too.
 var spanTerms = regexp.MustCompile(`^/((?:(?:` + strings.Join(spanTermKeys, "|") +
 	`)=[^/]*|hist(?:,[^/]*)?))/(?:$|[\s,}])`)
 

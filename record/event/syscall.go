@@ -19,7 +19,7 @@ func (e *SystemCallError) Error() string {
 // WrongUse reports that the command line caused the error.
 func (e *SystemCallError) WrongUse() bool { return true }
 
-// callWords matches the words that users may write for a system call: alone, or after what other events begin with.
+// callWords matches the words that users may write for a system call: alone, or after the prefix of another event.
 var callWords = regexp.MustCompile(
 	`^(?:(?:span|kprobe|kretprobe|syscalls?|raw_syscalls|tracepoint|trace|span:syscalls)[:=])?` +
 		`(?:__x64_|__arm64_|__se_)?(?:sys_|SyS_)?(?:enter_|exit_)?([a-z_0-9]+)$`)

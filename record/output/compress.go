@@ -20,7 +20,7 @@ type compressing struct {
 	batch       []byte    // not yet in the queue
 	complete    bool      // there are no records since the last commit
 	sent        time.Time // when the last commit passed records on
-	committed   struct {  // what is not yet in the queue
+	committed   struct {  // the records that are not yet in the queue
 		size   int     // of the batch, up to the last commit
 		counts *Counts // of all records up to there; nil if all are in the queue
 	}

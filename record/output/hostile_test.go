@@ -12,7 +12,7 @@ import (
 
 const otherUser = 65534
 
-// TestHostileOld keeps what is at the output's name, where another user has made links to recordings elsewhere.
+// TestHostileOld keeps the file at the output's name, where another user has made links to recordings elsewhere.
 func TestHostileOld(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "perf.data")
 	if err := MakeDir(elsewhere); err != nil {
@@ -31,7 +31,7 @@ func TestHostileOld(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	// A link at perf.data.old is replaced, not what it leads to.
+	// A link at perf.data.old is replaced, not its target.
 	foreign(path+".old", elsewhere)
 	if err := os.WriteFile(path, []byte("last"), 0o600); err != nil {
 		t.Fatal(err)

@@ -160,7 +160,7 @@ func (o *Output) Commit(c Counts) {
 	o.size, o.counts = o.w.Size(), c
 }
 
-// Checkpoint makes what is committed readable by perf until the next Write, if Options ask for that. With compression,
+// Checkpoint makes committed records readable by perf until the next Write, if Options ask for that. With compression,
 // this happens in the background.
 func (o *Output) Checkpoint() error {
 	if o.z != nil || !o.opts.Checkpoints {

@@ -46,8 +46,8 @@ func (w *words) Word(pos uint64) uint64 {
 }
 
 // Records yields the positions and headers of the records between two positions. A header has the type in its first 32
-// bits, then the misc bits, and the size in the last 16. Records ends at what is no complete record: the file's reader
-// reports that.
+// bits, then the misc bits, and the size in the last 16. Records ends at an incomplete or invalid record: the file's
+// reader reports that.
 func (w *words) Records(from, head uint64) iter.Seq2[uint64, uint64] {
 	return func(yield func(pos, header uint64) bool) {
 		for pos := from; pos < head; {

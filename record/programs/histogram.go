@@ -101,7 +101,7 @@ func (s *Sampler) Late(j *stacks.Merged) {
 type histogram struct {
 	ev      *event.Event
 	attr    format.Attr
-	written map[bpf.BucketKey]bpf.Bucket // what samples already contain
+	written map[bpf.BucketKey]bpf.Bucket // the counts that samples already contain
 }
 
 // sample returns the sample of the spans that were added to a bucket since the last sample, nil if there are none.

@@ -15,7 +15,7 @@ import (
 	"gperf/internal/dso"
 )
 
-// A build ID is what a file claims: every user can write a file with another program's build ID and other unwind
+// A build ID is a claim of its file: every user can write a file with another program's build ID and other unwind
 // information. So gperf identifies a file whose records contain a build ID by device and inode, too. Records
 // contain either build ID or inode: gperf reads the inodes from /proc when it passes the mappings of a process to
 // BPF, which costs a system call for each. Files with equal tables share one in BPF, such as the files of

@@ -196,7 +196,7 @@ func (t *tables) add(f *mappedFile) (err error) {
 	return nil
 }
 
-// remove removes what add added.
+// remove removes the table, or the code heaps, that add passed to BPF.
 func (t *tables) remove(f *mappedFile) {
 	f.loaded = false
 	if f.vm != nil {

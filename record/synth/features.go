@@ -20,7 +20,7 @@ import (
 	"gperf/record/tracefs"
 )
 
-// Recording is what the feature sections say about the recording itself.
+// Recording holds the data for the feature sections about the recording itself.
 type Recording struct {
 	Version     string   // of the recorder
 	Cmdline     []string // of the recorder
@@ -261,8 +261,8 @@ func clockSections(id int32) []format.Section {
 	}
 }
 
-// perfClockSection returns CLOCK_DATA of the clock that perf uses by default; offset is what to add to times of
-// CLOCK_MONOTONIC for the times of the clock.
+// perfClockSection returns CLOCK_DATA of the clock that perf uses by default; offset is the number to add
+// to times of CLOCK_MONOTONIC for the times of the clock.
 func perfClockSection(offset uint64) []format.Section {
 	var wall, clock unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME, &wall) != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &clock) != nil {

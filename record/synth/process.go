@@ -16,7 +16,7 @@ import (
 	"gperf/internal/procfs"
 )
 
-// found is what goroutines that read processes share.
+// found holds the data shared by the goroutines that read processes.
 type found struct {
 	denied atomic.Int64 // processes whose mappings this user may not read
 	mu     sync.Mutex

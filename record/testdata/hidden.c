@@ -1,5 +1,5 @@
-// Built without frame pointers: a program that runs from files that are hard to open. The first argument says what
-// it does before it spins in a function of the library LIBRARY, or in its own.
+// Built without frame pointers: a program that runs from files that are hard to open. The first argument names
+// the actions before it spins in a function of the library LIBRARY, or in its own.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // Built without frame pointers: each argument is a way to come to spin, through
-// functions whose names say what the stack has to be.
+// functions whose names give the expected stack.
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <dlfcn.h>

@@ -222,7 +222,7 @@ func (b *block) writeHead() {
 	b.printf("%s\n%s\n", head, strings.Repeat("-", len(head)+5)) // perf's are longer, too
 }
 
-// counted says what of the samples led to the function.
+// counted lists the parts of the samples that led to the function.
 func (b *block) counted() string {
 	if b.fn.kinds == sampled {
 		return ", "

@@ -25,7 +25,7 @@ func (e *HiddenError) Error() string {
 	return "source " + e.File + " is not shown: neither all users nor the program's owner may read it"
 }
 
-// Hint returns what the user can do.
+// Hint returns a remedy for the user.
 func (e *HiddenError) Hint() string {
 	return "Is it the program's source? Then add --prefix / (gperf view: --source). Or run gperf as an ordinary user.\n"
 }

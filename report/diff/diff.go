@@ -15,7 +15,7 @@ import (
 	"gperf/report"
 )
 
-// Options select what is compared. The zero value shows the same as perf.
+// Options configure a comparison. The zero value shows the same as perf.
 type Options struct {
 	report.Options
 	Compute      Compute

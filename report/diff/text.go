@@ -239,7 +239,7 @@ func (p *printer) right(shown string, width int) {
 	p.line = append(text.AppendBlanks(p.line, width-len(shown)), shown...)
 }
 
-// writeHead writes what precedes the rows.
+// writeHead writes the lines before the rows.
 func (p *printer) writeHead(w *bufio.Writer, sides [][]string) {
 	t := p.t
 	fmt.Fprintf(w, "# Event '%s'\n#\n", t.of.name)

@@ -159,7 +159,7 @@ func (c *folder) compare(a, b foldedLine) int {
 	return -after(n+1 < len(y), s[short])
 }
 
-// after compares what follows a name, a semicolon or nothing, with a byte of a longer name.
+// after compares the character after a name, a semicolon or none, with a byte of a longer name.
 func after(more bool, b byte) int {
 	if more && ';' > b {
 		return 1

@@ -14,7 +14,7 @@ import (
 	"gperf/report/key"
 )
 
-// RowOptions select what rows contain.
+// RowOptions select the content of rows.
 type RowOptions struct {
 	Samples  bool   // a row for each sample, not for each minute
 	MaxStack int    // maximum number of frames of a stack, 0 for all

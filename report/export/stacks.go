@@ -46,7 +46,7 @@ type StackSet struct {
 	Fields bool
 	// Idle distinguishes samples of CPUs without work, which the page of Table hides until the user asks for them.
 	Idle bool
-	// Keep selects samples by what the session resolved, such as the frames; nil selects all.
+	// Keep selects samples by data that the session resolved, such as the frames; nil selects all.
 	Keep func(*session.Sample) bool
 
 	events  []stackEvent
@@ -433,7 +433,7 @@ func (p *period) extend(began time.Time, lasted time.Duration) {
 // Types returns the sample types of Pprof.
 func (c *StackSet) Types() []*profile.ValueType { return SampleTypes(c.measures()) }
 
-// measures returns what the events with samples measure.
+// measures returns the measures of the events with samples.
 func (c *StackSet) measures() (l []Measure) {
 	for i := range c.events {
 		if e := &c.events[i]; e.samples+e.base.samples > 0 {

@@ -176,7 +176,7 @@ func differenceColour(change float64) string {
 	return fmt.Sprintf("rgb(%d,%[1]d,255)", light)
 }
 
-// flameColour returns the colour of a function: what it is decides the hue, and the name the shade.
+// flameColour returns the colour of a function: its kind decides the hue, and the name the shade.
 func flameColour(fn *table.Function, inlined bool) string {
 	h := fnv.New32a()
 	h.Write([]byte(fn.Name))

@@ -36,7 +36,7 @@ func (p *set) newClock() *clock {
 	return c
 }
 
-// timeOfDay returns what to add to the recording's times for ns since 1970, 0 if unknown.
+// timeOfDay returns the offset to add to the recording's times for ns since 1970, 0 if unknown.
 func (r *timelineInput) timeOfDay() int64 {
 	d, _ := r.file.ClockData()
 	return int64(d.Offset())

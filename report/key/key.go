@@ -1,5 +1,5 @@
-// Package key reads the values of keys from samples: of fields of tracepoints, and of what all samples have, such as
-// the command.
+// Package key reads the values of keys from samples: of fields of tracepoints, and of properties of all samples, such
+// as the command.
 package key
 
 import (

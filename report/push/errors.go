@@ -20,7 +20,7 @@ func (e *URLError) Unwrap() error { return e.Err }
 // The batch stays in the spool.
 type RefusedError struct {
 	Server string
-	Status int // of HTTP, also for gRPC: 401, 403, 404 (what the URL names is missing), 405, …; 0 for a directory
+	Status int // of HTTP, also for gRPC: 401, 403, 404 (no such resource at the URL), 405, …; 0 for a directory
 	Err    error
 }
 

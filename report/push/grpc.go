@@ -88,7 +88,7 @@ func unpack(r *openedRequest, to proto.Message) error {
 	return proto.Unmarshal(b, to)
 }
 
-// grpcError returns what an error of the server means, as the specification of OTLP says.
+// grpcError interprets an error of the server according to the specification of OTLP.
 func grpcError(err error) error {
 	s := status.Convert(err)
 	text := fmt.Errorf("%s: %s", s.Code(), s.Message())

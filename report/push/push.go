@@ -84,7 +84,7 @@ type Queue struct {
 	since time.Time // of the first failure after a success
 }
 
-// Stats counts what a queue did since Open.
+// Stats counts the recordings and batches of a queue since Open.
 type Stats struct {
 	Recordings int // added
 	Batches    int // sent
@@ -92,7 +92,7 @@ type Stats struct {
 	Rejected   int // batches, or parts of them, that the server did not accept
 }
 
-// Open opens the queue of a server, and starts to send what an earlier one left in the spool. It does not connect: an
+// Open opens the queue of a server, and starts to send the batches left in the spool. It does not connect: an
 // unreachable server is not an error. The error is a *URLError, spool.ErrInUse, or one of the disk.
 func Open(url string, o Options) (*Queue, error) {
 	o.Bytes, o.Service = cmp.Or(o.Bytes, defaultBytes), cmp.Or(o.Service, defaultService)
@@ -147,7 +147,7 @@ func (q *Queue) Close() error {
 	return q.spool.Close()
 }
 
-// Stats returns what the queue did.
+// Stats returns the counts of the queue since Open.
 func (q *Queue) Stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -167,7 +167,7 @@ func (q *Queue) Failing() (since time.Time, err error) {
 // Server returns the URL without secrets, for messages.
 func (q *Queue) Server() string { return q.server.shown }
 
-// Protocol describes what is sent, for logs.
+// Protocol names the protocol of the server, for logs.
 func (q *Queue) Protocol() string { return q.server.kind.protocol() }
 
 // Dir returns the directory of the spool.

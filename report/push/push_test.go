@@ -94,7 +94,7 @@ func wait(t *testing.T, q *Queue) {
 	}
 }
 
-// fake is a server that stores what it receives by method and path, and first answers with these statuses.
+// fake is a server that stores the requests that it receives, and first answers with these statuses.
 type fake struct {
 	*httptest.Server
 	mu       sync.Mutex

@@ -42,7 +42,7 @@ type index struct {
 	outermost []int32 // by node pair: the entry, -1 if a caller belongs to it, too
 }
 
-// Prepare computes what Entries needs for these keys.
+// Prepare computes the index that Entries needs for these keys.
 func (c *Counter) Prepare(keys []string) { c.index(keys) }
 
 func (c *Counter) index(keys []string) *index {

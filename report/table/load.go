@@ -126,7 +126,7 @@ func (l *Loader) event(e Event) uint16 {
 	return id
 }
 
-// KindOf returns what the samples of event i of a file are.
+// KindOf returns the kind of the samples of event i of a file.
 func KindOf(f *format.File, i int) Kind {
 	a, t := &f.Attrs[i], f.Tracepoint(i)
 	switch {

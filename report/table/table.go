@@ -84,7 +84,7 @@ type Event struct {
 type Kind uint8
 
 const (
-	OnCPU  Kind = iota // what CPUs do, at regular intervals
+	OnCPU  Kind = iota // the activity of a CPU, at regular intervals
 	Mark               // something that happened
 	Drop               // a dropped packet
 	Span               // a pair of events. The weight is the time from one to the other, which is the sample's time
@@ -181,7 +181,7 @@ func newLists(functions int, nodes []int32, functionOf func(node int32) int32) l
 	return l
 }
 
-// index computes what the queries need of the tree.
+// index computes the data about the tree that the queries need.
 func (t *Table) index() {
 	t.function = make([]int32, len(t.Nodes))
 	t.function[0] = -1

@@ -50,7 +50,7 @@ func (b *Blocks) Show(i Interval) error {
 	return b.print(append(shown, '\n'))
 }
 
-// Summary returns the time and length of an interval, and what was lost.
+// Summary returns the time and length of an interval, and the number of lost records.
 func (i *Interval) Summary() string {
 	text := fmt.Sprintf("%s, %v", i.Time, i.Length.Round(time.Millisecond))
 	if i.Lost > 0 {

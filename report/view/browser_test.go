@@ -204,7 +204,7 @@ func TestBrowserFilters(t *testing.T) {
 	}
 	const clock, drops = 0, 1
 	for _, c := range []struct {
-		state string // what page.set gets
+		state string // fields of the state that page.set gets
 		event uint16
 		want  func(sample int) bool
 	}{

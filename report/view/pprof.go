@@ -174,7 +174,7 @@ func (f *pprofFlags) Parse(usage func()) []string {
 	return f.Args()
 }
 
-// pprofUI drops what pprof would print.
+// pprofUI drops the messages of pprof.
 type pprofUI struct{}
 
 func (pprofUI) ReadLine(string) (string, error)     { return "", io.EOF }

@@ -147,7 +147,7 @@ func TestExportWithoutSamples(t *testing.T) {
 	}
 }
 
-// A page learns at once what changed.
+// A page receives the changes at once.
 func TestServerChanges(t *testing.T) {
 	s, url := serve(t, craft(t, false))
 	answers := make(chan string)

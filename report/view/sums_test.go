@@ -58,7 +58,7 @@ func sumsPage(t *testing.T, baseline bool) string {
 	return "file://" + file
 }
 
-// found is what the search finds of the selected samples, as an expression.
+// found is the expression for the result of the search in the selected samples.
 const found = `document.getElementById("found").textContent`
 
 // TestBrowserSums: a page of sums has no views of time, counts the samples of entries, and hides idle CPUs.

@@ -16,7 +16,7 @@ type flight struct {
 	skbs        []uint64 // not freed: a followed packet can have several, its clones
 	size        int      // memory, in bytes
 
-	// What happened last on the way to or from a device.
+	// The last state on the way to or from a device.
 	received bool
 	sentOn   string // the device, "" if not sent
 	sock     string // since then
@@ -78,7 +78,7 @@ const (
 	hopSize = 400 // of a hop, about, in bytes
 )
 
-// note keeps what decides how the packet ends.
+// note keeps the state that decides how the packet ends.
 func (f *flight) note(p *Packet) {
 	switch p.Kind {
 	case Received:

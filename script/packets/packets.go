@@ -36,7 +36,7 @@ type Packet struct {
 	Sock     string // process of the socket, as "nginx/812"
 	Reader   string // process that reads a Delivered packet, as "nginx/812"
 
-	// Hop is the function that the packet passed, or else the event. The others say what the event reports.
+	// Hop is the function that the packet passed, or else the event. The next fields contain the event's report.
 	Hop      string
 	Kind     Kind
 	Location string // code that freed the packet, as "nft_do_chain+0x3e8"
@@ -274,7 +274,7 @@ func (d *decoder) text(f *tracepoint.Field, raw []byte) string {
 // maxText limits texts, in bytes. A flow of IPv6 in a tunnel has less than half of them.
 const maxText = 512
 
-// clean replaces what is neither UTF-8 nor printable on one line.
+// clean replaces invalid UTF-8, and characters that are not printable on one line.
 func clean(b []byte) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' {

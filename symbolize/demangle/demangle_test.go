@@ -41,7 +41,7 @@ func TestName(t *testing.T) {
 		{"_Z3fooIXadL_ZN1C3barEvEEEvv", "void foo<&C::bar>()"},
 		{"_Z1fI1AENSt9enable_ifIXntsr3stdE9is_same_vIT_iEEvE4typeEv", "std::enable_if<!(std::is_same_v<A, int>), void>::type f<A>()"},
 
-		// C++: later parts refer to what is before a template in a dependent scope.
+		// C++: later parts refer to the prefix before a template in a dependent scope.
 		{"_ZN4llvm10checkedAddIiEENSt9enable_ifIXsr3std9is_signedIT_EE5valueENS_8OptionalIS2_EEE4typeES2_S2_", "std::enable_if<std::is_signed<int>::value, llvm::Optional<int> >::type llvm::checkedAdd<int>(int, int)"},
 		{"_ZSt4swapI1AENSt9enable_ifIXsr6__and_ISt6__not_ISt15__is_tuple_likeIT_EESt21is_move_constructibleIS4_ESt18is_move_assignableIS4_EEE5valueEvE4typeERS4_SD_", "std::enable_if<__and_<std::__not_<std::__is_tuple_like<A> >, std::is_move_constructible<A>, std::is_move_assignable<A> >::value, void>::type std::swap<A>(A&, A&)"},
 

@@ -11,7 +11,7 @@ import (
 const maxUnwind = 1 << 20
 
 // ehFrame returns the .eh_frame of the body of a JIT_CODE_UNWINDING_INFO record, or nil. The body begins with the sizes
-// of all data, of .eh_frame_hdr and of what a process maps; .eh_frame follows, then .eh_frame_hdr.
+// of all data, of .eh_frame_hdr and of the mapped data; .eh_frame follows, then .eh_frame_hdr.
 func ehFrame(b []byte, order binary.ByteOrder) []byte {
 	const fixed = 24
 	if len(b) < fixed {

@@ -19,7 +19,7 @@ func openGo(im *dso.Image) (*dso.GoFunctions, error) {
 // GoFunction is the code of a function of a Go program.
 type GoFunction struct {
 	Name        string
-	Vaddr, Size uint64 // size in bytes, with what follows until the next function
+	Vaddr, Size uint64 // size in bytes, with the bytes up to the next function
 }
 
 // GoFunctions returns the functions in the table that a Go program has for stack traces, by address. The error is

@@ -20,7 +20,7 @@
 
 volatile unsigned long sink;
 
-/* CPython 3.12: what a reader looks for, by name and by offset (internal/runtimes/python.go). */
+/* CPython 3.12: the data that a reader looks for, by name and by offset (internal/runtimes/python.go). */
 uint64_t _PyRuntime[512];
 const uint32_t Py_Version = 0x030c0000;
 

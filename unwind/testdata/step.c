@@ -1,4 +1,4 @@
-// What a walk has to get through, built without frame pointers. The test steps
+// Code that a walk has to get through, built without frame pointers. The test steps
 // through it instruction by instruction.
 #define _GNU_SOURCE
 #include <alloca.h>

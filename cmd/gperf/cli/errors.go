@@ -11,7 +11,7 @@ import (
 	"gperf/internal/suggest"
 )
 
-// FlagError converts an error of pflag to wrong use, in words of gperf, and says what to use instead.
+// FlagError converts an error of pflag to wrong use, in words of gperf, and suggests alternatives.
 func FlagError(s *pflag.FlagSet, err error) error {
 	var unknown *pflag.NotExistError
 	var missing *pflag.ValueRequiredError
@@ -40,10 +40,10 @@ func unknownFlag(s *pflag.FlagSet, e *pflag.NotExistError) error {
 	return WrongUse("unknown flag: --%s", name)
 }
 
-// insteadKey is the annotation of a flag that says what takes a value that the flag does not take.
+// insteadKey is the annotation of a flag that names another flag for the values that this one does not take.
 const insteadKey = "instead"
 
-// Instead adds to the errors for wrong values of a flag what to use instead.
+// Instead adds way, an alternative to the flag, to the errors for wrong values of the flag.
 func Instead(s *pflag.FlagSet, name, way string) { s.SetAnnotation(name, insteadKey, []string{way}) }
 
 // wrongValue returns the error for a value that a flag does not take.

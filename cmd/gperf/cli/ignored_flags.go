@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Idle is a flag of perf without effect in gperf: gperf always does what it requests,
+// Idle is a flag of perf without effect in gperf: gperf always behaves as it requests,
 // or lacks this part of perf.
 type Idle struct {
 	Name  string // "modules", or "m,modules" with a shorthand

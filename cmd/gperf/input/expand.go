@@ -1,6 +1,6 @@
 // Package input opens the recordings that -i names: it expands patterns and directories, connects a recorder in this
-// process or a pipe with a reader, gives up rights for recordings of other users, limits garbage, and prints what
-// recordings lack after they were read.
+// process or a pipe with a reader, gives up rights for recordings of other users, limits garbage, and warns about
+// incomplete recordings after they were read.
 package input
 
 import (

@@ -56,7 +56,7 @@ func EnterSandbox(recording *os.File, outputs []string, stderr io.Writer) error 
 	return own.err
 }
 
-// changes returns what may be written: devices, temporary files, caches, and the directories of outputs.
+// changes returns the paths that may be written: devices, temporary files, caches, and the directories of outputs.
 func changes(outputs []string) []string {
 	l := []string{os.DevNull, "/dev/tty", "/dev/pts", os.TempDir(), new(dso.Tree).Cache().Dir, debuginfod.CacheDir()}
 	if dir, err := cache.Path(""); err == nil {

@@ -1,4 +1,4 @@
-// What they lack, which parts were skipped, and which files have no symbols.
+// Warnings about incomplete recordings, skipped parts, and files without symbols.
 
 package input
 

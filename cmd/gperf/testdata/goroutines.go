@@ -15,7 +15,7 @@ func probed(n int) int { return leaf(n) + 1 }
 //go:noinline
 func leaf(n int) int { return n * 3 }
 
-// deeper makes stacks grow, which are copied then: what they leave is used for others.
+// deeper makes stacks grow, which are copied then: the memory that they leave is used for others.
 //
 //go:noinline
 func deeper(n int) int {

@@ -1,4 +1,4 @@
-// What gperf annotate is tried on: a function with a loop, branches and a call.
+// Code to test gperf annotate: a function with a loop, branches and a call.
 #include <stdlib.h>
 
 __attribute__((noinline)) unsigned long mix(unsigned long x, int n) {

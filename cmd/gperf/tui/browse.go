@@ -117,7 +117,7 @@ func (b *Browser) Run() {
 	}
 }
 
-// prepare computes what other sort keys need, so that they are shown at once.
+// prepare computes the indexes for other sort keys, so that their entries are shown at once.
 func prepare(counter *table.Counter) {
 	for _, keys := range usualChoices {
 		counter.Prepare(keys)
@@ -212,7 +212,7 @@ func floats(p page) bool {
 	return false
 }
 
-// later runs f in a goroutine, and then what it returns where keys are handled.
+// later runs f in a goroutine, and then, where keys are handled, the function that f returns.
 func (b *Browser) later(f func() func()) {
 	go func() {
 		e := tcell.NewEventInterrupt(f())

@@ -116,7 +116,7 @@ func (v *onScreen) press(keys string) *onScreen {
 	return v
 }
 
-// drawText returns what the screen shows.
+// text returns the text on the screen.
 func (v *onScreen) text() string {
 	cells, width, height := v.screen.GetContents()
 	var b strings.Builder

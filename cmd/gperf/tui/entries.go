@@ -56,7 +56,7 @@ type zoom struct {
 	from, to uint64        // samples of this time in ns, both included; to 0: of the whole time
 
 	threads, functions []bool         // with these names in the table; nil: all
-	before             *table.Entries // what was counted without it
+	before             *table.Entries // the entries counted without it
 }
 
 func newEntries(b *Browser) *list {
@@ -155,7 +155,7 @@ func (l *list) recount() {
 	l.count()
 }
 
-// setBase sets what percentages refer to.
+// setBase sets the sum that percentages refer to.
 func (l *counts) setBase() {
 	if l.base = l.counted.All; l.relative {
 		return

@@ -192,7 +192,7 @@ func promptSearch(l *list) {
 	}))
 }
 
-// openMenu shows what can be done with the selected row.
+// openMenu shows a menu of the actions for the selected row.
 func openMenu(l *list) {
 	r := l.selectedRow()
 	if r == nil {

@@ -27,7 +27,7 @@ type Top struct {
 	input    *table.Input
 	hidden   []table.Sum // of the samples that the filter leaves out, by event
 
-	work    chan func() // what needs the files of the recording
+	work    chan func() // functions that need the files of the recording
 	stopped chan struct{}
 }
 
@@ -112,7 +112,7 @@ func (t *Top) Show(i top.Interval) error {
 	return t.begin()
 }
 
-// Work does what the view needs of the recording's files.
+// Work runs the functions of the view that need the recording's files.
 func (t *Top) Work() {
 	for {
 		select {

@@ -1,5 +1,5 @@
-// Package cache stores what gperf computed for a DSO below the user's cache directory, by build ID, or by a digest in
-// the form of one.
+// Package cache stores data that gperf computed for a DSO below the user's cache directory, by build ID, or by a digest
+// in the form of one.
 package cache
 
 import (
@@ -150,7 +150,7 @@ func (d *Dir) dueToEvict(pieces [][]byte) bool {
 	return rand.Int64N(d.Limit/evictShare+1) < size
 }
 
-// Write writes what Store stores to w, for a Dir with Open.
+// Write writes the file that Store stores to w, for a Dir with Open.
 func (d *Dir) Write(w io.Writer, id dso.BuildID, pieces ...[]byte) error {
 	return d.write(w, id, pieces)
 }

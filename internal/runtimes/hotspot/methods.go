@@ -15,8 +15,8 @@ import (
 	"gperf/internal/procmem"
 )
 
-// Methods names the code of a Java virtual machine: which methods an address of compiled code is in, and what they are
-// called.
+// Methods names the code of a Java virtual machine: which methods an address of compiled code is in, and the names of
+// these methods.
 type Methods struct {
 	heaps    []Heap
 	at       methodFields

@@ -1,9 +1,9 @@
 // Package track follows processes, their threads and mappings, cgroups and generated kernel code through side-band
 // records, and makes the records that describe them at the start of another file.
 //
-// Threads has the rules of threads for all packages that follow processes. These keep other things of a process:
-// internal/session what perf does, such as the mappings from before an exec, and record/stacks only code, of processes
-// whose mappings it knows.
+// Threads has the rules of threads for all packages that follow processes. These keep other data of a process:
+// internal/session keeps the same as perf, such as the mappings from before an exec, and record/stacks only code, of
+// processes whose mappings it knows.
 package track
 
 import (

@@ -1,4 +1,4 @@
-// This file limits what a piece of a test may take.
+// This file limits the CPU time and memory that a piece of a test may take.
 
 package inputs
 

@@ -1,5 +1,5 @@
 // Package inputs makes inputs for tests: network packets, ELF files with sections that are very large without
-// compression, and byte-swapped twins of recordings. It limits what reading them may cost.
+// compression, and byte-swapped twins of recordings. AtMost limits the CPU time and memory of reading them.
 package inputs
 
 import (

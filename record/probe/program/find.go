@@ -61,7 +61,7 @@ type Locator struct {
 	// Notice, if set, receives warnings as they occur, and once the path of each file that is given by name alone.
 	Notice func(what error)
 
-	reported map[string]bool // notices about a file, by what they concern and the path
+	reported map[string]bool // notices about a file, by subject and path
 }
 
 // Query names places in a file of code: a function, an address, a source line, or a USDT probe.

@@ -258,8 +258,8 @@ var (
 	numbers = regexp.MustCompile(`\$-?0x[0-9a-f]+`)
 )
 
-// squeeze leaves out of a text what says nothing else, and what is known to be
-// written otherwise: numbers below zero, remarks.
+// squeeze leaves out the redundant parts of a text, and known differences of
+// notation: numbers below zero, remarks.
 func squeeze(s string) string {
 	s = remarks.ReplaceAllString(symbols.ReplaceAllString(s, ""), "")
 	s = numbers.ReplaceAllStringFunc(s, func(n string) string {
