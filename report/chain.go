@@ -37,7 +37,8 @@ func (c *calls) sumSamples() uint64 { return c.samples + c.moreBelow }
 type grower struct {
 	graph   *CallGraph
 	minHits uint64
-	calls   []growing // all of the entry; lists of calls are indexes, which move often
+	entry   []call    // all calls of the entry; lists of calls are indexes, which move often
+	calls   []growing // the same calls
 
 	// Scratch memory, reused for each fork.
 	forks  int32
@@ -50,7 +51,6 @@ type grower struct {
 type growing struct {
 	frames          []*place // from call.from on
 	period, samples uint64
-	call
 }
 
 // groupOf maps a place to the group at a fork.
@@ -69,14 +69,15 @@ var growers = sync.Pool{New: func() any { return new(grower) }}
 func (g *CallGraph) grow(list []call, minHits uint64) *branch {
 	root := &branch{}
 	w := growers.Get().(*grower)
-	w.graph, w.minHits, w.calls = g, minHits, w.calls[:0]
+	w.graph, w.minHits, w.entry, w.calls = g, minHits, list, w.calls[:0]
 	all := make([]int32, len(list))
 	for i, c := range list {
 		all[i] = int32(i)
-		w.calls = append(w.calls, growing{c.stack.chain[c.from:], c.stack.Period, c.stack.Samples, c})
+		w.calls = append(w.calls, growing{c.stack.chain[c.from:], c.stack.Period, c.stack.Samples})
 	}
 	w.fork(root, all, 0)
-	clear(w.calls) // the pool must not keep the stacks in memory
+	w.entry = nil // the pool must not keep the stacks in memory
+	clear(w.calls)
 	growers.Put(w)
 	return root
 }

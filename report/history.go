@@ -214,7 +214,7 @@ func (o *Options) hasChains(a *format.Attr) bool {
 // sumAt sums up the branches at frame n of callchains.
 func (w *grower) sumAt(list []int32, n int) (sum hopSum) {
 	for _, i := range list {
-		c := &w.calls[i]
+		c := w.entry[i]
 		if at := c.from + n; at < len(c.stack.hops) {
 			sum.Add(c.stack.hops[at], c.stack.Samples)
 		}

@@ -77,12 +77,13 @@ func (b *histBuilder) source(pl *place, at position) source {
 		return *s
 	}
 	places, names := b.hist.places, b.identities.names
-	c := callAt(pl, at.inlines(b.hist.opts))
-	*s = source{known: true, line: places.srcline(pl, c), file: places.srcfile(c)}
-	if at != atSample {
-		s.line = places.lineInChain(pl, c)
+	lineAt := places.lineInChain
+	if at == atSample {
+		lineAt = places.srcline
 	}
-	s.lineNumber, s.fileNumber = names.numberOf(s.line), names.numberOf(s.file)
+	c := callAt(pl, at.inlines(b.hist.opts))
+	line, file := lineAt(pl, c), places.srcfile(c)
+	*s = source{known: true, line: line, file: file, lineNumber: names.numberOf(line), fileNumber: names.numberOf(file)}
 	return *s
 }
 

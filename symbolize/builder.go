@@ -9,7 +9,7 @@ type tableBuilder struct {
 	entries []entry // sorted
 	history []event
 	nodes   int32 // number of entries ever added
-	apart   int32 // nodes when no entries overlapped
+	apart   int32 // nodes when no entries overlapped, 0 if ends have grown since
 
 	walk    walk // perf's tree after the first replays events of history
 	replays int

@@ -74,6 +74,9 @@ func addPLTHeader(b *tableBuilder, s *elf.Section, stubs []stub, slots map[uint6
 func placeStub(b *tableBuilder, list []entry, t entry) []entry {
 	e := b.find(t.start)
 	if e != nil && e.start == t.start {
+		if e.end < t.end { // it may overlap the next one now
+			b.apart = 0
+		}
 		if e.end = t.end; t.name != "" {
 			e.name, e.plt = t.name, t.plt
 		}
