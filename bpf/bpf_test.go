@@ -564,7 +564,7 @@ func TestVerdictConstants(t *testing.T) {
 
 // TestVerdictWithoutFirewall checks the errors for kernels without netfilter, and without a part of it that drops.
 func TestVerdictWithoutFirewall(t *testing.T) {
-	e := &Sampler{loader: newLoader(nil)}
+	e := &Sampler{loader: newLoader(nil, nil)}
 	if err := e.AttachVerdict(&Verdict{}); err == nil || !strings.Contains(err.Error(), "it has no netfilter") {
 		t.Errorf("without functions: %v", err)
 	}

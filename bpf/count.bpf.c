@@ -235,7 +235,7 @@ static inline_always int is_recorded(void)
 
 	if (!c || !c->on || is_recorder(c))
 		return 0;
-	return per_task ? is_recorded_task() : is_wanted_cpu();
+	return per_task ? is_recorded_task() : is_wanted_cpu() && in_cgroup();
 }
 
 SEC("perf_event")

@@ -16,6 +16,8 @@ type CounterOptions struct {
 	// PerTask counts at tracepoints and probes only the events of threads with one of the recording's perf events,
 	// inherited or not, while that event is enabled: see SetIDs.
 	PerTask bool
+	// Cgroups, if not nil, are IDs of cgroups: only tasks in these, and below them, are recorded.
+	Cgroups []uint64
 	CPUs    uint32 // maximum number of rings
 	On      []int  // CPUs that are counted
 	IDs     int    // maximum number of perf events
@@ -38,7 +40,7 @@ func NewCounter(o CounterOptions) (*Counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Counter{o: o, spec: spec, loader: newLoader(o.Unwinder), programs: map[int]*ebpf.Program{}}
+	p := &Counter{o: o, spec: spec, loader: newLoader(o.Unwinder, o.Cgroups), programs: map[int]*ebpf.Program{}}
 	slots := o.CPUs * (&Options{Programs: p.walkPrograms()}).levels()
 	setSizes(spec, map[string]uint32{"walks": slots, "stacks": slots, "current": slots, "quiet": o.CPUs,
 		"waking": o.CPUs, "counts_to": o.CPUs, "stacks_to": o.CPUs, "wanted_cpus": o.CPUs,

@@ -53,6 +53,7 @@ const (
 	countMapRows              = "rows"
 	countMapRules             = "rules"
 	countMapRuntimes          = "runtimes"
+	countMapSelectedCgroups   = "selected_cgroups"
 	countMapSent              = "sent"
 	countMapStacks            = "stacks"
 	countMapStacksTo          = "stacks_to"
@@ -67,6 +68,7 @@ const (
 	countProgIdentify         = "identify"
 	countProgTracepointBegins = "tracepoint_begins"
 	countProgTracepointCounts = "tracepoint_counts"
+	countVarByCgroup          = "by_cgroup"
 	countVarCpus              = "cpus"
 	countVarEvent             = "event"
 	countVarKernelBytes       = "kernel_bytes"
@@ -147,6 +149,7 @@ type countMapSpecs struct {
 	Rows              *ebpf.MapSpec `ebpf:"rows"`
 	Rules             *ebpf.MapSpec `ebpf:"rules"`
 	Runtimes          *ebpf.MapSpec `ebpf:"runtimes"`
+	SelectedCgroups   *ebpf.MapSpec `ebpf:"selected_cgroups"`
 	Sent              *ebpf.MapSpec `ebpf:"sent"`
 	Stacks            *ebpf.MapSpec `ebpf:"stacks"`
 	StacksTo          *ebpf.MapSpec `ebpf:"stacks_to"`
@@ -161,6 +164,7 @@ type countMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type countVariableSpecs struct {
+	ByCgroup    *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	Cpus        *ebpf.VariableSpec `ebpf:"cpus"`
 	Event       *ebpf.VariableSpec `ebpf:"event"`
 	KernelBytes *ebpf.VariableSpec `ebpf:"kernel_bytes"`
@@ -207,6 +211,7 @@ type countMaps struct {
 	Rows              *ebpf.Map `ebpf:"rows"`
 	Rules             *ebpf.Map `ebpf:"rules"`
 	Runtimes          *ebpf.Map `ebpf:"runtimes"`
+	SelectedCgroups   *ebpf.Map `ebpf:"selected_cgroups"`
 	Sent              *ebpf.Map `ebpf:"sent"`
 	Stacks            *ebpf.Map `ebpf:"stacks"`
 	StacksTo          *ebpf.Map `ebpf:"stacks_to"`
@@ -236,6 +241,7 @@ func (m *countMaps) Close() error {
 		m.Rows,
 		m.Rules,
 		m.Runtimes,
+		m.SelectedCgroups,
 		m.Sent,
 		m.Stacks,
 		m.StacksTo,
@@ -251,6 +257,7 @@ func (m *countMaps) Close() error {
 //
 // It can be passed to loadCountObjects or ebpf.CollectionSpec.LoadAndAssign.
 type countVariables struct {
+	ByCgroup    *ebpf.Variable `ebpf:"by_cgroup"`
 	Cpus        *ebpf.Variable `ebpf:"cpus"`
 	Event       *ebpf.Variable `ebpf:"event"`
 	KernelBytes *ebpf.Variable `ebpf:"kernel_bytes"`

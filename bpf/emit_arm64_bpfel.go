@@ -16,77 +16,79 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	emitMapCodeHeaps      = "code_heaps"
-	emitMapControl        = "control"
-	emitMapCopies         = "copies"
-	emitMapCounters       = "counters"
-	emitMapDepths         = "depths"
-	emitMapFreed          = "freed"
-	emitMapHeads          = "heads"
-	emitMapHops           = "hops"
-	emitMapKept           = "kept"
-	emitMapLastNumber     = "last_number"
-	emitMapLostSamples    = "lost_samples"
-	emitMapMappings       = "mappings"
-	emitMapNoPrograms     = "no_programs"
-	emitMapNumbers        = "numbers"
-	emitMapPages          = "pages"
-	emitMapPaused         = "paused"
-	emitMapProcesses      = "processes"
-	emitMapQuiet          = "quiet"
-	emitMapRows           = "rows"
-	emitMapRules          = "rules"
-	emitMapRuntimes       = "runtimes"
-	emitMapSamples        = "samples"
-	emitMapSamplesTo      = "samples_to"
-	emitMapSharedDepths   = "shared_depths"
-	emitMapSharedSamples  = "shared_samples"
-	emitMapSkbs           = "skbs"
-	emitMapStages         = "stages"
-	emitMapTables         = "tables"
-	emitMapWaking         = "waking"
-	emitMapWalks          = "walks"
-	emitProgIdentify      = "identify"
-	emitProgOnDrop        = "on_drop"
-	emitProgOnFree        = "on_free"
-	emitProgOnFreeAgain   = "on_free_again"
-	emitProgOnFunction    = "on_function"
-	emitProgOnHop         = "on_hop"
-	emitProgOnPacket      = "on_packet"
-	emitProgOnRaw         = "on_raw"
-	emitProgOnRecord      = "on_record"
-	emitProgOnReturn      = "on_return"
-	emitProgPacketBegins  = "packet_begins"
-	emitProgPacketFetches = "packet_fetches"
-	emitProgPacketRead    = "packet_read"
-	emitProgRawBegins     = "raw_begins"
-	emitProgSampleEnds    = "sample_ends"
-	emitVarByAddress      = "by_address"
-	emitVarBytesAt        = "bytes_at"
-	emitVarCpus           = "cpus"
-	emitVarDynamicAt      = "dynamic_at"
-	emitVarEnds           = "ends"
-	emitVarFetches        = "fetches"
-	emitVarFiltered       = "filtered"
-	emitVarFixedSize      = "fixed_size"
-	emitVarFollowing      = "following"
-	emitVarKeepAs         = "keep_as"
-	emitVarKeptAs         = "kept_as"
-	emitVarNever          = "never"
-	emitVarNumDynamic     = "num_dynamic"
-	emitVarOnlyDev        = "only_dev"
-	emitVarOnlyNetns      = "only_netns"
-	emitVarOwnSize        = "own_size"
-	emitVarPacketAt       = "packet_at"
-	emitVarPacketIsSock   = "packet_is_sock"
-	emitVarPacketIsXdp    = "packet_is_xdp"
-	emitVarPerTask        = "per_task"
-	emitVarPoint          = "point"
-	emitVarProgramId      = "program_id"
-	emitVarProgramName    = "program_name"
-	emitVarRawId          = "raw_id"
-	emitVarSnap           = "snap"
-	emitVarWalkUser       = "walk_user"
+	emitMapCodeHeaps       = "code_heaps"
+	emitMapControl         = "control"
+	emitMapCopies          = "copies"
+	emitMapCounters        = "counters"
+	emitMapDepths          = "depths"
+	emitMapFreed           = "freed"
+	emitMapHeads           = "heads"
+	emitMapHops            = "hops"
+	emitMapKept            = "kept"
+	emitMapLastNumber      = "last_number"
+	emitMapLostSamples     = "lost_samples"
+	emitMapMappings        = "mappings"
+	emitMapNoPrograms      = "no_programs"
+	emitMapNumbers         = "numbers"
+	emitMapPages           = "pages"
+	emitMapPaused          = "paused"
+	emitMapProcesses       = "processes"
+	emitMapQuiet           = "quiet"
+	emitMapRows            = "rows"
+	emitMapRules           = "rules"
+	emitMapRuntimes        = "runtimes"
+	emitMapSamples         = "samples"
+	emitMapSamplesTo       = "samples_to"
+	emitMapSelectedCgroups = "selected_cgroups"
+	emitMapSharedDepths    = "shared_depths"
+	emitMapSharedSamples   = "shared_samples"
+	emitMapSkbs            = "skbs"
+	emitMapStages          = "stages"
+	emitMapTables          = "tables"
+	emitMapWaking          = "waking"
+	emitMapWalks           = "walks"
+	emitProgIdentify       = "identify"
+	emitProgOnDrop         = "on_drop"
+	emitProgOnFree         = "on_free"
+	emitProgOnFreeAgain    = "on_free_again"
+	emitProgOnFunction     = "on_function"
+	emitProgOnHop          = "on_hop"
+	emitProgOnPacket       = "on_packet"
+	emitProgOnRaw          = "on_raw"
+	emitProgOnRecord       = "on_record"
+	emitProgOnReturn       = "on_return"
+	emitProgPacketBegins   = "packet_begins"
+	emitProgPacketFetches  = "packet_fetches"
+	emitProgPacketRead     = "packet_read"
+	emitProgRawBegins      = "raw_begins"
+	emitProgSampleEnds     = "sample_ends"
+	emitVarByAddress       = "by_address"
+	emitVarByCgroup        = "by_cgroup"
+	emitVarBytesAt         = "bytes_at"
+	emitVarCpus            = "cpus"
+	emitVarDynamicAt       = "dynamic_at"
+	emitVarEnds            = "ends"
+	emitVarFetches         = "fetches"
+	emitVarFiltered        = "filtered"
+	emitVarFixedSize       = "fixed_size"
+	emitVarFollowing       = "following"
+	emitVarKeepAs          = "keep_as"
+	emitVarKeptAs          = "kept_as"
+	emitVarNever           = "never"
+	emitVarNumDynamic      = "num_dynamic"
+	emitVarOnlyDev         = "only_dev"
+	emitVarOnlyNetns       = "only_netns"
+	emitVarOwnSize         = "own_size"
+	emitVarPacketAt        = "packet_at"
+	emitVarPacketIsSock    = "packet_is_sock"
+	emitVarPacketIsXdp     = "packet_is_xdp"
+	emitVarPerTask         = "per_task"
+	emitVarPoint           = "point"
+	emitVarProgramId       = "program_id"
+	emitVarProgramName     = "program_name"
+	emitVarRawId           = "raw_id"
+	emitVarSnap            = "snap"
+	emitVarWalkUser        = "walk_user"
 )
 
 // loadEmit returns the embedded CollectionSpec for emit.
@@ -152,36 +154,37 @@ type emitProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitMapSpecs struct {
-	CodeHeaps     *ebpf.MapSpec `ebpf:"code_heaps"`
-	Control       *ebpf.MapSpec `ebpf:"control"`
-	Copies        *ebpf.MapSpec `ebpf:"copies"`
-	Counters      *ebpf.MapSpec `ebpf:"counters"`
-	Depths        *ebpf.MapSpec `ebpf:"depths"`
-	Freed         *ebpf.MapSpec `ebpf:"freed"`
-	Heads         *ebpf.MapSpec `ebpf:"heads"`
-	Hops          *ebpf.MapSpec `ebpf:"hops"`
-	Kept          *ebpf.MapSpec `ebpf:"kept"`
-	LastNumber    *ebpf.MapSpec `ebpf:"last_number"`
-	LostSamples   *ebpf.MapSpec `ebpf:"lost_samples"`
-	Mappings      *ebpf.MapSpec `ebpf:"mappings"`
-	NoPrograms    *ebpf.MapSpec `ebpf:"no_programs"`
-	Numbers       *ebpf.MapSpec `ebpf:"numbers"`
-	Pages         *ebpf.MapSpec `ebpf:"pages"`
-	Paused        *ebpf.MapSpec `ebpf:"paused"`
-	Processes     *ebpf.MapSpec `ebpf:"processes"`
-	Quiet         *ebpf.MapSpec `ebpf:"quiet"`
-	Rows          *ebpf.MapSpec `ebpf:"rows"`
-	Rules         *ebpf.MapSpec `ebpf:"rules"`
-	Runtimes      *ebpf.MapSpec `ebpf:"runtimes"`
-	Samples       *ebpf.MapSpec `ebpf:"samples"`
-	SamplesTo     *ebpf.MapSpec `ebpf:"samples_to"`
-	SharedDepths  *ebpf.MapSpec `ebpf:"shared_depths"`
-	SharedSamples *ebpf.MapSpec `ebpf:"shared_samples"`
-	Skbs          *ebpf.MapSpec `ebpf:"skbs"`
-	Stages        *ebpf.MapSpec `ebpf:"stages"`
-	Tables        *ebpf.MapSpec `ebpf:"tables"`
-	Waking        *ebpf.MapSpec `ebpf:"waking"`
-	Walks         *ebpf.MapSpec `ebpf:"walks"`
+	CodeHeaps       *ebpf.MapSpec `ebpf:"code_heaps"`
+	Control         *ebpf.MapSpec `ebpf:"control"`
+	Copies          *ebpf.MapSpec `ebpf:"copies"`
+	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Depths          *ebpf.MapSpec `ebpf:"depths"`
+	Freed           *ebpf.MapSpec `ebpf:"freed"`
+	Heads           *ebpf.MapSpec `ebpf:"heads"`
+	Hops            *ebpf.MapSpec `ebpf:"hops"`
+	Kept            *ebpf.MapSpec `ebpf:"kept"`
+	LastNumber      *ebpf.MapSpec `ebpf:"last_number"`
+	LostSamples     *ebpf.MapSpec `ebpf:"lost_samples"`
+	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	NoPrograms      *ebpf.MapSpec `ebpf:"no_programs"`
+	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
+	Pages           *ebpf.MapSpec `ebpf:"pages"`
+	Paused          *ebpf.MapSpec `ebpf:"paused"`
+	Processes       *ebpf.MapSpec `ebpf:"processes"`
+	Quiet           *ebpf.MapSpec `ebpf:"quiet"`
+	Rows            *ebpf.MapSpec `ebpf:"rows"`
+	Rules           *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes        *ebpf.MapSpec `ebpf:"runtimes"`
+	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	SamplesTo       *ebpf.MapSpec `ebpf:"samples_to"`
+	SelectedCgroups *ebpf.MapSpec `ebpf:"selected_cgroups"`
+	SharedDepths    *ebpf.MapSpec `ebpf:"shared_depths"`
+	SharedSamples   *ebpf.MapSpec `ebpf:"shared_samples"`
+	Skbs            *ebpf.MapSpec `ebpf:"skbs"`
+	Stages          *ebpf.MapSpec `ebpf:"stages"`
+	Tables          *ebpf.MapSpec `ebpf:"tables"`
+	Waking          *ebpf.MapSpec `ebpf:"waking"`
+	Walks           *ebpf.MapSpec `ebpf:"walks"`
 }
 
 // emitVariableSpecs contains global variables before they are loaded into the kernel.
@@ -189,6 +192,7 @@ type emitMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type emitVariableSpecs struct {
 	ByAddress    *ebpf.VariableSpec `ebpf:"by_address"`
+	ByCgroup     *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	BytesAt      *ebpf.VariableSpec `ebpf:"bytes_at"`
 	Cpus         *ebpf.VariableSpec `ebpf:"cpus"`
 	DynamicAt    *ebpf.VariableSpec `ebpf:"dynamic_at"`
@@ -236,36 +240,37 @@ func (o *emitObjects) Close() error {
 //
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitMaps struct {
-	CodeHeaps     *ebpf.Map `ebpf:"code_heaps"`
-	Control       *ebpf.Map `ebpf:"control"`
-	Copies        *ebpf.Map `ebpf:"copies"`
-	Counters      *ebpf.Map `ebpf:"counters"`
-	Depths        *ebpf.Map `ebpf:"depths"`
-	Freed         *ebpf.Map `ebpf:"freed"`
-	Heads         *ebpf.Map `ebpf:"heads"`
-	Hops          *ebpf.Map `ebpf:"hops"`
-	Kept          *ebpf.Map `ebpf:"kept"`
-	LastNumber    *ebpf.Map `ebpf:"last_number"`
-	LostSamples   *ebpf.Map `ebpf:"lost_samples"`
-	Mappings      *ebpf.Map `ebpf:"mappings"`
-	NoPrograms    *ebpf.Map `ebpf:"no_programs"`
-	Numbers       *ebpf.Map `ebpf:"numbers"`
-	Pages         *ebpf.Map `ebpf:"pages"`
-	Paused        *ebpf.Map `ebpf:"paused"`
-	Processes     *ebpf.Map `ebpf:"processes"`
-	Quiet         *ebpf.Map `ebpf:"quiet"`
-	Rows          *ebpf.Map `ebpf:"rows"`
-	Rules         *ebpf.Map `ebpf:"rules"`
-	Runtimes      *ebpf.Map `ebpf:"runtimes"`
-	Samples       *ebpf.Map `ebpf:"samples"`
-	SamplesTo     *ebpf.Map `ebpf:"samples_to"`
-	SharedDepths  *ebpf.Map `ebpf:"shared_depths"`
-	SharedSamples *ebpf.Map `ebpf:"shared_samples"`
-	Skbs          *ebpf.Map `ebpf:"skbs"`
-	Stages        *ebpf.Map `ebpf:"stages"`
-	Tables        *ebpf.Map `ebpf:"tables"`
-	Waking        *ebpf.Map `ebpf:"waking"`
-	Walks         *ebpf.Map `ebpf:"walks"`
+	CodeHeaps       *ebpf.Map `ebpf:"code_heaps"`
+	Control         *ebpf.Map `ebpf:"control"`
+	Copies          *ebpf.Map `ebpf:"copies"`
+	Counters        *ebpf.Map `ebpf:"counters"`
+	Depths          *ebpf.Map `ebpf:"depths"`
+	Freed           *ebpf.Map `ebpf:"freed"`
+	Heads           *ebpf.Map `ebpf:"heads"`
+	Hops            *ebpf.Map `ebpf:"hops"`
+	Kept            *ebpf.Map `ebpf:"kept"`
+	LastNumber      *ebpf.Map `ebpf:"last_number"`
+	LostSamples     *ebpf.Map `ebpf:"lost_samples"`
+	Mappings        *ebpf.Map `ebpf:"mappings"`
+	NoPrograms      *ebpf.Map `ebpf:"no_programs"`
+	Numbers         *ebpf.Map `ebpf:"numbers"`
+	Pages           *ebpf.Map `ebpf:"pages"`
+	Paused          *ebpf.Map `ebpf:"paused"`
+	Processes       *ebpf.Map `ebpf:"processes"`
+	Quiet           *ebpf.Map `ebpf:"quiet"`
+	Rows            *ebpf.Map `ebpf:"rows"`
+	Rules           *ebpf.Map `ebpf:"rules"`
+	Runtimes        *ebpf.Map `ebpf:"runtimes"`
+	Samples         *ebpf.Map `ebpf:"samples"`
+	SamplesTo       *ebpf.Map `ebpf:"samples_to"`
+	SelectedCgroups *ebpf.Map `ebpf:"selected_cgroups"`
+	SharedDepths    *ebpf.Map `ebpf:"shared_depths"`
+	SharedSamples   *ebpf.Map `ebpf:"shared_samples"`
+	Skbs            *ebpf.Map `ebpf:"skbs"`
+	Stages          *ebpf.Map `ebpf:"stages"`
+	Tables          *ebpf.Map `ebpf:"tables"`
+	Waking          *ebpf.Map `ebpf:"waking"`
+	Walks           *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *emitMaps) Close() error {
@@ -293,6 +298,7 @@ func (m *emitMaps) Close() error {
 		m.Runtimes,
 		m.Samples,
 		m.SamplesTo,
+		m.SelectedCgroups,
 		m.SharedDepths,
 		m.SharedSamples,
 		m.Skbs,
@@ -308,6 +314,7 @@ func (m *emitMaps) Close() error {
 // It can be passed to loadEmitObjects or ebpf.CollectionSpec.LoadAndAssign.
 type emitVariables struct {
 	ByAddress    *ebpf.Variable `ebpf:"by_address"`
+	ByCgroup     *ebpf.Variable `ebpf:"by_cgroup"`
 	BytesAt      *ebpf.Variable `ebpf:"bytes_at"`
 	Cpus         *ebpf.Variable `ebpf:"cpus"`
 	DynamicAt    *ebpf.Variable `ebpf:"dynamic_at"`

@@ -87,6 +87,7 @@ static long (*bpf_get_func_ret)(void *ctx, __u64 *value) = (void *)184;
 #define bit_field_left(field) __builtin_preserve_field_info(field, 4) /* shifts that isolate it in 64 bits */
 #define bit_field_right(field) __builtin_preserve_field_info(field, 5)
 #define enum_value_exists(type, value) __builtin_preserve_enum_value(*(typeof(type) *)value, 0)
+#define enum_value(type, value) __builtin_preserve_enum_value(*(typeof(type) *)value, 1)
 #define type_size(type) __builtin_preserve_type_info(*(typeof(type) *)0, 1)
 
 /*
@@ -153,6 +154,25 @@ struct sched_entity {
 	__u64 sum_exec_runtime; /* CPU time in ns */
 };
 
+struct kernfs_node {
+	__u64 id;
+};
+
+struct cgroup_subsys_state { /* a cgroup's part for one controller */
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1]; /* by cgroup_subsys_id */
+};
+
+enum cgroup_subsys_id { perf_event_cgrp_id };
+
 struct task_struct {
 	void *stack;
 	unsigned int flags;
@@ -166,6 +186,7 @@ struct task_struct {
 	struct thread_struct thread;
 	struct uprobe_task *utask;
 	struct sched_entity se;
+	struct css_set *cgroups; /* with CONFIG_CGROUPS */
 };
 
 /* The state of a task: a field of another name and type from 5.14 on. */

@@ -17,11 +17,12 @@ type loader struct {
 	recorder  map[string]*ebpf.Map // for the programs of this recorder
 	own       []*ebpf.Map          // maps of both kinds that this loader created
 	types     *btf.Cache           // the kernel's types, until the programs run; nil: each load reads them again
+	cgroups   []uint64             // IDs: only tasks in these cgroups, and below them, are recorded; nil: all
 }
 
-// newLoader returns a loader for a recorder that uses the data of u, which may be nil.
-func newLoader(u *Unwinder) *loader {
-	l := &loader{recording: map[string]*ebpf.Map{}, recorder: map[string]*ebpf.Map{}}
+// newLoader returns a loader for a recorder of tasks in cgroups that uses the data of u, which may be nil.
+func newLoader(u *Unwinder, cgroups []uint64) *loader {
+	l := &loader{recording: map[string]*ebpf.Map{}, recorder: map[string]*ebpf.Map{}, cgroups: cgroups}
 	if u != nil {
 		maps.Copy(l.recording, u.loader.recording)
 		l.types = u.loader.types
@@ -34,8 +35,8 @@ func newLoader(u *Unwinder) *loader {
 
 // newLoaderWith returns a loader for programs whose output goes to the same rings as the output of u, which may be
 // nil.
-func newLoaderWith(u *Unwinder) *loader {
-	l := newLoader(u)
+func newLoaderWith(u *Unwinder, cgroups []uint64) *loader {
+	l := newLoader(u, cgroups)
 	if u != nil {
 		maps.Copy(l.recorder, u.loader.recorder)
 	}
@@ -69,6 +70,9 @@ func (l *loader) load(spec *ebpf.CollectionSpec, vars map[string]any, names ...s
 	if err := setVariables(spec, vars); err != nil {
 		return nil, err
 	}
+	if err := l.selectCgroups(spec); err != nil {
+		return nil, err
+	}
 	known := map[string]*ebpf.Map{}
 	for name, m := range spec.Maps {
 		if old := l.together(m)[name]; old != nil {
@@ -85,9 +89,38 @@ func (l *loader) load(spec *ebpf.CollectionSpec, vars map[string]any, names ...s
 		if together := l.together(m); together != nil && known[name] == nil {
 			together[name] = coll.DetachMap(name)
 			l.own = append(l.own, together[name])
+			if name == selectedCgroups {
+				err = errors.Join(err, l.setCgroups(together[name]))
+			}
 		}
 	}
+	if err != nil {
+		coll.Close()
+		return nil, err
+	}
 	return coll, nil
+}
+
+// selectedCgroups is the map of cgroups whose tasks are recorded.
+const selectedCgroups = "selected_cgroups"
+
+// selectCgroups makes programs record only tasks in cgroups, if there are any, unless they do not run for tasks.
+func (l *loader) selectCgroups(spec *ebpf.CollectionSpec) error {
+	if spec.Maps[selectedCgroups] == nil || len(l.cgroups) == 0 {
+		return nil
+	}
+	setSizes(spec, map[string]uint32{selectedCgroups: uint32(len(l.cgroups))})
+	return setVariables(spec, map[string]any{"by_cgroup": flag(true)})
+}
+
+// setCgroups sets the cgroups whose tasks are recorded.
+func (l *loader) setCgroups(m *ebpf.Map) error {
+	for _, id := range l.cgroups {
+		if err := m.Put(id, uint8(1)); err != nil {
+			return fmt.Errorf("cgroups of the BPF programs: %w", err)
+		}
+	}
+	return nil
 }
 
 // close closes the maps that the loader created. Programs that use them keep them.

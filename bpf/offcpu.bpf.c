@@ -276,7 +276,7 @@ static inline_always int wanted(struct control_value *c, struct task_struct *tas
 {
 	if (!is_wanted_cpu() || is_recorder(c) || read_field(task, flags) & PF_KTHREAD)
 		return 0;
-	return !per_task || recorded(PERF_EVENT_STATE_INACTIVE);
+	return is_target(PERF_EVENT_STATE_INACTIVE);
 }
 
 /*
@@ -319,7 +319,7 @@ static inline_always void name_waker(void *ctx, struct waker *w, struct stack *s
 	w->pid = pid_of(read_field(task, group_leader), level);
 	w->tid = pid_of(task, level);
 	w->exec = read_field(task, self_exec_id);
-	if (w->tid == NO_PID || (per_task && !recorded(PERF_EVENT_STATE_INACTIVE)))
+	if (w->tid == NO_PID || !is_target(PERF_EVENT_STATE_INACTIVE))
 		bpf_get_current_comm(w->comm, sizeof(w->comm)); /* the recorder does not know the waker's mappings */
 	else if (user_stacks != USER_NONE)
 		user_frames(ctx, s, bpf_get_smp_processor_id(), 0, &w->end);

@@ -27,6 +27,8 @@ type OffCPUOptions struct {
 	// PerTask, if not nil, are ids of perf events: waits are recorded only for threads with one of these events,
 	// inherited or not, while the event is enabled.
 	PerTask []uint64
+	// Cgroups, if not nil, are IDs of cgroups: only tasks in these, and below them, are recorded.
+	Cgroups []uint64
 	CPUs    uint32 // maximum number of rings
 	On      []int  // CPUs on which the waits begin
 	// Threshold is the minimum duration of a wait for a record; shorter ones are summed.
@@ -75,7 +77,7 @@ func LoadOffCPU(o OffCPUOptions) (*OffCPU, error) {
 	var interrupts, returns [MaxRanges]Code
 	copy(interrupts[:], o.Interrupts)
 	copy(returns[:], o.Returns)
-	l := newLoader(o.Unwinder)
+	l := newLoader(o.Unwinder, o.Cgroups)
 	coll, err := l.load(spec, map[string]any{"per_task": flag(o.PerTask != nil), "cpus": o.CPUs,
 		"user_stacks": uint32(o.UserStacks), "threshold": uint64(o.Threshold), "with_wakers": flag(o.Wakers),
 		"interrupts": interrupts, "returns": returns}, programs...)

@@ -61,40 +61,42 @@ type offcpuWaker struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	offcpuMapCodeHeaps  = "code_heaps"
-	offcpuMapControl    = "control"
-	offcpuMapCopies     = "copies"
-	offcpuMapCounters   = "counters"
-	offcpuMapMappings   = "mappings"
-	offcpuMapPages      = "pages"
-	offcpuMapProcesses  = "processes"
-	offcpuMapQuiet      = "quiet"
-	offcpuMapRows       = "rows"
-	offcpuMapRules      = "rules"
-	offcpuMapRuntimes   = "runtimes"
-	offcpuMapScratch    = "scratch"
-	offcpuMapSent       = "sent"
-	offcpuMapStacks     = "stacks"
-	offcpuMapStacksTo   = "stacks_to"
-	offcpuMapSums       = "sums"
-	offcpuMapTables     = "tables"
-	offcpuMapUnrecorded = "unrecorded"
-	offcpuMapWaits      = "waits"
-	offcpuMapWaitsTo    = "waits_to"
-	offcpuMapWakers     = "wakers"
-	offcpuMapWaking     = "waking"
-	offcpuMapWalks      = "walks"
-	offcpuMapWantedCpus = "wanted_cpus"
-	offcpuProgIdentify  = "identify"
-	offcpuProgOnSwitch  = "on_switch"
-	offcpuProgOnWaking  = "on_waking"
-	offcpuVarCpus       = "cpus"
-	offcpuVarInterrupts = "interrupts"
-	offcpuVarPerTask    = "per_task"
-	offcpuVarReturns    = "returns"
-	offcpuVarThreshold  = "threshold"
-	offcpuVarUserStacks = "user_stacks"
-	offcpuVarWithWakers = "with_wakers"
+	offcpuMapCodeHeaps       = "code_heaps"
+	offcpuMapControl         = "control"
+	offcpuMapCopies          = "copies"
+	offcpuMapCounters        = "counters"
+	offcpuMapMappings        = "mappings"
+	offcpuMapPages           = "pages"
+	offcpuMapProcesses       = "processes"
+	offcpuMapQuiet           = "quiet"
+	offcpuMapRows            = "rows"
+	offcpuMapRules           = "rules"
+	offcpuMapRuntimes        = "runtimes"
+	offcpuMapScratch         = "scratch"
+	offcpuMapSelectedCgroups = "selected_cgroups"
+	offcpuMapSent            = "sent"
+	offcpuMapStacks          = "stacks"
+	offcpuMapStacksTo        = "stacks_to"
+	offcpuMapSums            = "sums"
+	offcpuMapTables          = "tables"
+	offcpuMapUnrecorded      = "unrecorded"
+	offcpuMapWaits           = "waits"
+	offcpuMapWaitsTo         = "waits_to"
+	offcpuMapWakers          = "wakers"
+	offcpuMapWaking          = "waking"
+	offcpuMapWalks           = "walks"
+	offcpuMapWantedCpus      = "wanted_cpus"
+	offcpuProgIdentify       = "identify"
+	offcpuProgOnSwitch       = "on_switch"
+	offcpuProgOnWaking       = "on_waking"
+	offcpuVarByCgroup        = "by_cgroup"
+	offcpuVarCpus            = "cpus"
+	offcpuVarInterrupts      = "interrupts"
+	offcpuVarPerTask         = "per_task"
+	offcpuVarReturns         = "returns"
+	offcpuVarThreshold       = "threshold"
+	offcpuVarUserStacks      = "user_stacks"
+	offcpuVarWithWakers      = "with_wakers"
 )
 
 // loadOffcpu returns the embedded CollectionSpec for offcpu.
@@ -148,36 +150,38 @@ type offcpuProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type offcpuMapSpecs struct {
-	CodeHeaps  *ebpf.MapSpec `ebpf:"code_heaps"`
-	Control    *ebpf.MapSpec `ebpf:"control"`
-	Copies     *ebpf.MapSpec `ebpf:"copies"`
-	Counters   *ebpf.MapSpec `ebpf:"counters"`
-	Mappings   *ebpf.MapSpec `ebpf:"mappings"`
-	Pages      *ebpf.MapSpec `ebpf:"pages"`
-	Processes  *ebpf.MapSpec `ebpf:"processes"`
-	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
-	Rows       *ebpf.MapSpec `ebpf:"rows"`
-	Rules      *ebpf.MapSpec `ebpf:"rules"`
-	Runtimes   *ebpf.MapSpec `ebpf:"runtimes"`
-	Scratch    *ebpf.MapSpec `ebpf:"scratch"`
-	Sent       *ebpf.MapSpec `ebpf:"sent"`
-	Stacks     *ebpf.MapSpec `ebpf:"stacks"`
-	StacksTo   *ebpf.MapSpec `ebpf:"stacks_to"`
-	Sums       *ebpf.MapSpec `ebpf:"sums"`
-	Tables     *ebpf.MapSpec `ebpf:"tables"`
-	Unrecorded *ebpf.MapSpec `ebpf:"unrecorded"`
-	Waits      *ebpf.MapSpec `ebpf:"waits"`
-	WaitsTo    *ebpf.MapSpec `ebpf:"waits_to"`
-	Wakers     *ebpf.MapSpec `ebpf:"wakers"`
-	Waking     *ebpf.MapSpec `ebpf:"waking"`
-	Walks      *ebpf.MapSpec `ebpf:"walks"`
-	WantedCpus *ebpf.MapSpec `ebpf:"wanted_cpus"`
+	CodeHeaps       *ebpf.MapSpec `ebpf:"code_heaps"`
+	Control         *ebpf.MapSpec `ebpf:"control"`
+	Copies          *ebpf.MapSpec `ebpf:"copies"`
+	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	Pages           *ebpf.MapSpec `ebpf:"pages"`
+	Processes       *ebpf.MapSpec `ebpf:"processes"`
+	Quiet           *ebpf.MapSpec `ebpf:"quiet"`
+	Rows            *ebpf.MapSpec `ebpf:"rows"`
+	Rules           *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes        *ebpf.MapSpec `ebpf:"runtimes"`
+	Scratch         *ebpf.MapSpec `ebpf:"scratch"`
+	SelectedCgroups *ebpf.MapSpec `ebpf:"selected_cgroups"`
+	Sent            *ebpf.MapSpec `ebpf:"sent"`
+	Stacks          *ebpf.MapSpec `ebpf:"stacks"`
+	StacksTo        *ebpf.MapSpec `ebpf:"stacks_to"`
+	Sums            *ebpf.MapSpec `ebpf:"sums"`
+	Tables          *ebpf.MapSpec `ebpf:"tables"`
+	Unrecorded      *ebpf.MapSpec `ebpf:"unrecorded"`
+	Waits           *ebpf.MapSpec `ebpf:"waits"`
+	WaitsTo         *ebpf.MapSpec `ebpf:"waits_to"`
+	Wakers          *ebpf.MapSpec `ebpf:"wakers"`
+	Waking          *ebpf.MapSpec `ebpf:"waking"`
+	Walks           *ebpf.MapSpec `ebpf:"walks"`
+	WantedCpus      *ebpf.MapSpec `ebpf:"wanted_cpus"`
 }
 
 // offcpuVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type offcpuVariableSpecs struct {
+	ByCgroup   *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	Cpus       *ebpf.VariableSpec `ebpf:"cpus"`
 	Interrupts *ebpf.VariableSpec `ebpf:"interrupts"`
 	PerTask    *ebpf.VariableSpec `ebpf:"per_task"`
@@ -207,30 +211,31 @@ func (o *offcpuObjects) Close() error {
 //
 // It can be passed to loadOffcpuObjects or ebpf.CollectionSpec.LoadAndAssign.
 type offcpuMaps struct {
-	CodeHeaps  *ebpf.Map `ebpf:"code_heaps"`
-	Control    *ebpf.Map `ebpf:"control"`
-	Copies     *ebpf.Map `ebpf:"copies"`
-	Counters   *ebpf.Map `ebpf:"counters"`
-	Mappings   *ebpf.Map `ebpf:"mappings"`
-	Pages      *ebpf.Map `ebpf:"pages"`
-	Processes  *ebpf.Map `ebpf:"processes"`
-	Quiet      *ebpf.Map `ebpf:"quiet"`
-	Rows       *ebpf.Map `ebpf:"rows"`
-	Rules      *ebpf.Map `ebpf:"rules"`
-	Runtimes   *ebpf.Map `ebpf:"runtimes"`
-	Scratch    *ebpf.Map `ebpf:"scratch"`
-	Sent       *ebpf.Map `ebpf:"sent"`
-	Stacks     *ebpf.Map `ebpf:"stacks"`
-	StacksTo   *ebpf.Map `ebpf:"stacks_to"`
-	Sums       *ebpf.Map `ebpf:"sums"`
-	Tables     *ebpf.Map `ebpf:"tables"`
-	Unrecorded *ebpf.Map `ebpf:"unrecorded"`
-	Waits      *ebpf.Map `ebpf:"waits"`
-	WaitsTo    *ebpf.Map `ebpf:"waits_to"`
-	Wakers     *ebpf.Map `ebpf:"wakers"`
-	Waking     *ebpf.Map `ebpf:"waking"`
-	Walks      *ebpf.Map `ebpf:"walks"`
-	WantedCpus *ebpf.Map `ebpf:"wanted_cpus"`
+	CodeHeaps       *ebpf.Map `ebpf:"code_heaps"`
+	Control         *ebpf.Map `ebpf:"control"`
+	Copies          *ebpf.Map `ebpf:"copies"`
+	Counters        *ebpf.Map `ebpf:"counters"`
+	Mappings        *ebpf.Map `ebpf:"mappings"`
+	Pages           *ebpf.Map `ebpf:"pages"`
+	Processes       *ebpf.Map `ebpf:"processes"`
+	Quiet           *ebpf.Map `ebpf:"quiet"`
+	Rows            *ebpf.Map `ebpf:"rows"`
+	Rules           *ebpf.Map `ebpf:"rules"`
+	Runtimes        *ebpf.Map `ebpf:"runtimes"`
+	Scratch         *ebpf.Map `ebpf:"scratch"`
+	SelectedCgroups *ebpf.Map `ebpf:"selected_cgroups"`
+	Sent            *ebpf.Map `ebpf:"sent"`
+	Stacks          *ebpf.Map `ebpf:"stacks"`
+	StacksTo        *ebpf.Map `ebpf:"stacks_to"`
+	Sums            *ebpf.Map `ebpf:"sums"`
+	Tables          *ebpf.Map `ebpf:"tables"`
+	Unrecorded      *ebpf.Map `ebpf:"unrecorded"`
+	Waits           *ebpf.Map `ebpf:"waits"`
+	WaitsTo         *ebpf.Map `ebpf:"waits_to"`
+	Wakers          *ebpf.Map `ebpf:"wakers"`
+	Waking          *ebpf.Map `ebpf:"waking"`
+	Walks           *ebpf.Map `ebpf:"walks"`
+	WantedCpus      *ebpf.Map `ebpf:"wanted_cpus"`
 }
 
 func (m *offcpuMaps) Close() error {
@@ -247,6 +252,7 @@ func (m *offcpuMaps) Close() error {
 		m.Rules,
 		m.Runtimes,
 		m.Scratch,
+		m.SelectedCgroups,
 		m.Sent,
 		m.Stacks,
 		m.StacksTo,
@@ -266,6 +272,7 @@ func (m *offcpuMaps) Close() error {
 //
 // It can be passed to loadOffcpuObjects or ebpf.CollectionSpec.LoadAndAssign.
 type offcpuVariables struct {
+	ByCgroup   *ebpf.Variable `ebpf:"by_cgroup"`
 	Cpus       *ebpf.Variable `ebpf:"cpus"`
 	Interrupts *ebpf.Variable `ebpf:"interrupts"`
 	PerTask    *ebpf.Variable `ebpf:"per_task"`

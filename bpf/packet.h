@@ -54,14 +54,6 @@ struct socket {
 	struct file *file;
 };
 
-struct kernfs_node {
-	__u64 id;
-};
-
-struct cgroup {
-	struct kernfs_node *kn;
-};
-
 struct sock_cgroup_data {
 	struct cgroup *cgroup; /* from 5.15 on */
 };

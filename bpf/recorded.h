@@ -54,4 +54,7 @@ __attribute__((noinline)) int recorded(__s32 state)
 	return 0;
 }
 
+/* is_target reports whether the current task is recorded: with per_task, while its event is at least in this state. */
+static inline_always int is_target(__s32 state) { return in_cgroup() && (!per_task || recorded(state)); }
+
 #endif

@@ -50,7 +50,7 @@ static inline_always int is_paused(__u32 id)
 /* wanted reports whether the current task is to be sampled for the event with this number. */
 static inline_always int wanted(__u32 id)
 {
-	return is_enabled() && !is_paused(id) && (!per_task || recorded(PERF_EVENT_STATE_INACTIVE));
+	return is_enabled() && !is_paused(id) && is_target(PERF_EVENT_STATE_INACTIVE);
 }
 
 /* walk_at writes the user stack of the next sample. Programs that interrupt each other use different levels. */

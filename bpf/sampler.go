@@ -23,6 +23,8 @@ type SamplerOptions struct {
 	// PerTask, if not nil, are ids of perf events: only threads with one of these events, inherited or not, are
 	// sampled, while the event is enabled.
 	PerTask []uint64
+	// Cgroups, if not nil, are IDs of cgroups: only tasks in these, and below them, are recorded.
+	Cgroups []uint64
 	// CPUs is the maximum number of rings.
 	CPUs uint32
 	// RawTracepoints is the number of raw tracepoints to attach, which may interrupt each other's programs; 0: unknown.
@@ -72,7 +74,7 @@ var stagePrograms = map[uint32]string{stageRead: "packet_read", stageSend: "samp
 
 // NewSampler returns a Sampler without programs.
 func NewSampler(o SamplerOptions) (*Sampler, error) {
-	e := &Sampler{o: o, loader: newLoaderWith(o.Unwinder), paused: map[uint16]bool{}}
+	e := &Sampler{o: o, loader: newLoaderWith(o.Unwinder, o.Cgroups), paused: map[uint16]bool{}}
 	spec, err := loadEmit()
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func (p *OffCPU) Sleepers(tids []uint32) ([]Sleeper, error) {
 	for _, tid := range tids {
 		asked.Contents = append(asked.Contents, ebpf.MapKV{Key: tid, Value: uint8(1)})
 	}
-	coll, err := newLoader(nil).load(spec, map[string]any{"level": p.control.level}, "write_sleeper")
+	coll, err := newLoader(nil, nil).load(spec, map[string]any{"level": p.control.level}, "write_sleeper")
 	if err != nil {
 		return nil, err
 	}

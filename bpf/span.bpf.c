@@ -72,7 +72,7 @@ static inline_always struct task_calls *add_task(__u64 task)
 	struct span_counts *n = counts();
 
 	/* The task's event may be disabled until exec, which is a system call itself. */
-	if (per_task && (!sampled((void *)task) || !recorded(PERF_EVENT_STATE_OFF)))
+	if (!sampled((void *)task) || !is_target(PERF_EVENT_STATE_OFF))
 		return NULL;
 	if (bpf_map_update_elem(&syscalls, &task, &empty, BPF_NOEXIST) && n)
 		__sync_fetch_and_add(&n->full, 1);

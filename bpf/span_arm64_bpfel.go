@@ -37,6 +37,7 @@ const (
 	spanMapRules             = "rules"
 	spanMapRuntimes          = "runtimes"
 	spanMapSamplesTo         = "samples_to"
+	spanMapSelectedCgroups   = "selected_cgroups"
 	spanMapSpanCounts        = "span_counts"
 	spanMapSyscalls          = "syscalls"
 	spanMapTables            = "tables"
@@ -58,6 +59,7 @@ const (
 	spanVarAtRet             = "at_ret"
 	spanVarBeginKeys         = "begin_keys"
 	spanVarBeginSize         = "begin_size"
+	spanVarByCgroup          = "by_cgroup"
 	spanVarByEntry           = "by_entry"
 	spanVarCpus              = "cpus"
 	spanVarEndKeys           = "end_keys"
@@ -139,33 +141,34 @@ type spanProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type spanMapSpecs struct {
-	Buckets     *ebpf.MapSpec `ebpf:"buckets"`
-	Calls       *ebpf.MapSpec `ebpf:"calls"`
-	CodeHeaps   *ebpf.MapSpec `ebpf:"code_heaps"`
-	Control     *ebpf.MapSpec `ebpf:"control"`
-	Copies      *ebpf.MapSpec `ebpf:"copies"`
-	CountedCpus *ebpf.MapSpec `ebpf:"counted_cpus"`
-	Counters    *ebpf.MapSpec `ebpf:"counters"`
-	EndedPair   *ebpf.MapSpec `ebpf:"ended_pair"`
-	Entries     *ebpf.MapSpec `ebpf:"entries"`
-	Mappings    *ebpf.MapSpec `ebpf:"mappings"`
-	NewPair     *ebpf.MapSpec `ebpf:"new_pair"`
-	NoPrograms  *ebpf.MapSpec `ebpf:"no_programs"`
-	Pages       *ebpf.MapSpec `ebpf:"pages"`
-	Pairs       *ebpf.MapSpec `ebpf:"pairs"`
-	Paused      *ebpf.MapSpec `ebpf:"paused"`
-	Processes   *ebpf.MapSpec `ebpf:"processes"`
-	Quiet       *ebpf.MapSpec `ebpf:"quiet"`
-	Rows        *ebpf.MapSpec `ebpf:"rows"`
-	Rules       *ebpf.MapSpec `ebpf:"rules"`
-	Runtimes    *ebpf.MapSpec `ebpf:"runtimes"`
-	SamplesTo   *ebpf.MapSpec `ebpf:"samples_to"`
-	SpanCounts  *ebpf.MapSpec `ebpf:"span_counts"`
-	Syscalls    *ebpf.MapSpec `ebpf:"syscalls"`
-	Tables      *ebpf.MapSpec `ebpf:"tables"`
-	Threads     *ebpf.MapSpec `ebpf:"threads"`
-	Waking      *ebpf.MapSpec `ebpf:"waking"`
-	Walks       *ebpf.MapSpec `ebpf:"walks"`
+	Buckets         *ebpf.MapSpec `ebpf:"buckets"`
+	Calls           *ebpf.MapSpec `ebpf:"calls"`
+	CodeHeaps       *ebpf.MapSpec `ebpf:"code_heaps"`
+	Control         *ebpf.MapSpec `ebpf:"control"`
+	Copies          *ebpf.MapSpec `ebpf:"copies"`
+	CountedCpus     *ebpf.MapSpec `ebpf:"counted_cpus"`
+	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	EndedPair       *ebpf.MapSpec `ebpf:"ended_pair"`
+	Entries         *ebpf.MapSpec `ebpf:"entries"`
+	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	NewPair         *ebpf.MapSpec `ebpf:"new_pair"`
+	NoPrograms      *ebpf.MapSpec `ebpf:"no_programs"`
+	Pages           *ebpf.MapSpec `ebpf:"pages"`
+	Pairs           *ebpf.MapSpec `ebpf:"pairs"`
+	Paused          *ebpf.MapSpec `ebpf:"paused"`
+	Processes       *ebpf.MapSpec `ebpf:"processes"`
+	Quiet           *ebpf.MapSpec `ebpf:"quiet"`
+	Rows            *ebpf.MapSpec `ebpf:"rows"`
+	Rules           *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes        *ebpf.MapSpec `ebpf:"runtimes"`
+	SamplesTo       *ebpf.MapSpec `ebpf:"samples_to"`
+	SelectedCgroups *ebpf.MapSpec `ebpf:"selected_cgroups"`
+	SpanCounts      *ebpf.MapSpec `ebpf:"span_counts"`
+	Syscalls        *ebpf.MapSpec `ebpf:"syscalls"`
+	Tables          *ebpf.MapSpec `ebpf:"tables"`
+	Threads         *ebpf.MapSpec `ebpf:"threads"`
+	Waking          *ebpf.MapSpec `ebpf:"waking"`
+	Walks           *ebpf.MapSpec `ebpf:"walks"`
 }
 
 // spanVariableSpecs contains global variables before they are loaded into the kernel.
@@ -175,6 +178,7 @@ type spanVariableSpecs struct {
 	AtRet       *ebpf.VariableSpec `ebpf:"at_ret"`
 	BeginKeys   *ebpf.VariableSpec `ebpf:"begin_keys"`
 	BeginSize   *ebpf.VariableSpec `ebpf:"begin_size"`
+	ByCgroup    *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	ByEntry     *ebpf.VariableSpec `ebpf:"by_entry"`
 	Cpus        *ebpf.VariableSpec `ebpf:"cpus"`
 	EndKeys     *ebpf.VariableSpec `ebpf:"end_keys"`
@@ -216,33 +220,34 @@ func (o *spanObjects) Close() error {
 //
 // It can be passed to loadSpanObjects or ebpf.CollectionSpec.LoadAndAssign.
 type spanMaps struct {
-	Buckets     *ebpf.Map `ebpf:"buckets"`
-	Calls       *ebpf.Map `ebpf:"calls"`
-	CodeHeaps   *ebpf.Map `ebpf:"code_heaps"`
-	Control     *ebpf.Map `ebpf:"control"`
-	Copies      *ebpf.Map `ebpf:"copies"`
-	CountedCpus *ebpf.Map `ebpf:"counted_cpus"`
-	Counters    *ebpf.Map `ebpf:"counters"`
-	EndedPair   *ebpf.Map `ebpf:"ended_pair"`
-	Entries     *ebpf.Map `ebpf:"entries"`
-	Mappings    *ebpf.Map `ebpf:"mappings"`
-	NewPair     *ebpf.Map `ebpf:"new_pair"`
-	NoPrograms  *ebpf.Map `ebpf:"no_programs"`
-	Pages       *ebpf.Map `ebpf:"pages"`
-	Pairs       *ebpf.Map `ebpf:"pairs"`
-	Paused      *ebpf.Map `ebpf:"paused"`
-	Processes   *ebpf.Map `ebpf:"processes"`
-	Quiet       *ebpf.Map `ebpf:"quiet"`
-	Rows        *ebpf.Map `ebpf:"rows"`
-	Rules       *ebpf.Map `ebpf:"rules"`
-	Runtimes    *ebpf.Map `ebpf:"runtimes"`
-	SamplesTo   *ebpf.Map `ebpf:"samples_to"`
-	SpanCounts  *ebpf.Map `ebpf:"span_counts"`
-	Syscalls    *ebpf.Map `ebpf:"syscalls"`
-	Tables      *ebpf.Map `ebpf:"tables"`
-	Threads     *ebpf.Map `ebpf:"threads"`
-	Waking      *ebpf.Map `ebpf:"waking"`
-	Walks       *ebpf.Map `ebpf:"walks"`
+	Buckets         *ebpf.Map `ebpf:"buckets"`
+	Calls           *ebpf.Map `ebpf:"calls"`
+	CodeHeaps       *ebpf.Map `ebpf:"code_heaps"`
+	Control         *ebpf.Map `ebpf:"control"`
+	Copies          *ebpf.Map `ebpf:"copies"`
+	CountedCpus     *ebpf.Map `ebpf:"counted_cpus"`
+	Counters        *ebpf.Map `ebpf:"counters"`
+	EndedPair       *ebpf.Map `ebpf:"ended_pair"`
+	Entries         *ebpf.Map `ebpf:"entries"`
+	Mappings        *ebpf.Map `ebpf:"mappings"`
+	NewPair         *ebpf.Map `ebpf:"new_pair"`
+	NoPrograms      *ebpf.Map `ebpf:"no_programs"`
+	Pages           *ebpf.Map `ebpf:"pages"`
+	Pairs           *ebpf.Map `ebpf:"pairs"`
+	Paused          *ebpf.Map `ebpf:"paused"`
+	Processes       *ebpf.Map `ebpf:"processes"`
+	Quiet           *ebpf.Map `ebpf:"quiet"`
+	Rows            *ebpf.Map `ebpf:"rows"`
+	Rules           *ebpf.Map `ebpf:"rules"`
+	Runtimes        *ebpf.Map `ebpf:"runtimes"`
+	SamplesTo       *ebpf.Map `ebpf:"samples_to"`
+	SelectedCgroups *ebpf.Map `ebpf:"selected_cgroups"`
+	SpanCounts      *ebpf.Map `ebpf:"span_counts"`
+	Syscalls        *ebpf.Map `ebpf:"syscalls"`
+	Tables          *ebpf.Map `ebpf:"tables"`
+	Threads         *ebpf.Map `ebpf:"threads"`
+	Waking          *ebpf.Map `ebpf:"waking"`
+	Walks           *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *spanMaps) Close() error {
@@ -268,6 +273,7 @@ func (m *spanMaps) Close() error {
 		m.Rules,
 		m.Runtimes,
 		m.SamplesTo,
+		m.SelectedCgroups,
 		m.SpanCounts,
 		m.Syscalls,
 		m.Tables,
@@ -284,6 +290,7 @@ type spanVariables struct {
 	AtRet       *ebpf.Variable `ebpf:"at_ret"`
 	BeginKeys   *ebpf.Variable `ebpf:"begin_keys"`
 	BeginSize   *ebpf.Variable `ebpf:"begin_size"`
+	ByCgroup    *ebpf.Variable `ebpf:"by_cgroup"`
 	ByEntry     *ebpf.Variable `ebpf:"by_entry"`
 	Cpus        *ebpf.Variable `ebpf:"cpus"`
 	EndKeys     *ebpf.Variable `ebpf:"end_keys"`

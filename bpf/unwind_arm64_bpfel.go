@@ -255,28 +255,30 @@ type unwindWalk struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	unwindMapCodeHeaps     = "code_heaps"
-	unwindMapControl       = "control"
-	unwindMapCopies        = "copies"
-	unwindMapMappings      = "mappings"
-	unwindMapNoPrograms    = "no_programs"
-	unwindMapPages         = "pages"
-	unwindMapProcesses     = "processes"
-	unwindMapQuiet         = "quiet"
-	unwindMapRows          = "rows"
-	unwindMapRules         = "rules"
-	unwindMapRuntimes      = "runtimes"
-	unwindMapTables        = "tables"
-	unwindMapWaking        = "waking"
-	unwindMapWalks         = "walks"
-	unwindProgIdentify     = "identify"
-	unwindProgOnEvent      = "on_event"
-	unwindProgOnMmap       = "on_mmap"
-	unwindProgOnProbe      = "on_probe"
-	unwindProgOnTracepoint = "on_tracepoint"
-	unwindVarCpus          = "cpus"
-	unwindVarNever         = "never"
-	unwindVarPerTask       = "per_task"
+	unwindMapCodeHeaps       = "code_heaps"
+	unwindMapControl         = "control"
+	unwindMapCopies          = "copies"
+	unwindMapMappings        = "mappings"
+	unwindMapNoPrograms      = "no_programs"
+	unwindMapPages           = "pages"
+	unwindMapProcesses       = "processes"
+	unwindMapQuiet           = "quiet"
+	unwindMapRows            = "rows"
+	unwindMapRules           = "rules"
+	unwindMapRuntimes        = "runtimes"
+	unwindMapSelectedCgroups = "selected_cgroups"
+	unwindMapTables          = "tables"
+	unwindMapWaking          = "waking"
+	unwindMapWalks           = "walks"
+	unwindProgIdentify       = "identify"
+	unwindProgOnEvent        = "on_event"
+	unwindProgOnMmap         = "on_mmap"
+	unwindProgOnProbe        = "on_probe"
+	unwindProgOnTracepoint   = "on_tracepoint"
+	unwindVarByCgroup        = "by_cgroup"
+	unwindVarCpus            = "cpus"
+	unwindVarNever           = "never"
+	unwindVarPerTask         = "per_task"
 )
 
 // loadUnwind returns the embedded CollectionSpec for unwind.
@@ -332,29 +334,31 @@ type unwindProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type unwindMapSpecs struct {
-	CodeHeaps  *ebpf.MapSpec `ebpf:"code_heaps"`
-	Control    *ebpf.MapSpec `ebpf:"control"`
-	Copies     *ebpf.MapSpec `ebpf:"copies"`
-	Mappings   *ebpf.MapSpec `ebpf:"mappings"`
-	NoPrograms *ebpf.MapSpec `ebpf:"no_programs"`
-	Pages      *ebpf.MapSpec `ebpf:"pages"`
-	Processes  *ebpf.MapSpec `ebpf:"processes"`
-	Quiet      *ebpf.MapSpec `ebpf:"quiet"`
-	Rows       *ebpf.MapSpec `ebpf:"rows"`
-	Rules      *ebpf.MapSpec `ebpf:"rules"`
-	Runtimes   *ebpf.MapSpec `ebpf:"runtimes"`
-	Tables     *ebpf.MapSpec `ebpf:"tables"`
-	Waking     *ebpf.MapSpec `ebpf:"waking"`
-	Walks      *ebpf.MapSpec `ebpf:"walks"`
+	CodeHeaps       *ebpf.MapSpec `ebpf:"code_heaps"`
+	Control         *ebpf.MapSpec `ebpf:"control"`
+	Copies          *ebpf.MapSpec `ebpf:"copies"`
+	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	NoPrograms      *ebpf.MapSpec `ebpf:"no_programs"`
+	Pages           *ebpf.MapSpec `ebpf:"pages"`
+	Processes       *ebpf.MapSpec `ebpf:"processes"`
+	Quiet           *ebpf.MapSpec `ebpf:"quiet"`
+	Rows            *ebpf.MapSpec `ebpf:"rows"`
+	Rules           *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes        *ebpf.MapSpec `ebpf:"runtimes"`
+	SelectedCgroups *ebpf.MapSpec `ebpf:"selected_cgroups"`
+	Tables          *ebpf.MapSpec `ebpf:"tables"`
+	Waking          *ebpf.MapSpec `ebpf:"waking"`
+	Walks           *ebpf.MapSpec `ebpf:"walks"`
 }
 
 // unwindVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type unwindVariableSpecs struct {
-	Cpus    *ebpf.VariableSpec `ebpf:"cpus"`
-	Never   *ebpf.VariableSpec `ebpf:"never"`
-	PerTask *ebpf.VariableSpec `ebpf:"per_task"`
+	ByCgroup *ebpf.VariableSpec `ebpf:"by_cgroup"`
+	Cpus     *ebpf.VariableSpec `ebpf:"cpus"`
+	Never    *ebpf.VariableSpec `ebpf:"never"`
+	PerTask  *ebpf.VariableSpec `ebpf:"per_task"`
 }
 
 // unwindObjects contains all objects after they have been loaded into the kernel.
@@ -377,20 +381,21 @@ func (o *unwindObjects) Close() error {
 //
 // It can be passed to loadUnwindObjects or ebpf.CollectionSpec.LoadAndAssign.
 type unwindMaps struct {
-	CodeHeaps  *ebpf.Map `ebpf:"code_heaps"`
-	Control    *ebpf.Map `ebpf:"control"`
-	Copies     *ebpf.Map `ebpf:"copies"`
-	Mappings   *ebpf.Map `ebpf:"mappings"`
-	NoPrograms *ebpf.Map `ebpf:"no_programs"`
-	Pages      *ebpf.Map `ebpf:"pages"`
-	Processes  *ebpf.Map `ebpf:"processes"`
-	Quiet      *ebpf.Map `ebpf:"quiet"`
-	Rows       *ebpf.Map `ebpf:"rows"`
-	Rules      *ebpf.Map `ebpf:"rules"`
-	Runtimes   *ebpf.Map `ebpf:"runtimes"`
-	Tables     *ebpf.Map `ebpf:"tables"`
-	Waking     *ebpf.Map `ebpf:"waking"`
-	Walks      *ebpf.Map `ebpf:"walks"`
+	CodeHeaps       *ebpf.Map `ebpf:"code_heaps"`
+	Control         *ebpf.Map `ebpf:"control"`
+	Copies          *ebpf.Map `ebpf:"copies"`
+	Mappings        *ebpf.Map `ebpf:"mappings"`
+	NoPrograms      *ebpf.Map `ebpf:"no_programs"`
+	Pages           *ebpf.Map `ebpf:"pages"`
+	Processes       *ebpf.Map `ebpf:"processes"`
+	Quiet           *ebpf.Map `ebpf:"quiet"`
+	Rows            *ebpf.Map `ebpf:"rows"`
+	Rules           *ebpf.Map `ebpf:"rules"`
+	Runtimes        *ebpf.Map `ebpf:"runtimes"`
+	SelectedCgroups *ebpf.Map `ebpf:"selected_cgroups"`
+	Tables          *ebpf.Map `ebpf:"tables"`
+	Waking          *ebpf.Map `ebpf:"waking"`
+	Walks           *ebpf.Map `ebpf:"walks"`
 }
 
 func (m *unwindMaps) Close() error {
@@ -406,6 +411,7 @@ func (m *unwindMaps) Close() error {
 		m.Rows,
 		m.Rules,
 		m.Runtimes,
+		m.SelectedCgroups,
 		m.Tables,
 		m.Waking,
 		m.Walks,
@@ -416,9 +422,10 @@ func (m *unwindMaps) Close() error {
 //
 // It can be passed to loadUnwindObjects or ebpf.CollectionSpec.LoadAndAssign.
 type unwindVariables struct {
-	Cpus    *ebpf.Variable `ebpf:"cpus"`
-	Never   *ebpf.Variable `ebpf:"never"`
-	PerTask *ebpf.Variable `ebpf:"per_task"`
+	ByCgroup *ebpf.Variable `ebpf:"by_cgroup"`
+	Cpus     *ebpf.Variable `ebpf:"cpus"`
+	Never    *ebpf.Variable `ebpf:"never"`
+	PerTask  *ebpf.Variable `ebpf:"per_task"`
 }
 
 // unwindPrograms contains all programs after they have been loaded into the kernel.

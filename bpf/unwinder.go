@@ -46,6 +46,8 @@ type Options struct {
 	Processes uint32
 	// PerTask restricts sampling to threads with a perf event of the recording.
 	PerTask bool
+	// Cgroups, if not nil, are IDs of cgroups: only tasks in these, and below them, are recorded.
+	Cgroups []uint64
 	// CPUs is the maximum number of rings.
 	CPUs uint32
 }
@@ -85,7 +87,7 @@ const onMmap = "on_mmap"
 // Load loads the programs. VerifierLog returns the details of the error.
 func Load(o Options) (*Unwinder, error) {
 	o.setDefaults()
-	l := newLoader(nil)
+	l := newLoader(nil, o.Cgroups)
 	coll, err := l.loadUnwinder(&o)
 	if errors.Is(err, unix.EPERM) && VerifierLog(err) == "" {
 		err = unix.EPERM // without details: the caller explains missing privileges

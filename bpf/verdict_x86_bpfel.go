@@ -39,6 +39,7 @@ const (
 	verdictMapRuntimes         = "runtimes"
 	verdictMapSamples          = "samples"
 	verdictMapSamplesTo        = "samples_to"
+	verdictMapSelectedCgroups  = "selected_cgroups"
 	verdictMapSharedDepths     = "shared_depths"
 	verdictMapSharedSamples    = "shared_samples"
 	verdictMapSkbs             = "skbs"
@@ -71,6 +72,7 @@ const (
 	verdictProgTablesChange    = "tables_change"
 	verdictProgVerdictBegins   = "verdict_begins"
 	verdictVarBridgeCode       = "bridge_code"
+	verdictVarByCgroup         = "by_cgroup"
 	verdictVarBytesAt          = "bytes_at"
 	verdictVarChainAt          = "chain_at"
 	verdictVarChainCode        = "chain_code"
@@ -185,41 +187,42 @@ type verdictProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type verdictMapSpecs struct {
-	CodeHeaps     *ebpf.MapSpec `ebpf:"code_heaps"`
-	Control       *ebpf.MapSpec `ebpf:"control"`
-	Copies        *ebpf.MapSpec `ebpf:"copies"`
-	Counters      *ebpf.MapSpec `ebpf:"counters"`
-	Depths        *ebpf.MapSpec `ebpf:"depths"`
-	Founds        *ebpf.MapSpec `ebpf:"founds"`
-	Heads         *ebpf.MapSpec `ebpf:"heads"`
-	Kept          *ebpf.MapSpec `ebpf:"kept"`
-	LastNumber    *ebpf.MapSpec `ebpf:"last_number"`
-	LostSamples   *ebpf.MapSpec `ebpf:"lost_samples"`
-	Mappings      *ebpf.MapSpec `ebpf:"mappings"`
-	NftGeneration *ebpf.MapSpec `ebpf:"nft_generation"`
-	Numbers       *ebpf.MapSpec `ebpf:"numbers"`
-	Pages         *ebpf.MapSpec `ebpf:"pages"`
-	Passages      *ebpf.MapSpec `ebpf:"passages"`
-	Paused        *ebpf.MapSpec `ebpf:"paused"`
-	Processes     *ebpf.MapSpec `ebpf:"processes"`
-	Quiet         *ebpf.MapSpec `ebpf:"quiet"`
-	Rows          *ebpf.MapSpec `ebpf:"rows"`
-	Rules         *ebpf.MapSpec `ebpf:"rules"`
-	Runtimes      *ebpf.MapSpec `ebpf:"runtimes"`
-	Samples       *ebpf.MapSpec `ebpf:"samples"`
-	SamplesTo     *ebpf.MapSpec `ebpf:"samples_to"`
-	SharedDepths  *ebpf.MapSpec `ebpf:"shared_depths"`
-	SharedSamples *ebpf.MapSpec `ebpf:"shared_samples"`
-	Skbs          *ebpf.MapSpec `ebpf:"skbs"`
-	Stages        *ebpf.MapSpec `ebpf:"stages"`
-	Tables        *ebpf.MapSpec `ebpf:"tables"`
-	VerdictCalls  *ebpf.MapSpec `ebpf:"verdict_calls"`
-	Waking        *ebpf.MapSpec `ebpf:"waking"`
-	Walks         *ebpf.MapSpec `ebpf:"walks"`
-	XtDrops       *ebpf.MapSpec `ebpf:"xt_drops"`
-	XtGeneration  *ebpf.MapSpec `ebpf:"xt_generation"`
-	XtLists       *ebpf.MapSpec `ebpf:"xt_lists"`
-	XtScans       *ebpf.MapSpec `ebpf:"xt_scans"`
+	CodeHeaps       *ebpf.MapSpec `ebpf:"code_heaps"`
+	Control         *ebpf.MapSpec `ebpf:"control"`
+	Copies          *ebpf.MapSpec `ebpf:"copies"`
+	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Depths          *ebpf.MapSpec `ebpf:"depths"`
+	Founds          *ebpf.MapSpec `ebpf:"founds"`
+	Heads           *ebpf.MapSpec `ebpf:"heads"`
+	Kept            *ebpf.MapSpec `ebpf:"kept"`
+	LastNumber      *ebpf.MapSpec `ebpf:"last_number"`
+	LostSamples     *ebpf.MapSpec `ebpf:"lost_samples"`
+	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	NftGeneration   *ebpf.MapSpec `ebpf:"nft_generation"`
+	Numbers         *ebpf.MapSpec `ebpf:"numbers"`
+	Pages           *ebpf.MapSpec `ebpf:"pages"`
+	Passages        *ebpf.MapSpec `ebpf:"passages"`
+	Paused          *ebpf.MapSpec `ebpf:"paused"`
+	Processes       *ebpf.MapSpec `ebpf:"processes"`
+	Quiet           *ebpf.MapSpec `ebpf:"quiet"`
+	Rows            *ebpf.MapSpec `ebpf:"rows"`
+	Rules           *ebpf.MapSpec `ebpf:"rules"`
+	Runtimes        *ebpf.MapSpec `ebpf:"runtimes"`
+	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	SamplesTo       *ebpf.MapSpec `ebpf:"samples_to"`
+	SelectedCgroups *ebpf.MapSpec `ebpf:"selected_cgroups"`
+	SharedDepths    *ebpf.MapSpec `ebpf:"shared_depths"`
+	SharedSamples   *ebpf.MapSpec `ebpf:"shared_samples"`
+	Skbs            *ebpf.MapSpec `ebpf:"skbs"`
+	Stages          *ebpf.MapSpec `ebpf:"stages"`
+	Tables          *ebpf.MapSpec `ebpf:"tables"`
+	VerdictCalls    *ebpf.MapSpec `ebpf:"verdict_calls"`
+	Waking          *ebpf.MapSpec `ebpf:"waking"`
+	Walks           *ebpf.MapSpec `ebpf:"walks"`
+	XtDrops         *ebpf.MapSpec `ebpf:"xt_drops"`
+	XtGeneration    *ebpf.MapSpec `ebpf:"xt_generation"`
+	XtLists         *ebpf.MapSpec `ebpf:"xt_lists"`
+	XtScans         *ebpf.MapSpec `ebpf:"xt_scans"`
 }
 
 // verdictVariableSpecs contains global variables before they are loaded into the kernel.
@@ -227,6 +230,7 @@ type verdictMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type verdictVariableSpecs struct {
 	BridgeCode       *ebpf.VariableSpec `ebpf:"bridge_code"`
+	ByCgroup         *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	BytesAt          *ebpf.VariableSpec `ebpf:"bytes_at"`
 	ChainAt          *ebpf.VariableSpec `ebpf:"chain_at"`
 	ChainCode        *ebpf.VariableSpec `ebpf:"chain_code"`
@@ -294,41 +298,42 @@ func (o *verdictObjects) Close() error {
 //
 // It can be passed to loadVerdictObjects or ebpf.CollectionSpec.LoadAndAssign.
 type verdictMaps struct {
-	CodeHeaps     *ebpf.Map `ebpf:"code_heaps"`
-	Control       *ebpf.Map `ebpf:"control"`
-	Copies        *ebpf.Map `ebpf:"copies"`
-	Counters      *ebpf.Map `ebpf:"counters"`
-	Depths        *ebpf.Map `ebpf:"depths"`
-	Founds        *ebpf.Map `ebpf:"founds"`
-	Heads         *ebpf.Map `ebpf:"heads"`
-	Kept          *ebpf.Map `ebpf:"kept"`
-	LastNumber    *ebpf.Map `ebpf:"last_number"`
-	LostSamples   *ebpf.Map `ebpf:"lost_samples"`
-	Mappings      *ebpf.Map `ebpf:"mappings"`
-	NftGeneration *ebpf.Map `ebpf:"nft_generation"`
-	Numbers       *ebpf.Map `ebpf:"numbers"`
-	Pages         *ebpf.Map `ebpf:"pages"`
-	Passages      *ebpf.Map `ebpf:"passages"`
-	Paused        *ebpf.Map `ebpf:"paused"`
-	Processes     *ebpf.Map `ebpf:"processes"`
-	Quiet         *ebpf.Map `ebpf:"quiet"`
-	Rows          *ebpf.Map `ebpf:"rows"`
-	Rules         *ebpf.Map `ebpf:"rules"`
-	Runtimes      *ebpf.Map `ebpf:"runtimes"`
-	Samples       *ebpf.Map `ebpf:"samples"`
-	SamplesTo     *ebpf.Map `ebpf:"samples_to"`
-	SharedDepths  *ebpf.Map `ebpf:"shared_depths"`
-	SharedSamples *ebpf.Map `ebpf:"shared_samples"`
-	Skbs          *ebpf.Map `ebpf:"skbs"`
-	Stages        *ebpf.Map `ebpf:"stages"`
-	Tables        *ebpf.Map `ebpf:"tables"`
-	VerdictCalls  *ebpf.Map `ebpf:"verdict_calls"`
-	Waking        *ebpf.Map `ebpf:"waking"`
-	Walks         *ebpf.Map `ebpf:"walks"`
-	XtDrops       *ebpf.Map `ebpf:"xt_drops"`
-	XtGeneration  *ebpf.Map `ebpf:"xt_generation"`
-	XtLists       *ebpf.Map `ebpf:"xt_lists"`
-	XtScans       *ebpf.Map `ebpf:"xt_scans"`
+	CodeHeaps       *ebpf.Map `ebpf:"code_heaps"`
+	Control         *ebpf.Map `ebpf:"control"`
+	Copies          *ebpf.Map `ebpf:"copies"`
+	Counters        *ebpf.Map `ebpf:"counters"`
+	Depths          *ebpf.Map `ebpf:"depths"`
+	Founds          *ebpf.Map `ebpf:"founds"`
+	Heads           *ebpf.Map `ebpf:"heads"`
+	Kept            *ebpf.Map `ebpf:"kept"`
+	LastNumber      *ebpf.Map `ebpf:"last_number"`
+	LostSamples     *ebpf.Map `ebpf:"lost_samples"`
+	Mappings        *ebpf.Map `ebpf:"mappings"`
+	NftGeneration   *ebpf.Map `ebpf:"nft_generation"`
+	Numbers         *ebpf.Map `ebpf:"numbers"`
+	Pages           *ebpf.Map `ebpf:"pages"`
+	Passages        *ebpf.Map `ebpf:"passages"`
+	Paused          *ebpf.Map `ebpf:"paused"`
+	Processes       *ebpf.Map `ebpf:"processes"`
+	Quiet           *ebpf.Map `ebpf:"quiet"`
+	Rows            *ebpf.Map `ebpf:"rows"`
+	Rules           *ebpf.Map `ebpf:"rules"`
+	Runtimes        *ebpf.Map `ebpf:"runtimes"`
+	Samples         *ebpf.Map `ebpf:"samples"`
+	SamplesTo       *ebpf.Map `ebpf:"samples_to"`
+	SelectedCgroups *ebpf.Map `ebpf:"selected_cgroups"`
+	SharedDepths    *ebpf.Map `ebpf:"shared_depths"`
+	SharedSamples   *ebpf.Map `ebpf:"shared_samples"`
+	Skbs            *ebpf.Map `ebpf:"skbs"`
+	Stages          *ebpf.Map `ebpf:"stages"`
+	Tables          *ebpf.Map `ebpf:"tables"`
+	VerdictCalls    *ebpf.Map `ebpf:"verdict_calls"`
+	Waking          *ebpf.Map `ebpf:"waking"`
+	Walks           *ebpf.Map `ebpf:"walks"`
+	XtDrops         *ebpf.Map `ebpf:"xt_drops"`
+	XtGeneration    *ebpf.Map `ebpf:"xt_generation"`
+	XtLists         *ebpf.Map `ebpf:"xt_lists"`
+	XtScans         *ebpf.Map `ebpf:"xt_scans"`
 }
 
 func (m *verdictMaps) Close() error {
@@ -356,6 +361,7 @@ func (m *verdictMaps) Close() error {
 		m.Runtimes,
 		m.Samples,
 		m.SamplesTo,
+		m.SelectedCgroups,
 		m.SharedDepths,
 		m.SharedSamples,
 		m.Skbs,
@@ -376,6 +382,7 @@ func (m *verdictMaps) Close() error {
 // It can be passed to loadVerdictObjects or ebpf.CollectionSpec.LoadAndAssign.
 type verdictVariables struct {
 	BridgeCode       *ebpf.Variable `ebpf:"bridge_code"`
+	ByCgroup         *ebpf.Variable `ebpf:"by_cgroup"`
 	BytesAt          *ebpf.Variable `ebpf:"bytes_at"`
 	ChainAt          *ebpf.Variable `ebpf:"chain_at"`
 	ChainCode        *ebpf.Variable `ebpf:"chain_code"`

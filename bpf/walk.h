@@ -6,6 +6,7 @@
 #ifndef WALK_H
 #define WALK_H
 
+#include "cgroup.h"
 #include "code.h"
 #include "copy.h"
 #include "functions.h"
@@ -314,7 +315,7 @@ static inline_always struct perf_event_context *own_context(struct task_struct *
 /* sampled reports whether the current task can be in the recording. */
 static inline_always int sampled(struct task_struct *task)
 {
-	return !per_task || own_context(task) != NULL;
+	return in_cgroup() && (!per_task || own_context(task) != NULL);
 }
 
 /* keep_regs stores the user's registers. */

@@ -56,8 +56,12 @@ var errBigEndian = errors.New("gperf does not record on big-endian machines: gpe
 // function.
 var errNotTraceable = errors.New("no BPF program can run at this function (see available_filter_functions in tracefs)")
 
-// errCgroupWaits means that waits cannot be limited to cgroups.
-var errCgroupWaits = errors.New("waits cannot be limited to cgroups (-G), use -p PID or a command")
+// OneCgroupError means that events have different cgroups, and BPF programs make the samples of one of them.
+type OneCgroupError struct{ Event string }
+
+func (e *OneCgroupError) Error() string {
+	return e.Event + ": BPF programs make its samples, of one cgroup for all events: use one -G NAME, after all events"
+}
 
 // ErrConditional means that an event of BPF programs has settings that only kernel events
 // support.

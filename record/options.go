@@ -156,6 +156,8 @@ type plan struct {
 	affords func() bool
 	// following says how packets are followed; nil: they are not.
 	following *programs.Following
+	// cgroups are the IDs of the cgroups that BPF programs record; nil: all tasks.
+	cgroups []uint64
 }
 
 const defaultFreq = 4000 // Hz
@@ -250,7 +252,42 @@ func (o *plan) sampled() []event.Event {
 	if o.OffCPUWaker {
 		events = append(events, event.OffCPUWaker)
 	}
+	return o.inCgroup(events)
+}
+
+// inCgroup returns the events with the cgroup of the target, where the kernel limits them to it: BPF programs do that
+// for the samples and counts that they make.
+func (o *plan) inCgroup(events []event.Event) []event.Event {
+	if o.Target.Cgroup == "" {
+		return events
+	}
+	events = slices.Clone(events)
+	for i := range events {
+		ev := &events[i]
+		if byBPF := ev.BPFSampled() || o.Count && ev.Type == format.TypeTracepoint; !byBPF && !ev.IsDummy() {
+			ev.Cgroup = o.Target.Cgroup
+		}
+	}
 	return events
+}
+
+// findCgroups finds the cgroups for BPF programs.
+func (o *plan) findCgroups() error {
+	if name := o.Target.Cgroup; name != "" {
+		id, err := perfevent.CgroupID(name)
+		o.cgroups = []uint64{id}
+		return err
+	}
+	limited := slices.ContainsFunc(o.Events, func(ev event.Event) bool { return ev.Cgroup != "" })
+	if !limited {
+		return nil
+	}
+	for _, ev := range o.sampled() {
+		if ev.BPFSampled() {
+			return &OneCgroupError{ev.Name}
+		}
+	}
+	return nil
 }
 
 // follow makes an event a member of its leader's group. The leader starts and stops it. If

@@ -35,7 +35,8 @@ func (p *bpfPrograms) loadWalker(o *plan, set *perfevent.Set) error {
 	if limit < leastMemory {
 		return &SmallMemoryError{limit}
 	}
-	rec, err := stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Tracefs: o.Tracefs, Verbose: o.verbose,
+	rec, err := stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Cgroups: o.cgroups, Tracefs: o.Tracefs,
+		Verbose:  o.verbose,
 		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, Lean: o.affords != nil || limit < smallMemory,
 		Rows: rowsWithin(limit), NoRuntimes: o.Stacks.NoRuntimes, NoCache: o.Output.NoBuildIDCache,
 		Pipe: o.pipe()}, set.Events, set.Attrs)
@@ -61,7 +62,7 @@ func (p *bpfPrograms) loadCounts(o *plan, set *perfevent.Set, cpus, threads []in
 		}
 	}
 	opts := programs.CounterOptions{Events: set.Events, Attrs: set.Attrs, PerTask: !o.Target.byCPU(),
-		Counters: len(set.Events) * max(1, len(set.SideBandCPUs)) * max(1, len(threads)), CPUs: cpus,
+		Cgroups: o.cgroups, Counters: len(set.Events) * max(1, len(set.SideBandCPUs)) * max(1, len(threads)), CPUs: cpus,
 		KernelChain: o.Stacks.KernelChain, Tracefs: o.Tracefs}
 	if p.walker != nil {
 		opts.Unwinder = p.walker.BPF()
@@ -123,11 +124,8 @@ func (p *bpfPrograms) loadOffCPU(o *plan, set *perfevent.Set, cpus []int) (err e
 	if err := o.ringsForBPF(); err != nil {
 		return &programs.SamplerError{Event: event.OffCPU.Name, Err: err}
 	}
-	if slices.ContainsFunc(set.Events, func(ev event.Event) bool { return ev.Cgroup != "" }) {
-		return &programs.SamplerError{Event: event.OffCPU.Name, Err: errCgroupWaits}
-	}
 	at := slices.IndexFunc(set.Events, func(ev event.Event) bool { return ev.OffCPU == event.Waits })
-	opts := programs.OffCPUOptions{CPUs: cpus, Threshold: o.OffCPUThreshold, KernelChain: o.Stacks.KernelChain,
+	opts := programs.OffCPUOptions{CPUs: cpus, Cgroups: o.cgroups, Threshold: o.OffCPUThreshold, KernelChain: o.Stacks.KernelChain,
 		Event: at, Attr: set.Attrs[at]}
 	if o.OffCPUWaker {
 		opts.Waker = &set.Attrs[at+1]
@@ -160,7 +158,7 @@ func (p *bpfPrograms) loadSampler(
 		return &programs.SamplerError{Event: set.Events[0].Name, Err: err}
 	}
 	opts := programs.SamplerOptions{Functions: functions, Select: o.Packets.PacketSelection, Follow: o.following,
-		Recorded: cpus, Notice: o.notice, Verbose: o.verbose}
+		Cgroups: o.cgroups, Recorded: cpus, Notice: o.notice, Verbose: o.verbose}
 	if !o.Target.byCPU() {
 		opts.PerTask = counterIDs(set)
 	}

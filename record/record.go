@@ -91,6 +91,9 @@ func (o *plan) complete() error {
 	if err := checkCount(o); err != nil {
 		return err
 	}
+	if err := o.findCgroups(); err != nil {
+		return err
+	}
 	if o.pipe() && o.Output.Switch.enabled() {
 		return errors.New("output to a pipe cannot be switched to another file")
 	}

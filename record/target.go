@@ -14,11 +14,14 @@ import (
 // or a command. A command in addition to others only limits the duration. The zero value
 // means all CPUs.
 type Target struct {
-	All     bool
-	CPUs    []int
-	PIDs    []int
-	TIDs    []int
-	UIDs    []int // users, whose processes running at the start are recorded
+	All  bool
+	CPUs []int
+	PIDs []int
+	TIDs []int
+	UIDs []int // users, whose processes running at the start are recorded
+	// Cgroup limits what is recorded of CPUs to the tasks of a cgroup, and of those below it: its path, relative to the
+	// mount point of the hierarchy that perf events refer to.
+	Cgroup  string
 	Command []string
 	// PerThread uses a ring for each thread rather than for each CPU. Threads that the target
 	// starts are then not recorded.

@@ -327,6 +327,7 @@ func (c *counter) newExtra(s *session.Sample) extra {
 		path:        s.Cgroup,
 		container:   key.Container(s),
 		pod:         key.Pod(s),
+		unit:        key.Unit(s),
 		transaction: s.Transaction,
 		socket:      -1,
 		parallelism: uint64(s.Parallelism),

@@ -39,6 +39,7 @@ type extra struct {
 	path        string           // of cgroup
 	container   string           // of cgroup, key.Missing without one
 	pod         string           // as container
+	unit        string           // as container
 	origin      *session.Origin  // of the recording
 	derived     *key.Group       // the values of layout.derived, nil without
 	namespace   format.Namespace // of cgroups
@@ -130,6 +131,7 @@ var extraKeys = []*SortKey{
 	cgroupIDKey(),
 	textKey("container", "Container", func(x *extra) string { return x.container }),
 	textKey("pod", "Pod", func(x *extra) string { return x.pod }),
+	textKey("unit", "Unit", func(x *extra) string { return x.unit }),
 	ipcKey("ipc_null", "-      -"),
 	timeKey(),
 	pageSizeKey("code_page_size", "Code Page Size", 0, func(x *extra) uint64 { return x.codePage }),

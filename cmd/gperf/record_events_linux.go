@@ -60,7 +60,7 @@ func (f *eventFlags) add(s *pflag.FlagSet) {
 	}
 	s.Var(argFunc(f.addFilter), "filter", usage)
 	s.BoolFunc("exclude-perf", "exclude gperf's own activity from the preceding -e", f.excludePerf)
-	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: record `cgroups`: one per event, or one")
+	s.VarP(argFunc(f.addCgroups), "cgroup", "G", "with -a: record one `cgroup`, or one per event")
 }
 
 func (f *eventFlags) addEvents(list string) error {
@@ -157,14 +157,15 @@ func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 		f.args = []eventArg{{list: packetEvent}}
 	}
 	switch {
+	case f.cgroups > 0 && o.Target.Cgroup != "":
+		return cli.WrongUse("-G, --unit, --container and --pod choose different cgroups: use one")
 	case f.cgroup != "" && len(f.args) > 0:
 		return cli.WrongUse("%v", errNoEvent)
 	case f.cgroup != "":
-		o.Events = []event.Event{event.Default}
-		o.Events[0].Cgroup = f.cgroup
+		o.Target.Cgroup = f.cgroup
 	}
 	excluding := false
-	for _, arg := range f.args {
+	for i, arg := range f.args {
 		l, err := event.Parse(arg.list, at)
 		if err != nil {
 			return err
@@ -180,6 +181,10 @@ func (f *eventFlags) apply(o *record.Options, switchEvents []string) error {
 			return err
 		}
 		for _, c := range arg.cgroups {
+			if c.all && i == len(f.args)-1 { // of all events
+				o.Target.Cgroup = c.name
+				continue
+			}
 			if err := setCgroup(o.Events, c); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -237,6 +238,105 @@ func TestScenarioCgroup(t *testing.T) {
 	if code := run([]string{"script", "-i", file, "-F", "comm,event,cgroup"}, &out, &errs); code != exitOK ||
 		!strings.Contains(out.String(), "/"+name) {
 		t.Errorf("exit code %d: no sample of /%s\n%s", code, name, errs.String())
+	}
+}
+
+// A cgroup limits all kinds of events: those of the kernel, waits, spans and counts of BPF programs. Nothing of others is
+// recorded, and nothing of the cgroup is lost, also of cgroups below it that are new.
+func TestScenarioCgroupOfAll(t *testing.T) {
+	needRecording(t, "CAP_BPF and CAP_PERFMON are missing, or the kernel's BTF is", "--off-cpu")
+	needTracepoints(t)
+	name := fmt.Sprintf("gperf-all-%d.service", os.Getpid())
+	root := filepath.Join(cgroupMount(t), name)
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Skipf("no cgroup can be made: %v", err)
+	}
+	defer os.Remove(root)
+	dir := t.TempDir()
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	outsider := filepath.Join(dir, "outsider")
+	copyFile(t, sh, outsider)
+	const calls = 500 // kill is a built-in command, and a system call each time
+	work := fmt.Sprintf("i=0; while [ $i -lt %d ]; do kill -0 $$; i=$((i+1)); done; sleep 0.1", calls)
+	outside := exec.Command(outsider, "-c", "while :; do "+work+"; done")
+	outside.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := outside.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer outside.Wait()
+	defer outside.Process.Kill()
+	below := filepath.Join(root, "below")
+	defer os.Remove(below)
+	inside := []string{"--", "sh", "-c", "mkdir " + below + "; echo $$ > " + below + "/cgroup.procs; exec sh -c '" +
+		work + "; exec sleep 0.1'"}
+	counted := func(text, event string) (n int) {
+		for line := range strings.Lines(text) {
+			f := strings.Fields(line)
+			if f[0] != "sh" && f[0] != "sleep" {
+				t.Errorf("%s is not in the cgroup: %s", f[0], line)
+			}
+			if strings.Contains(line, event) {
+				n++
+			}
+		}
+		return n
+	}
+	for _, target := range [][]string{{"-a", "-e", "cpu-clock", "-e", "span:syscalls,syscalls:sys_enter_kill", "--off-cpu", "-g",
+		"-G", name}, {"-e", "cpu-clock", "-e", "span:syscalls,syscalls:sys_enter_kill", "--off-cpu", "-g", "--unit", name}} {
+		file := filepath.Join(dir, "perf.data")
+		mustRecord(t, "", slices.Concat([]string{"-o", file}, target, inside)...)
+		os.Remove(below)
+		text, _ := gperf(t, "script", "-i", file, "-F", "comm,event,trace", "-G", "--filter", "pid != 0")
+		if n := counted(text, "sys_enter_kill"); n != calls {
+			t.Errorf("%v: %d calls of kill, want %d", target, n, calls)
+		}
+		spans, _ := gperf(t, "script", "-i", file, "-F", "comm,event,trace", "-G", "--filter", "syscall == kill")
+		if n := counted(spans, "span:syscalls"); n != calls {
+			t.Errorf("%v: %d spans of kill, want %d", target, n, calls)
+		}
+		if n := counted(text, "offcpu-time"); n == 0 {
+			t.Errorf("%v: no waits", target)
+		}
+		if n := counted(text, "cpu-clock"); n == 0 {
+			t.Errorf("%v: no samples of cpu-clock", target)
+		}
+	}
+	file := filepath.Join(dir, "counts.data")
+	mustRecord(t, "", slices.Concat([]string{"-o", file, "-a", "--count", "-e", "syscalls:sys_enter_kill", "-G", name},
+		inside)...)
+	os.Remove(below)
+	report, _ := gperf(t, "report", "-i", file, "--sort", "comm", "--format", "csv", "-n")
+	if strings.Contains(report, "outsider") || !strings.Contains(report, strconv.Itoa(calls)) {
+		t.Errorf("counts:\n%s", report)
+	}
+}
+
+// -p takes names of processes, and says how many have them.
+func TestScenarioProcessName(t *testing.T) {
+	needTracepoints(t)
+	dir := t.TempDir()
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	named := filepath.Join(dir, "gperf-named")
+	copyFile(t, sh, named)
+	cmd := exec.Command(named, "-c", "while :; do :; done")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	file := filepath.Join(dir, "perf.data")
+	r := mustRecord(t, "", "-o", file, "-p", "gperf-named", "-e", "cpu-clock", "--", "sleep", "0.3")
+	c := read(t, file)
+	if c.total < 10 || c.samples[commEvent{"gperf-named", "cpu-clock"}] != c.total ||
+		!strings.Contains(r.stderr, "recording the running processes of this name and their children, 1 now") {
+		t.Errorf("samples: %v\n%s", c.samples, r.stderr)
 	}
 }
 

@@ -162,7 +162,7 @@ func TestScenarioErrorsOfCommands(t *testing.T) {
 func TestScenarioErrorsOfTargets(t *testing.T) {
 	needEvents(t)
 	checkWrong(t, "IDs", []wrong{
-		{[]string{"-p", filepath.Base(os.Args[0])}, exitUsage, []string{"it is not an ID: use -p "}},
+		{[]string{"-t", filepath.Base(os.Args[0])}, exitUsage, []string{"-p takes names of processes"}},
 		{[]string{"-p", "no-such-process"}, exitUsage, []string{"no running process has this name"}},
 		{[]string{"-t", "-7"}, exitUsage, []string{"invalid process or thread ID"}},
 		{[]string{"-a", "-G", "no-such-group", "true"}, exitError, []string{`cgroup "no-such-group": `,

@@ -2,7 +2,11 @@
 // cgroups.
 package container
 
-import "strings"
+import (
+	"path"
+	"slices"
+	"strings"
+)
 
 // Container is the container that a cgroup's path names. Unknown fields are "".
 type Container struct {
@@ -14,6 +18,19 @@ type Container struct {
 	// Pod is the UID of the Kubernetes pod. For pods that kubelet reads from files, it is 32 hexadecimal digits
 	// without hyphens.
 	Pod string
+}
+
+// unitTypes are the suffixes of systemd's units that have processes.
+var unitTypes = []string{".service", ".scope", ".socket", ".mount", ".swap"}
+
+// UnitOf returns the innermost unit of systemd in a cgroup's path, "" if there is none.
+func UnitOf(at string) string {
+	for ; at != "" && at != "/" && at != "."; at = path.Dir(at) {
+		if name := path.Base(at); slices.Contains(unitTypes, path.Ext(name)) {
+			return name
+		}
+	}
+	return ""
 }
 
 // shortID is the number of digits that docker ps, podman ps and nerdctl ps show.

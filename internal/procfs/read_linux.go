@@ -1,6 +1,8 @@
 package procfs
 
 import (
+	"encoding/binary"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -63,4 +65,17 @@ func spaceLeft(statm string) uint64 {
 		return math.MaxUint64
 	}
 	return limit.Cur - min(taken*uint64(os.Getpagesize()), limit.Cur)
+}
+
+// CgroupID returns the ID of a cgroup, from the path of its directory: the kernel's file handle of that.
+func CgroupID(path string) (uint64, error) {
+	h, _, err := unix.NameToHandleAt(unix.AT_FDCWD, path, 0)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	b := h.Bytes()
+	if len(b) < 8 {
+		return 0, fmt.Errorf("%s: not in a file system of cgroups", path)
+	}
+	return binary.LittleEndian.Uint64(b), nil
 }

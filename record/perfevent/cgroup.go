@@ -28,3 +28,17 @@ func openCgroup(name string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+// CgroupID returns the ID of a cgroup of the hierarchy that perf events refer to.
+func CgroupID(name string) (uint64, error) {
+	f, err := openCgroup(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	id, err := procfs.CgroupID(f.Name())
+	if err != nil {
+		return 0, &CgroupError{name, err}
+	}
+	return id, nil
+}

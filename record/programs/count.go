@@ -56,7 +56,9 @@ type CounterOptions struct {
 	// PerTask means that threads are recorded, with so many counters at most; else the CPUs are.
 	PerTask  bool
 	Counters int
-	CPUs     []int
+	// Cgroups, if not nil, are IDs of cgroups: only tasks in these, and below them, are recorded.
+	Cgroups []uint64
+	CPUs    []int
 	// Unwinder, if not nil, walks the user stacks.
 	Unwinder *bpf.Unwinder
 	// KernelChain leaves user stacks out.
@@ -94,8 +96,8 @@ func NewCounter(o CounterOptions) (*Counter, error) {
 	}
 	r := &Counter{opts: o, tracepoints: map[int]int{},
 		stacks: newStackStore(), written: map[bpf.CountKey]uint64{}}
-	opts := bpf.CounterOptions{UserStacks: o.userStacks(), Unwinder: o.Unwinder, PerTask: o.PerTask, CPUs: cpus,
-		On: o.CPUs, IDs: o.Counters}
+	opts := bpf.CounterOptions{UserStacks: o.userStacks(), Unwinder: o.Unwinder, PerTask: o.PerTask,
+		Cgroups: o.Cgroups, CPUs: cpus, On: o.CPUs, IDs: o.Counters}
 	for i := range o.Events {
 		opts.Probes = opts.Probes || o.program(&o.Events[i]) == bpf.OnProbe
 	}

@@ -32,6 +32,8 @@ type OffCPUOptions struct {
 	// PerTask, if not nil, are ids of counters: waits are recorded only for threads with one of these counters,
 	// inherited or not, while the counter is enabled.
 	PerTask []uint64
+	// Cgroups, if not nil, are IDs of cgroups: only tasks in these, and below them, are recorded.
+	Cgroups []uint64
 	CPUs    []int // on which the waits begin
 	// Threshold is the minimum duration of a wait for a separate sample.
 	Threshold time.Duration
@@ -86,7 +88,7 @@ func NewOffCPU(o OffCPUOptions) (*OffCPU, error) {
 		r.waker = stacks.NewEvent(o.Waker)
 	}
 	r.bpf, err = bpf.LoadOffCPU(bpf.OffCPUOptions{UserStacks: o.userStacks(), Unwinder: o.Unwinder, PerTask: o.PerTask,
-		CPUs: cpus, On: o.CPUs, Threshold: o.Threshold, Wakers: o.Waker != nil, Interrupts: r.code.interrupts,
+		Cgroups: o.Cgroups, CPUs: cpus, On: o.CPUs, Threshold: o.Threshold, Wakers: o.Waker != nil, Interrupts: r.code.interrupts,
 		Returns: r.code.returns})
 	if err != nil {
 		return nil, err

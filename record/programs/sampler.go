@@ -25,6 +25,8 @@ type SamplerOptions struct {
 	// PerTask, if not nil, are ids of counters: only threads with one of these counters, inherited or not, are
 	// sampled, while the counter is enabled.
 	PerTask []uint64
+	// Cgroups, if not nil, are IDs of cgroups: only tasks in these, and below them, are recorded.
+	Cgroups []uint64
 	// Unwinder, if not nil, walks the user stacks of the samples.
 	Unwinder *bpf.Unwinder
 	// Recorded are the recorded CPUs, whose rings get samples.
@@ -98,7 +100,7 @@ func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*S
 			raw++
 		}
 	}
-	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Unwinder: o.Unwinder,
+	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Cgroups: o.Cgroups, Unwinder: o.Unwinder,
 		RawTracepoints: raw, Select: o.Select, Follow: o.Follow != nil})
 	if err != nil {
 		return nil, &SamplerError{events[0].Name, err}

@@ -17,6 +17,8 @@ type Options struct {
 	// Pipe means that the recording is read while it is made.
 	Pipe    bool
 	PerTask bool // threads are recorded, rather than CPUs
+	// Cgroups, if not nil, are IDs of cgroups: only tasks in these, and below them, are recorded.
+	Cgroups []uint64
 	Tracefs *tracefs.FS
 	// Verbose receives messages about programs and tables.
 	Verbose func(msg string)
@@ -71,7 +73,7 @@ func New(o Options, events []event.Event, attrs []format.Attr) (*Recorder, error
 	}
 	r := &Recorder{opts: o, eventPrograms: eventPrograms{tracepoints: map[uint64]int{}, probes: map[uint64]bool{}}}
 	u, err := bpf.Load(bpf.Options{Programs: r.needed(o.Tracefs, events, attrs), CPUs: cpus, PerTask: o.PerTask,
-		Rows: o.Rows})
+		Cgroups: o.Cgroups, Rows: o.Rows})
 	if err != nil {
 		return nil, err
 	}

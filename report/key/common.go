@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/container"
 	"gperf/internal/session"
 )
 
 // commonKeys are the keys of all samples, in the order in which an abbreviation finds them.
-var commonKeys = []string{"pid", "tid", "comm", "dso", "symbol", "cpu", "time", "cgroup", "container", "pod"}
+var commonKeys = []string{"pid", "tid", "comm", "dso", "symbol", "cpu", "time", "cgroup", "container", "pod",
+	"unit"}
 
 // Common returns the keys of all samples.
 func Common() []string { return slices.Clone(commonKeys) }
@@ -78,6 +80,8 @@ func (p *parser) commonReader(key string) reader {
 		return textReader(key, Container)
 	case "pod":
 		return textReader(key, Pod)
+	case "unit":
+		return textReader(key, Unit)
 	}
 	return textReader(key, func(s *session.Sample) string { return cmp.Or(s.Cgroup, Missing) })
 }
@@ -133,6 +137,9 @@ func Pod(s *session.Sample) string {
 	}
 	return cmp.Or(s.Container.Pod, Missing)
 }
+
+// Unit returns the unit of systemd in a sample's cgroup, Missing without one.
+func Unit(s *session.Sample) string { return cmp.Or(container.UnitOf(s.Cgroup), Missing) }
 
 // cpu returns where the sample was taken, -1 if that was not recorded.
 func (p *parser) cpu(s *session.Sample) int64 {

@@ -13,7 +13,7 @@ import (
 )
 
 // derivedKeys are the keys that gperf makes of others, for events without a field of the same name.
-var derivedKeys = []string{"event", "period", "duration", "errno", "src", "dst", "peer", "saddr", "daddr"}
+var derivedKeys = []string{"event", "period", "duration", "kind", "errno", "src", "dst", "peer", "saddr", "daddr"}
 
 // Derived returns the derived keys that events of a recording have.
 func Derived(f *format.File) []string { return (&parser{file: f}).derivedKeys() }
@@ -58,6 +58,11 @@ func (p *parser) derived(word string, event int) *reader {
 	case "duration":
 		if session.IsWait(a) {
 			return periodReader(word)
+		}
+	case "kind":
+		if session.IsWait(a) {
+			r := textReader(word, waitKind)
+			return &r
 		}
 	case "errno":
 		if t != nil && HasSyscalls(t) && t.Field("ret") != nil {
