@@ -300,3 +300,38 @@ func TestScenarioOffCPUSlept(t *testing.T) {
 
 // blockedProgram starts two threads that wait for ever, and a main thread that waits for them.
 var blockedProgram = programs.C("testdata/blocked.c", "-O1", "-g", "-fno-omit-frame-pointer", "-pthread")
+
+var kindsProgram = programs.C("../../testdata/programs/kinds.c", "-O2")
+
+// Processes have the name of the kind of their waits.
+func TestScenarioWaitKinds(t *testing.T) {
+	needOffCPU(t)
+	file := filepath.Join(t.TempDir(), "perf.data")
+	mustRecord(t, "", "--off-cpu", "-g", "-o", file, "--", kindsProgram.Path(t))
+	folded, _ := gperf(t, "report", "-i", file, "--format", "folded", "--by", "kind")
+	sums := map[string]map[string]float64{} // ns by command and kind
+	for line := range strings.Lines(folded) {
+		m := regexp.MustCompile(`^kind=([^;]*);([^;]*);.* (\d+)$`).FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			t.Fatalf("%q", line)
+		}
+		ns, err := strconv.ParseFloat(m[3], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sums[m[2]] == nil {
+			sums[m[2]] = map[string]float64{}
+		}
+		sums[m[2]][m[1]] += ns
+	}
+	for _, kind := range []string{"lock", "pipe", "network", "poll", "timer", "child", "stopped"} {
+		sum := 0.0
+		for _, ns := range sums[kind] {
+			sum += ns
+		}
+		const most = 0.97 // else the process waits for its start, and for memory
+		if part := sums[kind][kind]; part < most*sum || sum < 0.2e9 {
+			t.Errorf("%s: %.0f ms of %.0f ms: %v", kind, part/1e6, sum/1e6, sums[kind])
+		}
+	}
+}

@@ -1,7 +1,6 @@
 package key
 
 import (
-	"slices"
 	"strings"
 
 	"gperf/internal/session"
@@ -52,7 +51,7 @@ var waitFunctions = []struct {
 var faultFunctions = []string{"exc_page_fault", "do_user_addr_fault", "do_page_fault", "do_mem_abort", "handle_mm_fault"}
 
 // idleFunctions are functions in which threads of pools wait for work.
-var idleFunctions = []string{
+var idleFunctions = setOf(
 	// Go: threads without goroutines to run, and the runtime's own.
 	"runtime.findRunnable", "runtime.findrunnable", "runtime.stopm", "runtime.sysmon", "runtime.templateThread",
 	"runtime.stoplockedm",
@@ -71,12 +70,20 @@ var idleFunctions = []string{
 	"tokio::runtime::scheduler::multi_thread::worker::Context::park",
 	"tokio::runtime::scheduler::multi_thread::park::Inner::park",
 	"tokio::runtime::scheduler::current_thread::Context::park", "rayon_core::sleep::Sleep::sleep",
-}
+)
 
 // loopFunctions are functions in which event loops wait for events of files, of libuv, nginx, redis, PostgreSQL, GLib,
 // libevent and libev. Some call what handles an event, too: a wait is idle only if they wait themselves.
-var loopFunctions = []string{"uv__io_poll", "ngx_epoll_process_events", "aeApiPoll", "WaitEventSetWait",
-	"WaitEventSetWaitBlock", "g_main_context_poll_unlocked", "g_main_context_poll", "epoll_dispatch", "epoll_poll"}
+var loopFunctions = setOf("uv__io_poll", "ngx_epoll_process_events", "aeApiPoll", "WaitEventSetWait",
+	"WaitEventSetWaitBlock", "g_main_context_poll_unlocked", "g_main_context_poll", "epoll_dispatch", "epoll_poll")
+
+func setOf(names ...string) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
 
 // loopDepth is in how many of the innermost frames of a process an event loop waits: below it are the C library's.
 const loopDepth = 3
@@ -85,7 +92,7 @@ const loopDepth = 3
 func isIdle(user []*session.Frame) bool {
 	for i, f := range user {
 		name, _, _ := strings.Cut(f.Symbol(), "(")
-		if slices.Contains(idleFunctions, name) || i < loopDepth && slices.Contains(loopFunctions, name) {
+		if idleFunctions[name] || i < loopDepth && loopFunctions[name] {
 			return true
 		}
 	}
