@@ -63,6 +63,9 @@ func (e *OneCgroupError) Error() string {
 	return e.Event + ": BPF programs make its samples, of one cgroup for all events: use one -G NAME, after all events"
 }
 
+// WrongUse reports that the command line caused the error.
+func (e *OneCgroupError) WrongUse() bool { return true }
+
 // ErrConditional means that an event of BPF programs has settings that only kernel events
 // support.
 var ErrConditional error = useError("raw tracepoints, tracepoints with arguments or packets, xdp:drop and " +

@@ -252,12 +252,12 @@ func (o *plan) sampled() []event.Event {
 	if o.OffCPUWaker {
 		events = append(events, event.OffCPUWaker)
 	}
-	return o.inCgroup(events)
+	return inCgroup(events, o)
 }
 
-// inCgroup returns the events with the cgroup of the target, where the kernel limits them to it: BPF programs do that
+// inCgroup returns events with the cgroup of the target, where the kernel limits them to it: BPF programs do that
 // for the samples and counts that they make.
-func (o *plan) inCgroup(events []event.Event) []event.Event {
+func inCgroup(events []event.Event, o *plan) []event.Event {
 	if o.Target.Cgroup == "" {
 		return events
 	}

@@ -36,8 +36,7 @@ func (p *bpfPrograms) loadWalker(o *plan, set *perfevent.Set) error {
 		return &SmallMemoryError{limit}
 	}
 	rec, err := stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Cgroups: o.cgroups, Tracefs: o.Tracefs,
-		Verbose:  o.verbose,
-		Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, Lean: o.affords != nil || limit < smallMemory,
+		Verbose: o.verbose, Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, Lean: o.affords != nil || limit < smallMemory,
 		Rows: rowsWithin(limit), NoRuntimes: o.Stacks.NoRuntimes, NoCache: o.Output.NoBuildIDCache,
 		Pipe: o.pipe()}, set.Events, set.Attrs)
 	if err != nil {
@@ -62,7 +61,7 @@ func (p *bpfPrograms) loadCounts(o *plan, set *perfevent.Set, cpus, threads []in
 		}
 	}
 	opts := programs.CounterOptions{Events: set.Events, Attrs: set.Attrs, PerTask: !o.Target.byCPU(),
-		Cgroups: o.cgroups, Counters: len(set.Events) * max(1, len(set.SideBandCPUs)) * max(1, len(threads)), CPUs: cpus,
+		Counters: len(set.Events) * max(1, len(set.SideBandCPUs)) * max(1, len(threads)), CPUs: cpus, Cgroups: o.cgroups,
 		KernelChain: o.Stacks.KernelChain, Tracefs: o.Tracefs}
 	if p.walker != nil {
 		opts.Unwinder = p.walker.BPF()
@@ -125,8 +124,8 @@ func (p *bpfPrograms) loadOffCPU(o *plan, set *perfevent.Set, cpus []int) (err e
 		return &programs.SamplerError{Event: event.OffCPU.Name, Err: err}
 	}
 	at := slices.IndexFunc(set.Events, func(ev event.Event) bool { return ev.OffCPU == event.Waits })
-	opts := programs.OffCPUOptions{CPUs: cpus, Cgroups: o.cgroups, Threshold: o.OffCPUThreshold, KernelChain: o.Stacks.KernelChain,
-		Event: at, Attr: set.Attrs[at]}
+	opts := programs.OffCPUOptions{CPUs: cpus, Cgroups: o.cgroups, Threshold: o.OffCPUThreshold,
+		KernelChain: o.Stacks.KernelChain, Event: at, Attr: set.Attrs[at]}
 	if o.OffCPUWaker {
 		opts.Waker = &set.Attrs[at+1]
 	}

@@ -96,6 +96,7 @@ var adviceCases = []struct {
 	{&record.CommandError{Command: "dwarf", Err: fs.ErrNotExist}, exitError, "--call-graph dwarf"},
 	{&record.CommandError{Command: "cd", Err: fs.ErrNotExist}, exitError, "word of the shell"},
 	{&record.FreqError{}, exitError, "perf_event_max_sample_rate"},
+	{&record.OneCgroupError{}, exitUsage, ""},
 	{&record.SmallMemoryError{}, exitError, "?"},
 	{&record.ThrottledError{}, exitError, ""},
 	{&record.LeftoversError{}, exitError, "gperf probe --del"},

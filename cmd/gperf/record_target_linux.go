@@ -29,7 +29,7 @@ type targetFlags struct {
 func (f *targetFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.BoolVarP(&o.Target.All, "all-cpus", "a", false, "record all CPUs (default without a command)")
 	s.StringVarP(&f.cpus, "cpu", "C", "", "record these `CPUs`: 0-3,5")
-	s.StringSliceVarP(&f.pids, "pid", "p", nil, "record these processes: `PIDs` or names, separated by commas")
+	s.StringSliceVarP(&f.pids, "pid", "p", nil, "record these processes: `PIDs` or names, by commas")
 	s.StringSliceVarP(&f.tids, "tid", "t", nil, "record these threads: `TIDs` separated by commas")
 	s.StringVarP(&f.user, "uid", "u", "", "record this `user`'s running processes and their children")
 	f.addCgroups(s)
@@ -42,8 +42,8 @@ func (f *targetFlags) add(s *pflag.FlagSet, o *record.Options) {
 
 func (f *targetFlags) addCgroups(s *pflag.FlagSet) {
 	s.StringVar(&f.unit, "unit", "", "only this `unit` of systemd: web.service")
-	s.StringVar(&f.container, "container", "", "only this `container`: its name, or the begin of its ID")
-	s.StringVar(&f.pod, "pod", "", "only this `pod` of Kubernetes: NAMESPACE/NAME, or its UID")
+	s.StringVar(&f.container, "container", "", "only the container with this `name` or ID")
+	s.StringVar(&f.pod, "pod", "", "only this `pod`: NAMESPACE/NAME, or UID")
 }
 
 // apply sets the target. As in perf, processes and threads override CPUs.
@@ -134,7 +134,8 @@ func processIDs(list []string, notice func(error)) (l []int, err error) {
 			l = append(l, one...)
 			continue
 		}
-		notice(fmt.Errorf("-p %s: recording the running processes of this name and their children, %d now", s, len(named)))
+		notice(fmt.Errorf("-p %s: recording the running processes of this name and their children, %d now", s,
+			len(named)))
 		l = append(l, named...)
 	}
 	return l, nil

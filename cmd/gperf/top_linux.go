@@ -65,7 +65,7 @@ func (f *topFlags) add(c *cobra.Command) {
 	cli.AddFlags(c, "Target", func(s *pflag.FlagSet) {
 		s.BoolVarP(&o.Target.All, "all-cpus", "a", false, "all CPUs (default)")
 		s.StringVarP(&f.target.cpus, "cpu", "C", "", "these `CPUs`: 0-3,5")
-		s.StringSliceVarP(&f.target.pids, "pid", "p", nil, "these processes: `PIDs` or names, separated by commas")
+		s.StringSliceVarP(&f.target.pids, "pid", "p", nil, "these processes: `PIDs` or names, by commas")
 		s.StringSliceVarP(&f.target.tids, "tid", "t", nil, "these threads: `TIDs` separated by commas")
 		s.StringVarP(&f.target.user, "uid", "u", "", "this `user`'s running processes and their children")
 		f.target.addCgroups(s)

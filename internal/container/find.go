@@ -57,7 +57,8 @@ func matcher(root fs.FS, kind Kind, name string) (func(at string) bool, error) {
 		ids := Names(root).idsOf(name)
 		return func(at string) bool {
 			id, _ := containerOf(path.Base(at), path.Base(path.Dir(at)))
-			return id != "" && (id == name || slices.Contains(ids, id) || len(name) >= leastID && strings.HasPrefix(id, name))
+			return id != "" && (id == name || slices.Contains(ids, id) ||
+				len(name) >= leastID && strings.HasPrefix(id, name))
 		}, nil
 	}
 	uid := name

@@ -88,8 +88,8 @@ func NewOffCPU(o OffCPUOptions) (*OffCPU, error) {
 		r.waker = stacks.NewEvent(o.Waker)
 	}
 	r.bpf, err = bpf.LoadOffCPU(bpf.OffCPUOptions{UserStacks: o.userStacks(), Unwinder: o.Unwinder, PerTask: o.PerTask,
-		Cgroups: o.Cgroups, CPUs: cpus, On: o.CPUs, Threshold: o.Threshold, Wakers: o.Waker != nil, Interrupts: r.code.interrupts,
-		Returns: r.code.returns})
+		Cgroups: o.Cgroups, CPUs: cpus, On: o.CPUs, Threshold: o.Threshold, Wakers: o.Waker != nil,
+		Interrupts: r.code.interrupts, Returns: r.code.returns})
 	if err != nil {
 		return nil, err
 	}

@@ -100,8 +100,8 @@ func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*S
 			raw++
 		}
 	}
-	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Cgroups: o.Cgroups, Unwinder: o.Unwinder,
-		RawTracepoints: raw, Select: o.Select, Follow: o.Follow != nil})
+	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Cgroups: o.Cgroups,
+		Unwinder: o.Unwinder, RawTracepoints: raw, Select: o.Select, Follow: o.Follow != nil})
 	if err != nil {
 		return nil, &SamplerError{events[0].Name, err}
 	}

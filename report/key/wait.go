@@ -48,7 +48,8 @@ var waitFunctions = []struct {
 }
 
 // faultFunctions are functions of the kernel that handle page faults.
-var faultFunctions = []string{"exc_page_fault", "do_user_addr_fault", "do_page_fault", "do_mem_abort", "handle_mm_fault"}
+var faultFunctions = []string{"exc_page_fault", "do_user_addr_fault", "do_page_fault", "do_mem_abort",
+	"handle_mm_fault"}
 
 // idleFunctions are functions in which threads of pools wait for work.
 var idleFunctions = setOf(
