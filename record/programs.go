@@ -36,7 +36,8 @@ func (p *bpfPrograms) loadWalker(o *plan, set *perfevent.Set) error {
 		return &SmallMemoryError{limit}
 	}
 	rec, err := stacks.New(stacks.Options{PerTask: !o.Target.byCPU(), Cgroups: o.cgroups, Tracefs: o.Tracefs,
-		Verbose: o.verbose, Progress: o.progress, Hurry: o.Hurry, Affords: o.affords, Lean: o.affords != nil || limit < smallMemory,
+		Verbose: o.verbose, Progress: o.progress, Hurry: o.Hurry, Affords: o.affords,
+		Lean: o.affords != nil || limit < smallMemory,
 		Rows: rowsWithin(limit), NoRuntimes: o.Stacks.NoRuntimes, NoCache: o.Output.NoBuildIDCache,
 		Pipe: o.pipe()}, set.Events, set.Attrs)
 	if err != nil {
@@ -61,8 +62,8 @@ func (p *bpfPrograms) loadCounts(o *plan, set *perfevent.Set, cpus, threads []in
 		}
 	}
 	opts := programs.CounterOptions{Events: set.Events, Attrs: set.Attrs, PerTask: !o.Target.byCPU(),
-		Counters: len(set.Events) * max(1, len(set.SideBandCPUs)) * max(1, len(threads)), CPUs: cpus, Cgroups: o.cgroups,
-		KernelChain: o.Stacks.KernelChain, Tracefs: o.Tracefs}
+		Counters: len(set.Events) * max(1, len(set.SideBandCPUs)) * max(1, len(threads)), CPUs: cpus,
+		Cgroups: o.cgroups, KernelChain: o.Stacks.KernelChain, Tracefs: o.Tracefs}
 	if p.walker != nil {
 		opts.Unwinder = p.walker.BPF()
 	}

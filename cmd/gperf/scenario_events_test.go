@@ -241,8 +241,8 @@ func TestScenarioCgroup(t *testing.T) {
 	}
 }
 
-// A cgroup limits all kinds of events: of the kernel, and the waits, spans and counts of BPF programs. Nothing of others
-// is recorded, and nothing of the cgroup is lost, also of cgroups below it that are new.
+// A cgroup limits all kinds of events: of the kernel, and the waits, spans and counts of BPF programs. Nothing of
+// others is recorded, and nothing of the cgroup is lost, also of cgroups below it that are new.
 func TestScenarioCgroupOfAll(t *testing.T) {
 	needRecording(t, "CAP_BPF and CAP_PERFMON are missing, or the kernel's BTF is", "--off-cpu")
 	needTracepoints(t)
@@ -287,7 +287,7 @@ func TestScenarioCgroupOfAll(t *testing.T) {
 	events := []string{"-e", "cpu-clock", "-e", "span:syscalls,syscalls:sys_enter_kill", "--off-cpu", "-g"}
 	for _, target := range [][]string{{"-a", "-G", name}, {"--unit", name}} {
 		file := filepath.Join(dir, "perf.data")
-		mustRecord(t, "", slices.Concat([]string{"-o", file}, target[:len(target)-2], events, target[len(target)-2:], inside)...)
+		mustRecord(t, "", slices.Concat([]string{"-o", file}, events, target, inside)...)
 		os.Remove(below)
 		text, _ := gperf(t, "script", "-i", file, "-F", "comm,event,trace", "-G", "--filter", "pid != 0")
 		if n := counted(text, "sys_enter_kill"); n != calls {
