@@ -134,7 +134,7 @@ static inline_always int signal_regs(__u64 sp, struct interrupted *i)
  * call_before returns the target of the call instruction that ends at ip: bl, or
  * CALL_INDIRECT for blr, also with authentication. It returns 0 if there is none.
  */
-static inline_always __u64 call_before(__u64 ip)
+__attribute__((noinline)) __u64 call_before(__u64 ip)
 {
 	__u32 insn;
 

@@ -52,16 +52,17 @@ static inline_always int at_edge(__u64 ip, __u32 *pushed)
  * stale reports whether the link register may be the address after the function's last call, rather than the
  * function's return address: then no row covers that address either.
  */
-static inline_always int stale(struct walk *w, __u64 lr)
+static inline_always int stale(struct walk *w, __u32 slot, __u64 lr)
 {
 	struct rule *r;
-	__u16 last;
 
 	if (lr <= w->start || lr > w->end)
 		return 0;
 	if (w->kind >= TABLE_HOT_SPOT)
 		return 1; /* no table */
-	r = find_rule(w, lr - 1 - w->bias, &last);
+	if (find_rule(slot, lr - 1 - w->bias))
+		return 1;
+	r = bpf_map_lookup_elem(&rules, &w->rule);
 	return !r || r->cfa == CFA_NONE;
 }
 
@@ -74,7 +75,7 @@ static inline_always int by_code(struct walk *w, __u32 slot)
 	__u64 lr = w->lr & w->code_mask;
 	__u32 pushed;
 
-	if (w->returned || !called(lr) || (!at_edge(w->ip, &pushed) && stale(w, lr)))
+	if (w->returned || !called(lr) || (!at_edge(w->ip, &pushed) && stale(w, slot, lr)))
 		return END_NO_RULE;
 	w->next.ip = lr;
 	w->next.ra_at = 0;

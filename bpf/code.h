@@ -107,14 +107,18 @@ __attribute__((noinline)) int uncovered(__u32 slot)
 	return END_NO_RULE;
 }
 
-/* original finds the original return address of a function that a uretprobe redirected. */
-static inline_always int original(struct walk *w)
+/*
+ * original finds the original return address of a function that a uretprobe redirected. The verifier checks it
+ * separately, because of the loop.
+ */
+__attribute__((noinline)) int original(__u32 slot)
 {
-	struct task_struct *task = bpf_get_current_task();
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
 	struct uprobe_task *u = read_field(task, utask);
 	struct return_instance *ri;
 
-	if (!u || !w->returned)
+	if (!w || !u || !w->returned)
 		return END_NO_RULE;
 	ri = read_field(u, return_instances);
 	for (int i = 0; i < 64; i++) { /* MAX_URETPROBE_DEPTH */

@@ -105,12 +105,28 @@ static inline_always int to_caller(struct walk *w, __u64 ip, __u64 sp, __u64 fp)
 	return END_NONE;
 }
 
-/* frameless goes to the caller of code whose return address is at sp + off, with the caller's frame pointer in rbp. */
-static inline_always int frameless(struct walk *w, struct code_heap *h, __u64 off)
+/* heap_of returns the code heap of the current frame. */
+static inline_always struct code_heap *heap_of(struct walk *w)
 {
+	__u32 heap = w->bias;
+
+	return bpf_map_lookup_elem(&code_heaps, &heap);
+}
+
+/*
+ * frameless goes to the caller of code whose return address is at sp + off, with the caller's frame pointer in rbp. The
+ * verifier checks it and framed separately, because many call them.
+ */
+__attribute__((noinline)) int frameless(__u32 slot, __u64 off)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct code_heap *h;
 	__u64 ra;
 
-	if (read_stack(w, &ra, w->sp + off, 1))
+	if (!w)
+		return END_INTERNAL;
+	h = heap_of(w);
+	if (!h || read_stack(w, &ra, w->sp + off, 1))
 		return END_UNREADABLE;
 	if (!is_code(h, ra))
 		return END_NO_RULE;
@@ -119,13 +135,18 @@ static inline_always int frameless(struct walk *w, struct code_heap *h, __u64 of
 }
 
 /* framed goes to the caller of code that saved rbp at addr, below the return address. */
-static inline_always int framed(struct walk *w, struct code_heap *h, __u64 addr)
+__attribute__((noinline)) int framed(__u32 slot, __u64 addr)
 {
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct code_heap *h;
 	__u64 pair[2];
 
+	if (!w)
+		return END_INTERNAL;
 	if (addr < w->sp || addr & 7)
 		return END_FP;
-	if (read_stack(w, pair, addr, 2))
+	h = heap_of(w);
+	if (!h || read_stack(w, pair, addr, 2))
 		return END_UNREADABLE;
 	if (!is_code(h, pair[1]))
 		return END_NO_RULE;
@@ -137,13 +158,13 @@ static inline_always int framed(struct walk *w, struct code_heap *h, __u64 addr)
 #define PUSHED_WORDS 2
 
 /* full goes to the caller of code with a complete frame. */
-static inline_always int full(struct walk *w, struct code_heap *h)
+static inline_always int full(struct walk *w, __u32 slot)
 {
 	__u64 addr = w->sp + 8 * (__u64)w->blob.words - 16;
 	int end = END_NO_RULE;
 
 	for (int i = 0; i <= PUSHED_WORDS; i++) {
-		end = framed(w, h, addr + 8 * i);
+		end = framed(slot, addr + 8 * i);
 		if (end != END_NO_RULE)
 			break;
 	}
@@ -235,44 +256,57 @@ static inline_always enum frame in_prologue(__u8 *code)
 	return FRAME_UNKNOWN;
 }
 
+/*
+ * interrupted_frame returns how to find the caller of a blob's instruction that an event interrupted, an enum frame, or
+ * -1 if the code cannot be read. The verifier checks it separately, because it is long.
+ */
+__attribute__((noinline)) int interrupted_frame(__u32 slot)
+{
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	enum frame f;
+
+	if (!w || read_code(w))
+		return -1;
+	f = at_end(w->code + CODE_BEFORE);
+	if (f || !w->blob.words || w->blob.complete < 0)
+		return f;
+	return w->ip - w->blob.code >= w->blob.complete ? FRAME_FULL : in_prologue(w->code);
+}
+
 /* Maximum distance from rsp to the frame pointer, in stubs. */
 #define STUB_FRAME 0x4000
 
 /* interrupted goes to the caller of a blob's instruction that an event interrupted. */
-static inline_always int interrupted(struct walk *w, struct code_heap *h)
+static inline_always int interrupted(struct walk *w, __u32 slot, struct code_heap *h)
 {
 	__u64 size = 8 * (__u64)w->blob.words, at = w->fp - w->sp;
-	enum frame f;
 
-	if (read_code(w))
+	switch (interrupted_frame(slot)) {
+	case -1:
 		return END_UNREADABLE;
-	f = at_end(w->code + CODE_BEFORE);
-	if (!f && size && w->blob.complete >= 0)
-		f = w->ip - w->blob.code >= w->blob.complete ? FRAME_FULL : in_prologue(w->code);
-	switch (f) {
 	case FRAME_NONE:
-		return frameless(w, h, 0);
+		return frameless(slot, 0);
 	case FRAME_PUSHED:
-		return framed(w, h, w->sp);
+		return framed(slot, w->sp);
 	case FRAME_FP:
-		return framed(w, h, w->fp);
+		return framed(slot, w->fp);
 	case FRAME_LIVE:
-		return frameless(w, h, size - 8);
+		return frameless(slot, size - 8);
 	case FRAME_FULL:
-		return full(w, h);
+		return full(w, slot);
 	default:
 		break;
 	}
 	/* A stub with a frame size sets up a frame pointer after some instructions. */
-	if (size && w->blob.complete < 0 && at <= size - 16 && !framed(w, h, w->fp))
+	if (size && w->blob.complete < 0 && at <= size - 16 && !framed(slot, w->fp))
 		return END_NONE;
-	if (size && w->blob.complete < 0 && !framed(w, h, w->sp + size - 16))
+	if (size && w->blob.complete < 0 && !framed(slot, w->sp + size - 16))
 		return END_NONE;
-	if (!frameless(w, h, 0))
+	if (!frameless(slot, 0))
 		return END_NONE;
 	if (size)
-		return at <= size - 16 ? framed(w, h, w->fp) : END_NO_RULE;
-	if (at < STUB_FRAME && !framed(w, h, w->fp))
+		return at <= size - 16 ? framed(slot, w->fp) : END_NO_RULE;
+	if (at < STUB_FRAME && !framed(slot, w->fp))
 		return END_NONE;
 	if (!w->all || !is_code(h, w->regs[0])) /* an adapter holds the return address in rax */
 		return END_NO_RULE;
@@ -287,13 +321,13 @@ static inline_always int interrupted(struct walk *w, struct code_heap *h)
  * entering goes to the caller of an interpreted method that is being entered or left. At the entry r13 is the
  * caller's rsp, else it points into the method's bytecode; the return address is at rsp or in rax.
  */
-static inline_always int entering(struct walk *w, struct code_heap *h)
+static inline_always int entering(struct walk *w, __u32 slot, struct code_heap *h)
 {
 	__u64 sender = w->regs[13], ra;
 	__u8 *ip = w->code + CODE_BEFORE;
 
 	if (sender - w->sp < MAX_LOCALS && w->fp - w->sp >= sender - w->sp) {
-		if (!frameless(w, h, 0)) {
+		if (!frameless(slot, 0)) {
 			w->sp = sender;
 			return END_NONE;
 		}
@@ -303,7 +337,7 @@ static inline_always int entering(struct walk *w, struct code_heap *h)
 	if (read_code(w))
 		return END_UNREADABLE;
 	if (ip[-1] == 0xc9 && (ip[0] == 0x41 ? ip[1] == 0x5d : ip[0] == 0x5f)) /* leave; pop r13 or rdi */
-		return frameless(w, h, 0);
+		return frameless(slot, 0);
 	if (ip[-3] == 0xc9 && ip[-2] == 0x41 && ip[-1] == 0x5d) /* …; mov rsp, rbx */
 		return to_caller(w, sender, w->regs[3], w->fp);
 	if (ip[-6] == 0xc9 && ip[-5] == 0x41 && ip[-4] == 0x5d && ip[0] == 0x41 && ip[1] == 0xff) /* …; jmp r13 */
@@ -315,17 +349,17 @@ static inline_always int entering(struct walk *w, struct code_heap *h)
  * interpreted goes to the caller of an interpreted method. Below the saved rbp lies the
  * caller's rsp, because the method's arguments and variables may lie between.
  */
-static inline_always int interpreted(struct walk *w, struct code_heap *h)
+static inline_always int interpreted(struct walk *w, __u32 slot, struct code_heap *h)
 {
 	__u64 fp = w->fp, sender;
 	int end;
 
-	if (w->all && !entering(w, h))
+	if (w->all && !entering(w, slot, h))
 		return END_NONE;
 	mark(w, INTERPRETED_FRAME);
 	if (read_stack(w, &sender, fp - 8, 1))
 		return END_UNREADABLE;
-	end = framed(w, h, fp);
+	end = framed(slot, fp);
 	if (!end && sender - w->sp < MAX_LOCALS)
 		w->sp = sender;
 	return end;
@@ -336,32 +370,30 @@ __attribute__((noinline)) int hotspot(__u32 slot)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	struct code_heap *h;
-	__u32 heap;
 	__u64 addr;
 	int end;
 
 	if (!w)
 		return END_INTERNAL;
-	heap = w->bias;
-	h = bpf_map_lookup_elem(&code_heaps, &heap);
+	h = heap_of(w);
 	if (!h)
 		return END_INTERNAL;
 	w->unloaded = h->unloaded;
 	addr = w->returned ? w->ip - 1 : w->ip;
 	if (addr - h->interp < h->interp_size)
-		return interpreted(w, h);
+		return interpreted(w, slot, h);
 	end = find_blob(w, h, addr);
 	if (end)
 		return end;
 	mark(w, BLOB_FRAME);
 	if (!w->returned)
-		return interrupted(w, h);
+		return interrupted(w, slot, h);
 	if (w->blob.words)
-		return full(w, h);
+		return full(w, slot);
 	/* A stub without a frame may align rsp for a call. */
-	if (w->blob.frameless && (!frameless(w, h, 0) || !frameless(w, h, 8)))
+	if (w->blob.frameless && (!frameless(slot, 0) || !frameless(slot, 8)))
 		return END_NONE;
-	return framed(w, h, w->fp);
+	return framed(slot, w->fp);
 }
 
 #else

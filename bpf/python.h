@@ -81,6 +81,8 @@ __attribute__((noinline)) int next_thread(__u32 slot)
 	return 0;
 }
 
+REPEAT(next_threads, next_thread)
+
 /*
  * find_thread sets w->frame to the current thread's frame: 0 if it runs no Python. It remembers where the threads'
  * states are, but not of all threads of all CPUs. Where several interpreters run in a thread, only those from 3.12 on
@@ -111,8 +113,8 @@ __attribute__((noinline)) int find_thread(__u32 slot)
 	w->thread = 0;
 	bpf_probe_read_user(&older, sizeof(older), (void *)w->interpreter + p->next_interpreter);
 	k->only = older ? 0 : w->interpreter;
-	for (int i = 0; i < MAX_SEARCH; i++)
-		if (next_thread(slot))
+	for (int i = 0; i < MAX_SEARCH / STEPS; i++)
+		if (next_threads(slot))
 			break;
 	k->id = id;
 	k->thread = w->frame ? w->thread : 0;

@@ -181,7 +181,8 @@ __attribute__((noinline)) int add_frame(__u32 slot)
 
 /*
  * REPEAT defines a function that takes a number of steps, and returns 1 if there are no more. Callers call it up
- * to REPEATS times: the verifier needs less time for a loop of functions with loops than for a long one.
+ * to REPEATS times: the verifier needs less time for a loop of functions with loops than for a long one, and checks a
+ * step once, because it is a function of its own.
  */
 #define STEPS 32
 #define REPEATS 64
@@ -199,7 +200,7 @@ __attribute__((noinline)) int add_frame(__u32 slot)
  * function.
  */
 #define FRAME(name, last, code)                                                    \
-	static inline_always int name(__u32 slot)                                  \
+	__attribute__((noinline)) int name(__u32 slot)                             \
 	{                                                                          \
 		struct walk *w = bpf_map_lookup_elem(&walks, &slot);               \
                                                                                    \

@@ -145,6 +145,11 @@ struct known_check {
 	__u32 check, pause;
 };
 
+/* The next 16 bytes of code, the first of them lowest. */
+struct code {
+	__u64 lo, hi;
+};
+
 struct walk {
 	__s64 users;           /* uprobe programs that hold this slot, or try to */
 	__u64 regs[NUM_REGS];  /* of the innermost frame */
@@ -156,9 +161,11 @@ struct walk {
 	__u64 ra_at;           /* address that ip was read from */
 	__u64 goroutine;       /* of Go: for CFA_GOROUTINE, the struct g */
 	struct caller next;    /* for reach */
+	struct code insns;     /* for by_epilogue */
 	__u64 start, end;      /* the mapping of the previous frame */
 	__u64 bias;
 	struct table table;
+	__u32 rule, last;      /* for known_rule: see find_rule */
 	__u32 kind;            /* the mapping.table of this code */
 	__u32 first, num_maps; /* mappings of the process */
 	__u32 n;               /* frames so far */
@@ -333,13 +340,21 @@ static inline_always int scratch_reg(struct walk *w, __s32 number, __u64 *value)
 	return END_NONE;
 }
 
-/* find_mapping sets w->start, end, bias, kind and table to the mapping of addr. */
-static inline_always int find_mapping(struct walk *w, __u64 addr)
+/*
+ * find_mapping sets w->start, end, bias, kind and table to the mapping of addr. The verifier checks it separately,
+ * because of the loop.
+ */
+__attribute__((noinline)) int find_mapping(__u32 slot, __u64 addr)
 {
-	__u32 lo = w->first, hi = w->first + w->num_maps; /* mappings before lo start at or below addr, from hi on above */
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u32 lo, hi; /* mappings before lo start at or below addr, from hi on above */
 	struct mapping *m;
 	struct table *t;
 
+	if (!w)
+		return END_INTERNAL;
+	lo = w->first;
+	hi = w->first + w->num_maps;
 	for (int i = 0; i < 17; i++) {
 		if (lo >= hi)
 			break;
@@ -386,7 +401,7 @@ __attribute__((noinline)) int reach(__u32 slot)
 	if (!w)
 		return END_INTERNAL;
 	addr = w->next.ip - 1;
-	if ((addr < w->start || addr >= w->end) && find_mapping(w, addr))
+	if ((addr < w->start || addr >= w->end) && find_mapping(slot, addr))
 		return END_NO_MAPPING;
 	n = w->n + 1;
 	keep_whole(n);

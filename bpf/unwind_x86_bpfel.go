@@ -172,10 +172,17 @@ type unwindWalk struct {
 		Sp   uint64
 		Fp   uint64
 	}
+	Insns struct {
+		_  structs.HostLayout
+		Lo uint64
+		Hi uint64
+	}
 	Start       uint64
 	End         uint64
 	Bias        uint64
 	Table       unwindTable
+	Rule        uint32
+	Last        uint32
 	Kind        uint32
 	First       uint32
 	NumMaps     uint32

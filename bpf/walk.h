@@ -168,7 +168,7 @@ __attribute__((noinline)) int step(__u32 slot)
 		return END_INTERNAL;
 	addr = w->returned ? w->ip - 1 : w->ip;
 	if (addr < w->start || addr >= w->end) {
-		end = find_mapping(w, addr);
+		end = find_mapping(slot, addr);
 		if (end)
 			return end;
 	}
@@ -176,7 +176,7 @@ __attribute__((noinline)) int step(__u32 slot)
 	case TABLE_PENDING:
 		return END_NO_TABLE;
 	case TABLE_UPROBES:
-		end = original(w);
+		end = original(slot);
 		if (end)
 			return end;
 		goto keep; /* replaces the last stored frame */
@@ -188,7 +188,7 @@ __attribute__((noinline)) int step(__u32 slot)
 		w->framed = 0;
 		return UNCOVERED;
 	default:
-		r = known_rule(w, addr - w->bias);
+		r = known_rule(w, slot, addr - w->bias);
 		/* The call may be the function's last instruction: readers that look callers up at ip name another one. */
 		if (r && r->last && r->cfa != CFA_SIGNAL && !(r->flags & FLAG_SIGNAL) && w->returned && called(w->ip) &&
 		    w->n < MAX_FRAMES)

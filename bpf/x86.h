@@ -145,7 +145,7 @@ static inline_always int signal_regs(__u64 sp, struct interrupted *i)
  * call_before returns the target of the call instruction that ends at ip: e8 with 4 bytes,
  * or CALL_INDIRECT for ff /2 with up to 6. It returns 0 if there is none.
  */
-static inline_always __u64 call_before(__u64 ip)
+__attribute__((noinline)) __u64 call_before(__u64 ip)
 {
 	__u8 b[8]; /* the 7 bytes before ip are b[1] … b[7] */
 

@@ -7,11 +7,6 @@
 
 #include "state.h"
 
-/* The next 16 bytes of code, the first of them lowest. */
-struct code {
-	__u64 lo, hi;
-};
-
 /* skip drops n bytes of code, 1 to 7. */
 static inline_always void skip(struct code *c, int n)
 {
@@ -44,55 +39,81 @@ static inline_always void skip(struct code *c, int n)
 #define EPILOGUE 8
 
 /*
- * by_epilogue goes to the caller if the code at ip does nothing but drop the frame and
- * return. It may also call a function before, as CPython's trampolines do.
+ * unwind_instruction does to w->next what the instruction at the beginning of w->insns does, and drops it. It returns 1
+ * for an instruction of no epilogue. The verifier checks it separately, and not for each instruction.
  */
-static inline_always int by_epilogue(struct walk *w, __u32 slot, struct code c)
+__attribute__((noinline)) int unwind_instruction(__u32 slot)
 {
-	__u64 sp = w->sp, fp = w->fp;
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	struct code c;
+	__u64 sp, fp;
 	int n;
 
-	for (int i = 0; i < EPILOGUE; i++) {
-		if (is(c, 1, POP_RBP) || is(c, 1, LEAVE)) {
-			if (is(c, 1, LEAVE))
-				sp = fp;
-			/* read_stack would make each step take the verifier longer. */
-			if (bpf_probe_read_user(&fp, sizeof(fp), (void *)sp))
-				return END_UNREADABLE;
-			sp += 8;
-			n = 1;
-		} else if ((c.lo & 0xf8) == 0x58 && !is(c, 1, 0x5c)) { /* pop, but not into rsp */
-			sp += 8;
-			n = 1;
-		} else if ((c.lo & 0xf8ff) == 0x5841) { /* pop r8 … r15 */
-			sp += 8;
-			n = 2;
-		} else if (IS_DROP(c)) {
+	if (!w)
+		return 1;
+	c = w->insns;
+	sp = w->next.sp;
+	fp = w->next.fp;
+	if (is(c, 1, POP_RBP) || is(c, 1, LEAVE)) {
+		if (is(c, 1, LEAVE))
 			sp = fp;
-			n = 3;
-		} else if (is(c, 4, ENDBR64)) {
-			n = 4;
-		} else if ((c.lo & 0xf8ff) == 0xd0ff) { /* call a register */
-			n = 2;
-		} else if (is(c, 3, SUB_RSP)) {
-			sp -= (__s8)(c.lo >> 24);
-			n = 4;
-		} else if (is(c, 3, ADD_RSP)) {
-			sp += (__s8)(c.lo >> 24);
-			n = 4;
-		} else if (is(c, 3, ADD_RSP4)) {
-			sp += (__s32)(c.lo >> 24);
-			n = 7;
-		} else if (is(c, 3, LEA_RBP_RSP)) {
-			sp = fp + (__s8)(c.lo >> 24);
-			n = 4;
-		} else if (is(c, 3, VZEROUPPER)) {
-			n = 3;
-		} else {
-			break;
-		}
-		skip(&c, n);
+		if (bpf_probe_read_user(&fp, sizeof(fp), (void *)sp))
+			return 1;
+		sp += 8;
+		n = 1;
+	} else if ((c.lo & 0xf8) == 0x58 && !is(c, 1, 0x5c)) { /* pop, but not into rsp */
+		sp += 8;
+		n = 1;
+	} else if ((c.lo & 0xf8ff) == 0x5841) { /* pop r8 … r15 */
+		sp += 8;
+		n = 2;
+	} else if (IS_DROP(c)) {
+		sp = fp;
+		n = 3;
+	} else if (is(c, 4, ENDBR64)) {
+		n = 4;
+	} else if ((c.lo & 0xf8ff) == 0xd0ff) { /* call a register */
+		n = 2;
+	} else if (is(c, 3, SUB_RSP)) {
+		sp -= (__s8)(c.lo >> 24);
+		n = 4;
+	} else if (is(c, 3, ADD_RSP)) {
+		sp += (__s8)(c.lo >> 24);
+		n = 4;
+	} else if (is(c, 3, ADD_RSP4)) {
+		sp += (__s32)(c.lo >> 24);
+		n = 7;
+	} else if (is(c, 3, LEA_RBP_RSP)) {
+		sp = fp + (__s8)(c.lo >> 24);
+		n = 4;
+	} else if (is(c, 3, VZEROUPPER)) {
+		n = 3;
+	} else {
+		return 1;
 	}
+	skip(&c, n);
+	w->insns = c;
+	w->next.sp = sp;
+	w->next.fp = fp;
+	return 0;
+}
+
+/*
+ * by_epilogue goes to the caller if the code at ip, in w->insns, does nothing but drop the frame and
+ * return. It may also call a function before, as CPython's trampolines do.
+ */
+static inline_always int by_epilogue(struct walk *w, __u32 slot)
+{
+	struct code c;
+	__u64 sp;
+
+	w->next.sp = w->sp;
+	w->next.fp = w->fp;
+	for (int i = 0; i < EPILOGUE; i++)
+		if (unwind_instruction(slot))
+			break;
+	c = w->insns;
+	sp = w->next.sp;
 	if (is(c, 2, BND_RET) || is(c, 2, REP_RET))
 		skip(&c, 1);
 	if ((!is(c, 1, RET) && !is(c, 1, RET_N)) || sp - w->sp > NEAR)
@@ -101,7 +122,6 @@ static inline_always int by_epilogue(struct walk *w, __u32 slot, struct code c)
 		return END_UNREADABLE;
 	w->next.ra_at = sp;
 	w->next.sp = sp + 8 + (is(c, 1, RET_N) ? (__u16)(c.lo >> 8) : 0);
-	w->next.fp = fp;
 	return reach(slot);
 }
 
@@ -166,7 +186,8 @@ static inline_always int by_code(struct walk *w, __u32 slot)
 	struct code c = {};
 
 	bpf_probe_read_user(&c, sizeof(c), (void *)w->ip);
-	if (!by_epilogue(w, slot, c))
+	w->insns = c;
+	if (!by_epilogue(w, slot))
 		return END_NONE;
 	if (!w->returned && !by_prologue(w, slot, c))
 		return END_NONE;
