@@ -166,6 +166,7 @@ struct walk {
 	__u64 bias;
 	struct table table;
 	__u32 rule, last;      /* for known_rule: see find_rule */
+	__u32 known_at;        /* for last_rule: where in known, modulo KNOWN */
 	__u32 kind;            /* the mapping.table of this code */
 	__u32 first, num_maps; /* mappings of the process */
 	__u32 n;               /* frames so far */

@@ -53,13 +53,21 @@ __attribute__((noinline)) int find_rule(__u32 slot, __u64 vaddr)
 	return 0;
 }
 
-/* known_rule returns find_rule's result, from the cache if possible. */
+/* last_rule returns the rule that known_rule returned last. */
+static inline_always struct rule *last_rule(struct walk *w)
+{
+	return &w->known[w->known_at % KNOWN].rule;
+}
+
+/* known_rule returns the rule in force at vaddr, from the cache if possible. */
 static inline_always struct rule *known_rule(struct walk *w, __u32 slot, __u64 vaddr)
 {
 	__u64 key = vaddr << 16 | (__u16)w->table.serial;
-	struct known *k = &w->known[(vaddr ^ vaddr >> 12 ^ w->table.serial << 3) % KNOWN];
+	struct known *k;
 	struct rule *r;
 
+	w->known_at = vaddr ^ vaddr >> 12 ^ w->table.serial << 3;
+	k = &w->known[w->known_at % KNOWN];
 	if (k->key == key)
 		return &k->rule;
 	if (find_rule(slot, vaddr))

@@ -183,6 +183,7 @@ type unwindWalk struct {
 	Table       unwindTable
 	Rule        uint32
 	Last        uint32
+	KnownAt     uint32
 	Kind        uint32
 	First       uint32
 	NumMaps     uint32
@@ -190,7 +191,7 @@ type unwindWalk struct {
 	Returned    uint8
 	All         uint8
 	Interrupted uint8
-	_           [5]byte
+	_           [1]byte
 	Top         uint64
 	Trampoline  uint64
 	Instance    uint64

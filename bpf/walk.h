@@ -79,11 +79,18 @@ static inline_always int find_cfa(struct walk *w, struct rule *r, __u64 *cfa)
 	return END_UNSUPPORTED;
 }
 
-/* by_rule goes to the caller by a rule. */
-static inline_always int by_rule(struct walk *w, struct rule *r)
+/* by_rule goes to the caller by the rule of known_rule. The verifier checks it separately, as it does step. */
+__attribute__((noinline)) int by_rule(__u32 slot)
 {
-	__u64 cfa, v[2], fp = w->fp, ip = w->ip;
+	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
+	__u64 cfa, v[2], fp, ip;
+	struct rule *r;
 
+	if (!w)
+		return END_INTERNAL;
+	r = last_rule(w);
+	fp = w->fp;
+	ip = w->ip;
 	if (r->cfa == CFA_SIGNAL)
 		return signal_frame(w);
 	if (r->ra == RA_UNDEFINED && r->cfa != CFA_NONE && r->cfa != CFA_UNSUPPORTED)
@@ -197,7 +204,7 @@ __attribute__((noinline)) int step(__u32 slot)
 			w->framed = r && r->flags & FLAG_FRAMED ? FRAMED : 0;
 			return UNCOVERED;
 		}
-		end = by_rule(w, r);
+		end = by_rule(slot);
 	}
 	if (end)
 		return end;

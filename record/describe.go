@@ -17,6 +17,8 @@ type describer struct {
 	opts    *plan
 	file    *file
 	command *command // nil without one
+	// kernelScan, if set, is what the first file has of the kernel.
+	kernelScan *synth.KernelScan
 }
 
 // idSize returns the size of the sample id at the end of the recorder's own records. The id in
@@ -27,7 +29,8 @@ func (d *describer) idSize() int { return d.file.set.Attrs[0].SampleIDSize() }
 func (d *describer) synthesizer(omit synth.Kinds, out func([]byte) error) *synth.Synthesizer {
 	side := &d.opts.SideBand
 	return synth.New(synth.Options{IDSize: d.idSize(), Omit: omit, Data: side.DataMmap || d.opts.dumpsStacks(),
-		Namespaces: side.Namespaces, BuildIDs: kernelBuildIDs(d.file.set.Attrs), Files: d.file.mapped, Out: out})
+		Namespaces: side.Namespaces, BuildIDs: kernelBuildIDs(d.file.set.Attrs), Files: d.file.mapped,
+		Kernel: d.kernelScan, Out: out})
 }
 
 // all passes synthesized records of everything that runs, except the omitted kinds, to out.
@@ -103,6 +106,7 @@ func (d *describer) start(ctx context.Context, learn func(b []byte, idSize int) 
 			return err
 		}
 	}
+	d.kernelScan = nil // other files have what is there then
 	return d.file.finishInit()
 }
 

@@ -11,8 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/format"
+	"gperf/record/event"
 	"gperf/record/perfevent"
 	"gperf/record/programs"
+	"gperf/record/synth"
 )
 
 // opened holds the sources of a recording: counters, rings, BPF programs, and the target.
@@ -31,6 +33,8 @@ type opened struct {
 	trigger  trigger
 	poller   *poller
 	command  *command // nil without one
+	// kernelScan is set if it has begun before there is a file.
+	kernelScan *synth.KernelScan
 	// opening receives the result of open, which still goes on after openUntil has returned. Nil: it has ended.
 	opening chan error
 }
@@ -74,6 +78,7 @@ func (r *opened) open(ctx context.Context) error {
 		}
 	}
 	walks := r.programs.walker != nil && !r.opts.Count
+	r.scanKernel()
 	err := r.prepare(ctx)
 	if err == nil && walks {
 		err = spareFiles()
@@ -89,6 +94,15 @@ func (r *opened) open(ctx context.Context) error {
 		err = r.prepare(ctx)
 	}
 	return err
+}
+
+// scanKernel begins to read what the file has of the kernel, while the counters are opened, if there is nothing that may
+// be missing: no other BPF programs are loaded meanwhile, and records say nothing before the command starts.
+func (r *opened) scanKernel() {
+	others := r.opts.Count || slices.ContainsFunc(r.set.Events, func(ev event.Event) bool { return ev.BPFSampled() })
+	if r.opts.Target.ownCommand() && !others {
+		r.kernelScan = synth.ScanKernel()
+	}
 }
 
 // ErrNoClock: no event supports Options.NoIdle.

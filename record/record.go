@@ -149,7 +149,7 @@ func (r *recorder) begin(ctx context.Context) error {
 	o, signal := r.opts, r.poller.signal
 	r.sum.Pages = r.pages
 	r.file.init(o, r.set, &r.sum, signal)
-	r.describer = describer{opts: o, file: &r.file, command: r.command}
+	r.describer = describer{opts: o, file: &r.file, command: r.command, kernelScan: r.kernelScan}
 	r.losses = losses{file: &r.file, programs: &r.programs}
 	r.rereader = rereader{opts: o, file: &r.file, describe: &r.describer, losses: &r.losses,
 		successor: &r.successor}

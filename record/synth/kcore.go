@@ -97,12 +97,7 @@ func copyKernel(w io.Writer, kcore io.ReaderAt) error {
 
 // kernelCode returns the complete pages with code of the kernel, and of its modules.
 func kernelCode() ([]segment, error) {
-	f, err := os.Open("/proc/kallsyms")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	k, err := scanKallsyms(f)
+	k, err := readKallsyms()
 	if err != nil {
 		return nil, err
 	}

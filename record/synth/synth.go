@@ -32,6 +32,8 @@ type Options struct {
 	Data       bool // include mappings without code
 	Namespaces bool // include the namespaces of threads
 	BuildIDs   bool // put build IDs into mappings
+	// Kernel, if set, is used in place of reading /proc/kallsyms.
+	Kernel *KernelScan
 	// Files, if set, collects the names of mapped files without BuildIDs.
 	Files map[string]bool
 	// Out receives complete records.
@@ -91,17 +93,13 @@ func (s *Synthesizer) Flush(least int) error {
 // Kernel makes the records of the kernel, its modules and the code that it has generated, as far
 // as kallsyms and /proc/modules show them. It reports whether kallsyms did.
 func (s *Synthesizer) Kernel() (visible bool, err error) {
-	f, err := os.Open("/proc/kallsyms")
-	if err != nil {
-		return false, nil
+	scan := s.opts.Kernel
+	if scan == nil {
+		scan = ScanKernel()
 	}
-	defer f.Close()
-	k, err := scanKallsyms(f)
-	if err != nil {
-		return false, fmt.Errorf("/proc/kallsyms: %w", err)
-	}
-	if k.text == 0 {
-		return false, nil
+	k, err := scan.wait()
+	if err != nil || k.text == 0 {
+		return false, err
 	}
 	m := format.Mmap{Misc: format.MiscKernel, PID: -1, Start: k.text, Len: k.end - k.text, Pgoff: k.text,
 		Filename: "[kernel.kallsyms]" + k.name}
@@ -118,6 +116,43 @@ func (s *Synthesizer) Kernel() (visible bool, err error) {
 		s.buf = sym.Append(s.buf, s.opts.IDSize)
 	}
 	return true, s.Flush(flushSize)
+}
+
+// KernelScan reads /proc/kallsyms.
+type KernelScan struct {
+	done chan struct{} // closed at the end
+	text kernelText
+	err  error
+}
+
+// ScanKernel begins to read /proc/kallsyms, which takes some 50 ms. BPF programs that are loaded meanwhile may be
+// missing.
+func ScanKernel() *KernelScan {
+	k := &KernelScan{done: make(chan struct{})}
+	go func() {
+		defer close(k.done)
+		k.text, k.err = readKallsyms()
+	}()
+	return k
+}
+
+func (k *KernelScan) wait() (kernelText, error) {
+	<-k.done
+	return k.text, k.err
+}
+
+// readKallsyms reads /proc/kallsyms, if there is one.
+func readKallsyms() (kernelText, error) {
+	f, err := os.Open("/proc/kallsyms")
+	if err != nil {
+		return kernelText{}, nil
+	}
+	defer f.Close()
+	k, err := scanKallsyms(f)
+	if err != nil {
+		err = fmt.Errorf("/proc/kallsyms: %w", err)
+	}
+	return k, err
 }
 
 // kernelText is the kernel's own text according to kallsyms.
