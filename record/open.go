@@ -78,7 +78,9 @@ func (r *opened) open(ctx context.Context) error {
 		}
 	}
 	walks := r.programs.walker != nil && !r.opts.Count
-	r.scanKernel()
+	if !r.loadsMore() {
+		r.scanKernel()
+	}
 	err := r.prepare(ctx)
 	if err == nil && walks {
 		err = spareFiles()
@@ -96,11 +98,15 @@ func (r *opened) open(ctx context.Context) error {
 	return err
 }
 
-// scanKernel begins to read what the file has of the kernel, while the counters are opened, if there is nothing that may
-// be missing: no other BPF programs are loaded meanwhile, and records say nothing before the command starts.
+// loadsMore reports whether prepare loads BPF programs.
+func (r *opened) loadsMore() bool {
+	return r.opts.Count || slices.ContainsFunc(r.set.Events, func(ev event.Event) bool { return ev.BPFSampled() })
+}
+
+// scanKernel begins to read what the file has of the kernel, while the rest is opened, once all BPF programs are loaded.
+// For CPUs and processes, it is read only when the side band is on, which has the code that comes later.
 func (r *opened) scanKernel() {
-	others := r.opts.Count || slices.ContainsFunc(r.set.Events, func(ev event.Event) bool { return ev.BPFSampled() })
-	if r.opts.Target.ownCommand() && !others {
+	if r.opts.Target.ownCommand() && r.kernelScan == nil {
 		r.kernelScan = synth.ScanKernel()
 	}
 }
@@ -204,6 +210,7 @@ func (r *opened) prepare(ctx context.Context) (err error) {
 	if r.source, err = r.programs.attach(r); err != nil {
 		return err
 	}
+	r.scanKernel()
 	if r.command != nil {
 		r.programs.prepare(r.command.path)
 	}

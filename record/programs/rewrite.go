@@ -14,7 +14,7 @@ import (
 type output struct {
 	layout     format.SampleLayout
 	raw        map[uint64]bool        // of raw tracepoints, by number
-	runners    kernel.Codes           // the functions that run tracepoints' programs
+	runners    func() kernel.Codes    // the functions that run tracepoints' programs
 	spans      map[uint64]*event.Span // by number: the period is the duration
 	packets    map[uint64]*packets    // by number
 	dropping   kernel.Codes           // the functions whose callers dropped packets belong to
@@ -73,7 +73,7 @@ func (o *output) rewrite(rec []byte) []byte {
 	isSyscall := span != nil && span.IsSyscalls()
 	if o.raw[number] && frames > 1+ownFrames && le.Uint64(rec[first-8:]) == format.ContextKernel {
 		own = ownFrames
-		for frames > 1+own+1 && own < maxOwnFrames && o.runners.Has(le.Uint64(rec[first+8*int(own):])) {
+		for frames > 1+own+1 && own < maxOwnFrames && o.runners().Has(le.Uint64(rec[first+8*int(own):])) {
 			own++
 		}
 		if packets != nil && packets.verdicts != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -64,7 +65,8 @@ type attachments struct {
 	opts        *SamplerOptions
 	bpf         *bpf.Sampler
 	raw         map[uint64]bool        // of raw tracepoints, by number
-	runners     kernel.Codes           // the functions that run tracepoints' programs
+	runners     func() kernel.Codes    // the functions that run tracepoints' programs
+	netfilter   func() netfilterCode   // with events that find verdicts
 	dropping    kernel.Codes           // the functions that free packets which netfilter drops
 	spans       map[uint64]*event.Span // by number
 	packets     map[uint64]*packets    // of raw tracepoints with one, by number
@@ -100,6 +102,10 @@ func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*S
 			raw++
 		}
 	}
+	var netfilter func() netfilterCode
+	if slices.ContainsFunc(events, func(ev event.Event) bool { return ev.Raw != nil && ev.Raw.Verdict != nil }) {
+		netfilter = later(findNetfilter)
+	}
 	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Cgroups: o.Cgroups,
 		Unwinder: o.Unwinder, RawTracepoints: raw, Select: o.Select, Follow: o.Follow != nil})
 	if err != nil {
@@ -107,7 +113,7 @@ func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*S
 	}
 	s := &Sampler{opts: o, bpf: b}
 	s.attached = attachments{opts: &s.opts, bpf: b, raw: map[uint64]bool{}, spans: map[uint64]*event.Span{},
-		packets: map[uint64]*packets{}}
+		packets: map[uint64]*packets{}, netfilter: netfilter}
 	for i := range events {
 		switch ev := &events[i]; {
 		case !ev.BPFSampled() || ev.OffCPU != 0:
@@ -156,7 +162,7 @@ func (a *attachments) attachPrograms(events []event.Event) error {
 		}
 	}
 	if len(raw) > 0 {
-		a.runners = findRunners() // some exist only now
+		a.runners = later(findRunners) // some exist only now
 	}
 	if err := a.attachSpans(spans); err != nil {
 		return err
@@ -178,6 +184,13 @@ func framesToLocate(ev *event.Event) int {
 		return maxOwnFrames + maxDropFrames + 1
 	}
 	return maxOwnFrames + 1
+}
+
+// later begins to find something in /proc/kallsyms, which takes some 50 ms, and returns a function that waits for it.
+func later[T any](find func() T) func() T {
+	wait := sync.OnceValue(find)
+	go wait()
+	return wait
 }
 
 // findRunners finds the functions that run the programs of raw tracepoints.

@@ -151,7 +151,7 @@ func TestSource(t *testing.T) {
 	)
 	attr := format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 		format.SamplePeriod | format.SampleCallchain | format.SampleRaw, SamplePeriod: 1, IDs: []uint64{1}}
-	runners := kernel.Codes{{Start: 0xffffffff81000280, End: 0xffffffff81000300}}
+	runners := func() kernel.Codes { return kernel.Codes{{Start: 0xffffffff81000280, End: 0xffffffff81000300}} }
 	o := &output{layout: format.NewSampleLayout(&attr), raw: map[uint64]bool{raw: true}, runners: runners}
 	data, head := make([]byte, 1<<12), uint64(0)
 	ring := perfevent.NewRing(data, &head)
@@ -196,7 +196,7 @@ func TestRewriteIP(t *testing.T) {
 	attr := &format.Attr{SampleType: format.SampleIdentifier | format.SampleIP | format.SampleTID | format.SampleTime |
 		format.SamplePeriod |
 		format.SampleCallchain | format.SampleRaw, SamplePeriod: 1}
-	runners := kernel.Codes{{Start: 0xffffffff81000280, End: 0xffffffff81000300}}
+	runners := func() kernel.Codes { return kernel.Codes{{Start: 0xffffffff81000280, End: 0xffffffff81000300}} }
 	for _, c := range []struct {
 		name   string
 		number uint16

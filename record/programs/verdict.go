@@ -39,23 +39,29 @@ func dynamicText(raw []byte, at int) string {
 	return string(raw[from : from+n-1])
 }
 
-// netfilterCode returns the functions of netfilter in this kernel, by name.
-func netfilterCode() (map[string][]bpf.CodeRange, error) {
+// netfilterCode is the functions of netfilter in this kernel, by name.
+type netfilterCode struct {
+	functions map[string][]bpf.CodeRange
+	err       error
+}
+
+func findNetfilter() netfilterCode {
 	kallsyms, err := os.Open(procfs.Kallsyms)
 	if err != nil {
-		return nil, err
+		return netfilterCode{nil, err}
 	}
 	defer kallsyms.Close()
 	found := map[string][]bpf.CodeRange{}
 	for _, f := range kernel.FunctionCode(kallsyms, bpf.IsNetfilterFunction) {
 		found[f.Name] = append(found[f.Name], bpf.CodeRange{Start: f.Start, Size: f.End - f.Start})
 	}
-	return found, nil
+	return netfilterCode{found, nil}
 }
 
 // attachVerdict attaches programs to the functions of netfilter.
 func (a *attachments) attachVerdict(ev *event.Event, l *kernel.Layout) error {
-	functions, err := netfilterCode()
+	code := a.netfilter()
+	functions, err := code.functions, code.err
 	if err != nil {
 		return &SamplerError{ev.Name, err}
 	}
