@@ -28,7 +28,7 @@ func newLoader(u *Unwinder, cgroups []uint64) *loader {
 		l.types = u.loader.types
 	}
 	if l.types == nil {
-		l.types = btf.NewCache()
+		l.types = Types()
 	}
 	return l
 }

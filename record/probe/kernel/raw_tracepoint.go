@@ -15,6 +15,7 @@ import (
 
 	"github.com/cilium/ebpf/btf"
 
+	"gperf/bpf"
 	"gperf/format/tracepoint"
 	"gperf/internal/packet"
 	"gperf/internal/procfs"
@@ -259,7 +260,7 @@ func HaveTypes() error {
 
 // loadTypes reads the types of the kernel itself.
 func loadTypes() (*btf.Spec, error) {
-	types, err := btf.LoadKernelSpec()
+	types, err := bpf.Types().Kernel()
 	if err != nil {
 		return nil, &TypesError{err}
 	}
