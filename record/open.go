@@ -103,7 +103,7 @@ func (r *opened) loadsMore() bool {
 	return r.opts.Count || slices.ContainsFunc(r.set.Events, func(ev event.Event) bool { return ev.BPFSampled() })
 }
 
-// scanKernel begins to read what the file has of the kernel, while the rest is opened, once all BPF programs are loaded.
+// scanKernel begins to read what the file has of the kernel, while the rest is opened. All BPF programs must be loaded.
 // For CPUs and processes, it is read only when the side band is on, which has the code that comes later.
 func (r *opened) scanKernel() {
 	if r.opts.Target.ownCommand() && r.kernelScan == nil {
