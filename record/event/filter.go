@@ -1,7 +1,6 @@
 package event
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -172,9 +171,17 @@ func (p *filterParser) field(name string) (Field, bool) {
 	return Field{}, false
 }
 
-// readingKeys are keys of filters that neither the kernel nor a BPF program can compare.
-var readingKeys = []string{"pid", "tid", "dso", "symbol", "stack", "time", "cgroup", "container", "pod", "event",
-	"period", "duration", "flow", "src", "dst", "saddr", "daddr"}
+// readingKeys are the keys of filters that neither the kernel nor a BPF program can compare, with the flag of gperf
+// record that selects the same samples, if there is one.
+var readingKeys = map[string]string{
+	"pid": "-p PID", "tid": "-t TID", "cgroup": "-G PATH", "unit": "--unit NAME", "container": "--container NAME",
+	"pod": "--pod NAME", "duration": "min=TIME of spans, --off-cpu-thresh MS of waits",
+	"flow": pcapHost, "src": pcapHost, "dst": pcapHost, "peer": pcapHost, "saddr": pcapHost, "daddr": pcapHost,
+	"dso": "", "symbol": "", "stack": "", "time": "", "event": "", "period": "", "kind": "",
+}
+
+// pcapHost is the flag for the addresses of packets.
+const pcapHost = "--packet 'host ADDRESS and port N'"
 
 func (p *filterParser) unknown(name tracepoint.FilterWord) error {
 	var names []string
@@ -183,8 +190,11 @@ func (p *filterParser) unknown(name tracepoint.FilterWord) error {
 	}
 	near := suggest.Names(name.Text, names)
 	err := name.Wrong(p.text, "there is no field %s%s", name.Text, suggest.DidYouMean(near))
-	if slices.Contains(readingKeys, name.Text) {
+	if flag, ok := readingKeys[name.Text]; ok {
 		err.Msg = name.Text + " is known only when a recording is read: gperf report and script have --filter, too"
+		if flag != "" {
+			err.Msg += "; when recording, " + flag + " selects by it"
+		}
 	}
 	err.More = "Its fields are: " + strings.Join(names, " ")
 	return err

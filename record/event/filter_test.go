@@ -90,6 +90,9 @@ func TestParseFilterErrors(t *testing.T) {
 		{"cause < EXPIRED", "cause is text, which < cannot compare"},
 		{"cause == 9", "cause has no value 9"},
 		{"prev_pid == 3 && daddr == 10.0.0.1", "daddr is known only when a recording is read"},
+		{"daddr == 10.0.0.1", "when recording, --packet 'host ADDRESS and port N' selects by it"},
+		{"cgroup == /a", "-G PATH selects"},
+		{"symbol == f", "gperf report and script have --filter, too\n"},
 		{"prev_pid == 3 && cause == FULL", "\n  prev_pid == 3 && cause == FULL\n                            ^^^^\n"},
 		{strings.Repeat("(", 1000), "nested parentheses"},
 	} {

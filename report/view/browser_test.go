@@ -20,12 +20,12 @@ import (
 
 // tab is a page in a browser without a window.
 type tab struct {
-	*testing.T
+	testing.TB
 	ctx context.Context
 }
 
 // open opens an address in Chromium, and waits until the page shows the samples.
-func open(t *testing.T, url string, width, height int64, opts ...chromedp.EmulateViewportOption) *tab {
+func open(t testing.TB, url string, width, height int64, opts ...chromedp.EmulateViewportOption) *tab {
 	t.Helper()
 	b := &tab{t, chromium.Start(t)}
 	b.do(chromedp.EmulateViewport(width, height, opts...))

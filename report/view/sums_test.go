@@ -1,12 +1,14 @@
 package view
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"gperf/internal/session"
@@ -44,18 +46,25 @@ func sumsPage(t *testing.T, baseline bool) string {
 			stack("clock", "swapper", 4, "softirq", "halt", "do_idle"), stack("clock", "prog", 6, "main"),
 			stack("sleepy", "swapper", 5, "halt", "do_idle")})
 	}
-	var page strings.Builder
-	if err := Export(&page, l.Table(), About{Title: "flame graph"}); err != nil {
-		t.Fatal(err)
+	address, size := writeSums(t, l.Table())
+	if size > 300<<10 {
+		t.Errorf("a page with a few stacks has %d bytes", size)
 	}
-	if page.Len() > 300<<10 {
-		t.Errorf("a page with a few stacks has %d bytes", page.Len())
+	return address
+}
+
+// writeSums writes a page of sums, and returns its address and its size in bytes.
+func writeSums(t testing.TB, sums *table.Table) (address string, size int) {
+	t.Helper()
+	var page strings.Builder
+	if err := Export(&page, sums, About{Title: "flame graph"}); err != nil {
+		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "flame.html")
 	if err := os.WriteFile(file, []byte(page.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return "file://" + file
+	return "file://" + file, page.Len()
 }
 
 // found is the expression for the result of the search in the selected samples.
@@ -123,4 +132,39 @@ func TestBrowserSumsOfDifferences(t *testing.T) {
 	b.until(`page.table.functions.name[flameView.chart.selected.fn] === "work"`)
 	b.keys(kb.Enter)
 	b.until(`page.state.zoom > 0`)
+}
+
+// BenchmarkBrowserSums opens a page of a flame graph with 104,000 frames: ms/open is the time until it is drawn.
+func BenchmarkBrowserSums(b *testing.B) {
+	const stacks, own, shared, functions = 4000, 26, 10, 5000
+	frames := make([]*session.Frame, functions)
+	for i := range frames {
+		frames[i] = session.NamedFrame(i, uint64(i), false, nil, &symbolize.Symbol{Name: fmt.Sprintf("function_%d", i)})
+	}
+	list := make([]table.Stack, stacks)
+	for i := range list {
+		stack := make([]*session.Frame, own+shared) // the leaf first
+		for at := range stack {
+			stack[at] = frames[(at*97+i*13)%functions]
+			if at >= own {
+				stack[at] = frames[at]
+			}
+		}
+		list[i] = table.Stack{Event: table.Event{Name: "clock", Unit: "count"}, Comm: "prog", Group: key.GroupOf(nil, 0),
+			Sum: table.Sum{Weight: 1, Samples: 1}, Frames: slices.Values(stack)}
+	}
+	var l table.Loader
+	l.AddStacks(table.Recording{}, list)
+	address, size := writeSums(b, l.Table())
+	tab := open(b, address, 1400, 900)
+	b.ReportMetric(float64(size), "bytes")
+	var times []float64
+	for b.Loop() {
+		tab.do(chromedp.Navigate(address))
+		tab.until(`document.documentElement.dataset.ready === "true"`)
+		times = append(times, tab.number(`(e => e.startTime + e.duration)(performance.getEntriesByName("update")[0])`))
+	}
+	slices.Sort(times)
+	b.ReportMetric(tab.number(`page.tree.length`), "frames")
+	b.ReportMetric(times[len(times)/2], "ms/open")
 }
