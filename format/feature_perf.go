@@ -156,5 +156,6 @@ var featureChecks = map[Feature]func(*File) error{
 	FeatureDebugUnwind:  func(f *File) error { return try(f, FeatureDebugUnwind, parseUnwindFiles) },
 	FeatureHiperfFiles:  func(f *File) error { return try(f, FeatureHiperfFiles, parseHiperfFiles) },
 	FeatureHiperfStacks: func(f *File) error { return try(f, FeatureHiperfStacks, parseHiperfStacks) },
+	FeatureCost:         func(f *File) error { return try(f, FeatureCost, parseCost) },
 	FeatureFile2:        func(f *File) error { return try(f, FeatureFile2, parseSymbolFiles2) },
 }

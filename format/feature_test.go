@@ -130,6 +130,11 @@ var featureTests = []featureTest{
 		read: func(f *File) any { return first(f.CPUPMUCaps) }, want: PMUCaps{"cpu", []string{"branches=32"}}},
 	{n: FeatureClockData, write: func(e *encoder) { e.u32(1, 4).u64(5, 6) },
 		read: func(f *File) any { return first(f.ClockData) }, want: ClockData{4, 5, 6}},
+	{n: FeatureCost, write: func(e *encoder) {
+		e.raw(`{"start":1,"cpu":2,"wall":3,"programs":[{"name":"p","runs":4,"time":5}]}`)
+	},
+		read: func(f *File) any { return first(f.Cost) },
+		want: Cost{Start: 1, CPU: 2, Wall: 3, Programs: []ProgramCost{{"p", 4, 5}}}},
 	{n: FeatureHybrid, write: func(e *encoder) { e.u32(1).str("cpu_core", "0-3") },
 		read: func(f *File) any { return first(f.HybridTopology) }, want: []HybridNode{{"cpu_core", "0-3"}}},
 	{n: FeaturePMUCaps, write: func(e *encoder) { e.u32(2).u32(1).str("max_precise", "3", "cpu_core").u32(0).str("cpu_atom") },

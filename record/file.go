@@ -20,6 +20,8 @@ type file struct {
 	set  *perfevent.Set
 	out  *output.Output
 	sum  *Summary
+	// meter measures what the recording takes.
+	meter *meter
 
 	tally  perfevent.Tally
 	mapped map[string]bool // mapped files, if MMAP2 has no build IDs
@@ -182,7 +184,8 @@ func (f *file) finish() (name string, err error) {
 
 // lateSections returns the feature sections that are known when a file is finished.
 func (f *file) lateSections(c output.Counts) []format.Section {
-	l := []format.Section{format.Uint64Section(format.FeatureSampleTime, c.First, c.Last)}
+	f.sum.Cost = f.meter.cost(f.sum.Lost)
+	l := []format.Section{format.Uint64Section(format.FeatureSampleTime, c.First, c.Last), format.CostSection(f.sum.Cost)}
 	if f.mapped != nil {
 		l = append(l, synth.BuildIDSection(slices.Sorted(maps.Keys(f.mapped))))
 	}

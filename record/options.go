@@ -59,6 +59,8 @@ type Options struct {
 	Overwrite bool
 	// Realtime, if not 0, is the recorder's SCHED_FIFO priority. Otherwise its nice value is lowered by 10.
 	Realtime int
+	// MeasureCost makes Summary.Cost include the time of BPF programs, which then takes some ns more of each run.
+	MeasureCost bool
 
 	// Delay is the time from the start until the events are enabled; below zero, only Control
 	// enables them.

@@ -122,6 +122,7 @@ type recorder struct {
 	successor successor
 	copies    copies
 	governor  governor
+	meter     meter
 	reporter  reporter
 	began     time.Time // when the command began; zero without one
 	exited    chan *os.ProcessState
@@ -149,6 +150,8 @@ func (r *recorder) begin(ctx context.Context) error {
 	o, signal := r.opts, r.poller.signal
 	r.sum.Pages = r.pages
 	r.file.init(o, r.set, &r.sum, signal)
+	r.meter = meter{opts: o}
+	r.file.meter = &r.meter
 	r.describer = describer{opts: o, file: &r.file, command: r.command, kernelScan: r.kernelScan}
 	r.losses = losses{file: &r.file, programs: &r.programs}
 	r.rereader = rereader{opts: o, file: &r.file, describe: &r.describer, losses: &r.losses,
@@ -189,6 +192,7 @@ func (r *recorder) record(ctx context.Context) error {
 	r.followSnapshots(loop)
 	defer r.switcher.start()()
 	r.governor.start()
+	r.meter.begin()
 	for {
 		n, err := r.drain()
 		if err != nil {
@@ -399,6 +403,7 @@ func (r *recorder) release() {
 	if r.command != nil {
 		r.command.close()
 	}
+	r.meter.close()
 	r.programs.close()
 	r.unmapRings()
 	r.trigger.close()

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"gperf/format"
 )
 
 // Status is the state of a recording that goes on.
@@ -18,6 +20,8 @@ type Status struct {
 	Path    string // of the open file
 	// Quiet reports that no command has written anything yet, to the terminal or elsewhere.
 	Quiet bool
+	// Cost is what the recording took until now, with Options.MeasureCost.
+	Cost format.Cost
 }
 
 // statusEvery is the time between two calls of Options.Status.
@@ -52,7 +56,11 @@ func (r *reporter) check() {
 		r.talks = unknown || n != r.written
 	}
 	f := r.file
-	r.opts.Status(Status{Elapsed: now.Sub(r.start), Samples: f.sum.Samples + f.tally.Samples,
+	var cost format.Cost
+	if r.opts.MeasureCost {
+		cost = f.meter.cost(f.sum.Lost)
+	}
+	r.opts.Status(Status{Cost: cost, Elapsed: now.Sub(r.start), Samples: f.sum.Samples + f.tally.Samples,
 		Bytes: f.sum.Bytes + f.out.Size(), Lost: f.tally.Lost, Path: cmp.Or(f.out.Path(), f.sum.Path), Quiet: !r.talks})
 }
 

@@ -3,6 +3,7 @@ package record
 import (
 	"os"
 
+	"gperf/format"
 	"gperf/internal/dso"
 	"gperf/record/programs"
 )
@@ -37,6 +38,8 @@ type Summary struct {
 	// many of them have no sample, because where they sleep could not be read.
 	Slept, SleptUnknown uint64
 	Pages               int // of each ring
+	// Cost is what the recording took of the machine.
+	Cost format.Cost
 	// Kept counts the copies of programs and libraries that readers may not find later.
 	Kept dso.Kept
 	// Generated are open perf maps and jitdumps of sampled processes in other namespaces. The caller closes them.

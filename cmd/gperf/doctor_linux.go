@@ -1,28 +1,44 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
+	"gperf/cmd/gperf/input"
+	"gperf/format"
+	"gperf/record"
 	"gperf/record/doctor"
 )
 
 func doctorCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, cost bool
 	c := cli.NewCommand(cli.GroupRecord, "doctor [FLAGS]",
 		"check what this machine can record, and how to fix the rest")
-	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) { s.BoolVarP(&asJSON, "json", "j", false, "print JSON") })
+	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
+		s.BoolVar(&cost, "cost", false, "record for 15 s, and print what that takes")
+		s.BoolVarP(&asJSON, "json", "j", false, "print JSON")
+	})
 	c.Args = cli.NoOperands
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		ctx, _, stop := interrupts()
 		defer stop()
-		checks := doctor.This().All(ctx)
+		var checks []doctor.Check
+		var good bool
+		if cost {
+			checks = []doctor.Check{costOf(ctx)}
+			good = checks[0].Verdict == doctor.OK
+		} else {
+			checks = doctor.This().All(ctx)
+			good = doctor.CanRecord(checks)
+		}
 		if ctx.Err() != nil {
 			return errReported
 		}
@@ -36,12 +52,47 @@ func doctorCommand() *cobra.Command {
 			enc.SetIndent("", "  ")
 			return enc.Encode(checks)
 		})
-		if err == nil && !doctor.CanRecord(checks) {
+		if err == nil && !good {
 			return errReported
 		}
 		return err
 	}
 	return c
+}
+
+// Times of an estimate: at first, tables are made for the programs that run, which is counted apart.
+const (
+	costTime  = 15 * time.Second
+	costStart = 5 * time.Second
+)
+
+// costOf records all CPUs with whole stacks, as a recording that stays does, and says what that takes of this machine.
+func costOf(ctx context.Context) doctor.Check {
+	ctx, stop := context.WithTimeout(ctx, costTime)
+	defer stop()
+	o := record.Options{Freq: 99, MeasureCost: true, Target: record.Target{All: true}}
+	o.Stacks.DWARF, o.Output.Path, o.Output.To = true, "-", io.Discard
+	var first, last format.Cost
+	o.Status = func(s record.Status) {
+		if last = s.Cost; s.Elapsed < costStart {
+			first = s.Cost
+		}
+	}
+	const name = "cost"
+	input.WhileRecording.Tune()
+	if _, err := record.Run(ctx, &o); err != nil {
+		return doctor.Check{Verdict: doctor.No, Name: name, Detail: err.Error(), Remedy: "gperf doctor says what can be recorded"}
+	}
+	wall := last.Wall - first.Wall
+	if wall <= 0 {
+		return doctor.Check{Verdict: doctor.No, Name: name, Detail: "not measured: it was interrupted"}
+	}
+	share := func(d time.Duration) float64 { return 100 * float64(d) / float64(wall) }
+	programs := last.ProgramTime() - first.ProgramTime()
+	return doctor.Check{Name: name, Detail: fmt.Sprintf("gperf record -F 99 -a -g takes about %.2f %% of one CPU here, "+
+		"%.2f %% of it in BPF programs, and %.0f MB of memory; to start, it took %.2f s of CPU time, measured with what runs now",
+		share(last.CPU-first.CPU+programs), share(programs), float64(last.Memory)/1e6,
+		(first.Start + first.CPU + first.ProgramTime()).Seconds())}
 }
 
 // printChecks writes one line for each check.

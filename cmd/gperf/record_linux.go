@@ -140,6 +140,9 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	}
 	if sum != nil && !f.quiet {
 		printSummary(sum, stderr)
+		if f.verbose {
+			status(stderr, "Cost: %s", &sum.Cost)
+		}
 		if f.output.implied {
 			status(stderr, "The recording went into the pipe of standard output: -o FILE names a file")
 		}
@@ -180,7 +183,7 @@ func (f *recordFlags) report(stderr io.Writer, p *cli.Progress) {
 		}
 	}
 	if f.verbose {
-		o.Verbose = say
+		o.Verbose, o.MeasureCost = say, true
 	}
 	o.List = func(attrs []format.Attr, flags string) { listEvents(attrs, flags, stderr) }
 }

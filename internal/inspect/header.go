@@ -60,6 +60,11 @@ func (h *header) features() (missing string) {
 			h.line("%s: %v", n, err)
 		}
 	}
+	if cost, ok := h.f.Cost(); ok {
+		h.line("cost of recording : %s", &cost)
+	} else if err := h.f.FeatureError(format.FeatureCost); err != nil {
+		h.line("cost of recording : %v", err)
+	}
 	if h.full {
 		h.simpleperf()
 	}

@@ -110,6 +110,8 @@ type Status struct {
 	PPid    int
 	NStgid  []int // the PID in each PID namespace, the process's own namespace last
 	Threads int   // number of the process's threads
+	// MaxResident is the largest resident size that the process had, in bytes.
+	MaxResident uint64
 }
 
 // MaxComm is the length of a thread's name in the kernel: TASK_COMM_LEN without the zero.
@@ -141,6 +143,9 @@ func parseStatus(text string) (st Status) {
 					st.NStgid = append(st.NStgid, n)
 				}
 			}
+		case "VmHWM": // in KiB
+			n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+			st.MaxResident = n << 10
 		case "Threads":
 			st.Threads, _ = strconv.Atoi(value)
 			return st
