@@ -14,7 +14,8 @@ import (
 // The cost in the file is that of the summary, counts runs of the program at the event, and is no more than was there.
 func TestRunCost(t *testing.T) {
 	before, began := cpuTime(), time.Now()
-	sum, path := recordDWARF(t, Options{MeasureCost: true, Stacks: StackOptions{DWARF: true}}, stackProgram.Path(t), "vla")
+	exe := stackProgram.Path(t)
+	sum, path := recordDWARF(t, Options{MeasureCost: true, Stacks: StackOptions{DWARF: true}}, exe, "vla")
 	used, wall := cpuTime()-before, time.Since(began)
 	b, err := os.ReadFile(path)
 	if err != nil {

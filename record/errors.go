@@ -69,7 +69,7 @@ func (e *OneCgroupError) WrongUse() bool { return true }
 // ErrConditional means that an event of BPF programs has settings that only kernel events
 // support.
 var ErrConditional error = useError("raw tracepoints, tracepoints with arguments or packets, xdp:drop and " +
-	"tc:drop support no cgroups, modifiers, terms or groups; tracepoints without arguments do")
+	"tc:drop support no modifiers, terms or groups; tracepoints without arguments do")
 
 // useError is an error that the command line caused.
 type useError string

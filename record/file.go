@@ -185,7 +185,8 @@ func (f *file) finish() (name string, err error) {
 // lateSections returns the feature sections that are known when a file is finished.
 func (f *file) lateSections(c output.Counts) []format.Section {
 	f.sum.Cost = f.meter.cost(f.sum.Lost)
-	l := []format.Section{format.Uint64Section(format.FeatureSampleTime, c.First, c.Last), format.CostSection(f.sum.Cost)}
+	l := []format.Section{format.Uint64Section(format.FeatureSampleTime, c.First, c.Last),
+		format.CostSection(f.sum.Cost)}
 	if f.mapped != nil {
 		l = append(l, synth.BuildIDSection(slices.Sorted(maps.Keys(f.mapped))))
 	}

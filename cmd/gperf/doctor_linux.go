@@ -81,7 +81,8 @@ func costOf(ctx context.Context) doctor.Check {
 	const name = "cost"
 	input.WhileRecording.Tune()
 	if _, err := record.Run(ctx, &o); err != nil {
-		return doctor.Check{Verdict: doctor.No, Name: name, Detail: err.Error(), Remedy: "gperf doctor says what can be recorded"}
+		return doctor.Check{Verdict: doctor.No, Name: name, Detail: err.Error(),
+			Remedy: "gperf doctor says what can be recorded"}
 	}
 	wall := last.Wall - first.Wall
 	if wall <= 0 {
@@ -89,8 +90,9 @@ func costOf(ctx context.Context) doctor.Check {
 	}
 	share := func(d time.Duration) float64 { return 100 * float64(d) / float64(wall) }
 	programs := last.ProgramTime() - first.ProgramTime()
-	return doctor.Check{Name: name, Detail: fmt.Sprintf("gperf record -F 99 -a -g takes about %.2f %% of one CPU here, "+
-		"%.2f %% of it in BPF programs, and %.0f MB of memory; to start, it took %.2f s of CPU time, measured with what runs now",
+	const detail = "gperf record -F 99 -a -g takes about %.2f %% of one CPU with what runs now, %.2f %% of it in BPF " +
+		"programs, and %.0f MB of memory; its start took %.2f s of CPU time"
+	return doctor.Check{Name: name, Detail: fmt.Sprintf(detail,
 		share(last.CPU-first.CPU+programs), share(programs), float64(last.Memory)/1e6,
 		(first.Start + first.CPU + first.ProgramTime()).Seconds())}
 }

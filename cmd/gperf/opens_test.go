@@ -46,6 +46,8 @@ var plainOpens = map[string]string{
 	"internal/spool/ledger.go":               "the spool",
 	"internal/spool/lock_unix.go":            "the spool, the store",
 	"internal/spool/spool.go":                "the spool",
+	"bpf/cost.go":                            "the kernel",
+	"report/push/metrics.go":                 "the command line",
 	"record/control.go":                      "the command line",
 	"record/doctor/doctor.go":                "the kernel",
 	"record/doctor/names.go":                 "the kernel",

@@ -56,6 +56,7 @@ func (p *pushFlags) addTo(c *cobra.Command) {
 		f.BoolVar(&p.follow, "follow", false, "push files as they are completed, until Ctrl-C")
 		f.StringVar(&p.opts.Service, "service", "", "the `name` of what was recorded (default gperf)")
 		f.StringArrayVar(&p.labels, "label", nil, "add an attribute, `KEY=VALUE`, to all samples")
+		f.BoolVar(&p.opts.Metrics, "metrics", false, "push counts by reason, kind and so on, or --by")
 		f.StringVar(&p.by, "by", "", "add these `keys` and fields to samples, as labels")
 		f.StringArrayVarP(&p.header, "header", "H", nil, "send this header, `NAME:VALUE`; @FILE has lines of them")
 		f.IntVar(&p.opts.MaxStack, "max-stack", maxStack, "push at most `n` frames per callchain")

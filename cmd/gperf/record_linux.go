@@ -19,6 +19,7 @@ import (
 	"gperf/cmd/gperf/input"
 	"gperf/format"
 	"gperf/internal/archive"
+	"gperf/internal/inspect"
 	"gperf/record"
 	"gperf/record/doctor"
 	"gperf/record/tracefs"
@@ -141,7 +142,7 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 	if sum != nil && !f.quiet {
 		printSummary(sum, stderr)
 		if f.verbose {
-			status(stderr, "Cost: %s", &sum.Cost)
+			status(stderr, "Cost: %s", inspect.CostText(&sum.Cost))
 		}
 		if f.output.implied {
 			status(stderr, "The recording went into the pipe of standard output: -o FILE names a file")

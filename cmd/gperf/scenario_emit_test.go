@@ -288,7 +288,7 @@ func TestScenarioTracepointArgumentsRefused(t *testing.T) {
 		{[]string{"-e", fork + " $arg3"}, "sched_process_fork has "},
 		{[]string{"-e", fork + " child_pid=child->pid"}, "another argument has the name child_pid"},
 		{[]string{"-e", fork + ":k child->pid"}, "a tracepoint with arguments supports no modifiers"},
-		{[]string{"-a", "-e", fork + " child->pid", "-G", "/"}, "support no cgroups, modifiers"},
+		{[]string{"-a", "-e", "cpu-clock", "-e", fork + " child->pid", "-G", "/,/"}, "of one cgroup for all events"},
 		{[]string{"-e", "{" + fork + " child->pid,cpu-clock}"}, "terms or groups"},
 		{[]string{"-e", fork + " child->comm:string", "--filter", `comm ~ "x*"`}, "compares text by == and != only"},
 		{[]string{"-e", fork + " c=child->pid:s32", "--filter", "d == 1"}, "there is no field d"},

@@ -257,8 +257,8 @@ func TestScenarioPacketRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		"modifier":    {[]string{"-e", "skb:kfree_skb:k", "--packet", "icmp"}, "support no cgroups, modifiers"},
-		"group":       {[]string{"-e", "{skb:kfree_skb,skb:consume_skb}", "--dev", "lo"}, "support no cgroups, modifiers"},
+		"modifier":    {[]string{"-e", "skb:kfree_skb:k", "--packet", "icmp"}, "support no modifiers"},
+		"group":       {[]string{"-e", "{skb:kfree_skb,skb:consume_skb}", "--dev", "lo"}, "support no modifiers"},
 		"count":       {[]string{"--count", "-e", "skb:kfree_skb", "--packet", "icmp"}, "--count does not select packets"},
 		"no packet":   {[]string{"-e", "skb:kfree_skb", "--no-packet", "--packet", "icmp"}, "--no-packet excludes --packet"},
 		"other event": {[]string{"-e", "cpu-clock", "--packet", "icmp"}, "no event has a packet"},

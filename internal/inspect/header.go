@@ -61,7 +61,7 @@ func (h *header) features() (missing string) {
 		}
 	}
 	if cost, ok := h.f.Cost(); ok {
-		h.line("cost of recording : %s", &cost)
+		h.line("cost of recording : %s", CostText(&cost))
 	} else if err := h.f.FeatureError(format.FeatureCost); err != nil {
 		h.line("cost of recording : %v", err)
 	}

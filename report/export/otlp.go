@@ -106,9 +106,13 @@ func (e *otlpWriter) profileID(n uint64) []byte {
 }
 
 func (e *otlpWriter) resource(c container.Container) *resource.Resource {
+	return otlpResourceOf(slices.Concat(e.opts.Resource, [][2]string{{"container.id", c.ID},
+		{"container.runtime.name", c.Runtime}, {"k8s.pod.uid", c.Pod}}))
+}
+
+// otlpResourceOf returns the resource with the attributes that have a value.
+func otlpResourceOf(attrs [][2]string) *resource.Resource {
 	r := &resource.Resource{}
-	attrs := slices.Concat(e.opts.Resource, [][2]string{{"container.id", c.ID},
-		{"container.runtime.name", c.Runtime}, {"k8s.pod.uid", c.Pod}})
 	for _, kv := range attrs {
 		if kv[1] != "" {
 			r.Attributes = append(r.Attributes, &common.KeyValue{Key: kv[0], Value: otlpString(kv[1])})

@@ -29,13 +29,18 @@ func (dir dirSender) send(_ context.Context, r *openedRequest) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return &RefusedError{Err: err}
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".gperf-")
+	return replaceFile(path, r.body())
+}
+
+// replaceFile replaces a file by one with these contents. Readers see the old or the new one.
+func replaceFile(path string, contents io.Reader) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".gperf-") // node_exporter reads no file of this name
 	if err != nil {
 		return &RefusedError{Err: err}
 	}
 	defer os.Remove(f.Name()) // fails after the rename
 	defer f.Close()
-	if _, err := io.Copy(f, r.body()); err != nil {
+	if _, err := io.Copy(f, contents); err != nil {
 		return err
 	}
 	if err := f.Chmod(0o644); err != nil {

@@ -231,20 +231,10 @@ func (e *encoder) series() string {
 		case kv[0] == "service.name":
 			name = kv[1]
 		case kv[1] != "":
-			labels = append(labels, pyroscopeName(kv[0])+"="+strings.Map(pyroscopeValue, kv[1]))
+			labels = append(labels, export.LabelName(kv[0])+"="+strings.Map(pyroscopeValue, kv[1]))
 		}
 	}
 	return name + "{" + strings.Join(labels, ",") + "}"
-}
-
-// pyroscopeName returns a key as Prometheus permits it for labels.
-func pyroscopeName(key string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, key)
 }
 
 // pyroscopeValue replaces the characters that separate labels.

@@ -35,12 +35,12 @@ func (e *rejectedError) Unwrap() error { return e.err }
 
 // partlyError means that a server took a batch and dropped a part of it.
 type partlyError struct {
-	profiles int64
-	message  string
+	parts   int64 // profiles, or points of metrics
+	message string
 }
 
 func (e *partlyError) Error() string {
-	return fmt.Sprintf("dropped %d profiles of a batch: %s", e.profiles, e.message)
+	return fmt.Sprintf("dropped %d parts of a batch: %s", e.parts, e.message)
 }
 
 // laterError is a temporary error of a server that named the time after which to try again.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+	metrics "go.opentelemetry.io/proto/slim/otlp/collector/metrics/v1"
 	collector "go.opentelemetry.io/proto/slim/otlp/collector/profiles/v1development"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -54,12 +55,18 @@ func openGRPC(u *url.URL, o *Options) (sender, error) {
 
 func (s *grpcSender) close() { s.conn.Close() }
 
-// exportMethod is the method of the collector's service.
-const exportMethod = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
+// The methods of the collector's services.
+const (
+	exportMethod  = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
+	metricsMethod = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+)
 
 func (s *grpcSender) send(ctx context.Context, r *openedRequest) error {
-	var request collector.ExportProfilesServiceRequest
-	if err := unpack(r, &request); err != nil {
+	method, request := exportMethod, proto.Message(new(collector.ExportProfilesServiceRequest))
+	if r.Path == metricsPath {
+		method, request = metricsMethod, new(metrics.ExportMetricsServiceRequest)
+	}
+	if err := unpack(r, request); err != nil {
 		return &rejectedError{err}
 	}
 	ctx = metadata.AppendToOutgoingContext(ctx, versionHeader, profilesVersion)
@@ -68,8 +75,8 @@ func (s *grpcSender) send(ctx context.Context, r *openedRequest) error {
 			ctx = metadata.AppendToOutgoingContext(ctx, name, v)
 		}
 	}
-	var answer collector.ExportProfilesServiceResponse
-	if err := s.conn.Invoke(ctx, exportMethod, &request, &answer, grpc.UseCompressor("gzip")); err != nil {
+	var answer collector.ExportProfilesServiceResponse // that of metrics has the same fields
+	if err := s.conn.Invoke(ctx, method, request, &answer, grpc.UseCompressor("gzip")); err != nil {
 		return grpcError(err)
 	}
 	return partlyOf(&answer)

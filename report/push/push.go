@@ -43,6 +43,8 @@ type Options struct {
 	NoInline bool
 	// Filtered means that the sessions select samples, which archives cannot.
 	Filtered bool
+	// Metrics counts the samples by By, for databases of metrics, in place of stacks.
+	Metrics bool
 	// Samples makes a row of each sample in databases, not of the equal ones of a minute.
 	Samples bool
 	Version string // gperf's
@@ -101,7 +103,11 @@ func Open(url string, o Options) (*Queue, error) {
 		return nil, err
 	}
 	if o.Dir == "" {
-		if o.Dir, err = defaultDir(url); err != nil {
+		of := url
+		if o.Metrics {
+			of += " metrics"
+		}
+		if o.Dir, err = defaultDir(of); err != nil {
 			return nil, err
 		}
 	}
@@ -126,7 +132,7 @@ func defaultDir(url string) (string, error) {
 		}
 		state = filepath.Join(home, ".local/state")
 	}
-	if u, err := neturl.Parse(url); err == nil && u.Scheme == "file" { // it may be relative
+	if u, err := neturl.Parse(url); err == nil && (u.Scheme == "file" || u.Scheme == "textfile") { // it may be relative
 		dir, err := localDir(u)
 		if err == nil {
 			url, err = filepath.Abs(dir)
@@ -182,6 +188,10 @@ func (q *Queue) Add(ctx context.Context, in Input) (added bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	encode := q.server.kind.encode
+	if q.opts.Metrics { // the stacks of a recording may be pushed, too
+		id, encode = id+"-metrics", q.server.kind.metrics
+	}
 	if q.spool.Queued(id) || !q.opts.Again && q.spool.Known(id) {
 		return false, nil
 	}
@@ -190,7 +200,7 @@ func (q *Queue) Add(ctx context.Context, in Input) (added bool, err error) {
 		return false, err
 	}
 	e := &encoder{queue: q, ctx: ctx, in: in, id: id, group: g, added: map[string]bool{}}
-	if err := q.server.kind.encode(e); err != nil {
+	if err := encode(e); err != nil {
 		return false, errors.Join(in.Recording.Wrap(err), g.Discard())
 	}
 	if err := g.Commit(); err != nil {

@@ -405,6 +405,7 @@ func TestURLs(t *testing.T) {
 		"https://user:pw@/x":       "push to https:///x: the host is missing",
 		"file://host/dir":          "host host: files are local",
 		"file:":                    "the directory is missing",
+		"textfile:/dir/name":       "names end in .prom",
 		"otlp+http://host:port/":   `invalid port ":port" after host`,
 		"pyroscope+https://h\x7f/": "invalid control character in URL",
 	} {

@@ -19,6 +19,8 @@ type kind struct {
 	encode   func(*encoder) error
 	open     func(*url.URL, *Options) (sender, error)
 	whole    bool // it gets whole recordings
+	// metrics encodes counts in place of stacks; nil: the server stores no metrics. Without encode, they are all.
+	metrics func(*encoder) error
 }
 
 // sender sends requests to a server.
@@ -30,14 +32,16 @@ type sender interface {
 }
 
 var kinds = []*kind{
-	{[]string{"otlp+grpc", "otlp+grpcs"}, otlpProtocol, encodeOTLP, openGRPC, false},
-	{[]string{"otlp+http", "otlp+https"}, otlpProtocol, encodeOTLP, openHTTP, false},
+	{[]string{"otlp+grpc", "otlp+grpcs"}, otlpProtocol, encodeOTLP, openGRPC, false, encodeOTLPMetrics},
+	{[]string{"otlp+http", "otlp+https"}, otlpProtocol, encodeOTLP, openHTTP, false, encodeOTLPMetrics},
 	{[]string{"pyroscope+http", "pyroscope+https"}, func() string { return "Pyroscope's /ingest with pprof" },
-		encodePyroscope, openHTTP, false},
+		encodePyroscope, openHTTP, false, nil},
 	{[]string{"clickhouse+http", "clickhouse+https"}, func() string { return "ClickHouse's HTTP interface" },
-		encodeClickHouse, openHTTP, false},
-	{[]string{"http", "https"}, func() string { return "HTTP PUT of archives" }, encodeArchive, openHTTP, true},
-	{[]string{"file"}, func() string { return "archives in a directory" }, encodeArchive, openDir, true},
+		encodeClickHouse, openHTTP, false, nil},
+	{[]string{"http", "https"}, func() string { return "HTTP PUT of archives" }, encodeArchive, openHTTP, true, nil},
+	{[]string{"file"}, func() string { return "archives in a directory" }, encodeArchive, openDir, true, nil},
+	{[]string{"textfile"}, func() string { return "metrics for node_exporter's textfile collector" }, nil, openText,
+		false, encodeText},
 }
 
 // Schemes returns the schemes of URLs.
@@ -51,7 +55,7 @@ func Schemes() (l []string) {
 // IsURL reports whether an operand is a URL of a server, not a path.
 func IsURL(operand string) bool {
 	scheme, rest, ok := strings.Cut(operand, ":")
-	return ok && (strings.HasPrefix(rest, "//") || scheme == "file")
+	return ok && (strings.HasPrefix(rest, "//") || scheme == "file" || scheme == "textfile")
 }
 
 // server is the server of a queue.
@@ -81,9 +85,12 @@ func newServer(text string, o *Options) (*server, error) {
 		return nil, &URLError{s.shown, fmt.Errorf("unknown scheme; the schemes are %s", strings.Join(Schemes(), ", "))}
 	case s.kind.whole && o.Filtered:
 		return nil, &URLError{s.shown, errors.New("archives contain all samples, not those of a filter")}
-	case u.Scheme != "file" && u.Host == "":
+	case o.Metrics && s.kind.metrics == nil:
+		return nil, &URLError{s.shown, errors.New("--metrics needs otlp+http, otlp+grpc or textfile:PATH.prom")}
+	case u.Scheme != "file" && u.Scheme != "textfile" && u.Host == "":
 		return nil, &URLError{s.shown, errors.New("the host is missing")}
 	}
+	o.Metrics = o.Metrics || s.kind.encode == nil
 	if s.sender, err = s.kind.open(u, o); err != nil {
 		return nil, &URLError{s.shown, err}
 	}

@@ -150,8 +150,8 @@ func BenchmarkBrowserSums(b *testing.B) {
 				stack[at] = frames[at]
 			}
 		}
-		list[i] = table.Stack{Event: table.Event{Name: "clock", Unit: "count"}, Comm: "prog", Group: key.GroupOf(nil, 0),
-			Sum: table.Sum{Weight: 1, Samples: 1}, Frames: slices.Values(stack)}
+		list[i] = table.Stack{Event: table.Event{Name: "clock", Unit: "count"}, Comm: "prog",
+			Group: key.GroupOf(nil, 0), Sum: table.Sum{Weight: 1, Samples: 1}, Frames: slices.Values(stack)}
 	}
 	var l table.Loader
 	l.AddStacks(table.Recording{}, list)
