@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 )
 
@@ -29,6 +31,57 @@ type Pages struct {
 
 // NewPages returns the pages of a process's memory. It keeps at most max of them.
 func NewPages(mem io.ReaderAt, max int) *Pages { return &Pages{mem, max, map[uint64]*page{}} }
+
+// Vector is memory of which one system call can read several parts.
+type Vector interface {
+	// ReadEach reads a part at each address, up to the first one that cannot be read. It returns how many it has read.
+	ReadEach(parts [][]byte, addrs []uint64) int
+}
+
+// Fetch reads the pages with these addresses in advance, with one system call if the memory is a Vector.
+func (p *Pages) Fetch(addrs ...uint64) {
+	mem, ok := p.mem.(Vector)
+	if !ok {
+		return
+	}
+	var at []uint64
+	for _, addr := range addrs {
+		addr &^= pageSize - 1
+		if p.known[addr] == nil && !slices.Contains(at, addr) && len(p.known)+len(at) < p.max {
+			at = append(at, addr)
+		}
+	}
+	if len(at) > 1 {
+		p.read(mem, at)
+	}
+}
+
+// Again reads all pages another time. The memory may have changed.
+func (p *Pages) Again() {
+	at := slices.Collect(maps.Keys(p.known))
+	mem, ok := p.mem.(Vector)
+	p.Release()
+	if ok && len(at) > 0 {
+		p.read(mem, at)
+	}
+}
+
+// read reads pages that are not known.
+func (p *Pages) read(mem Vector, at []uint64) {
+	pages, parts := make([]*page, len(at)), make([][]byte, len(at))
+	for i := range at {
+		pages[i] = pagePool.Get().(*page)
+		parts[i] = pages[i][:]
+	}
+	n := mem.ReadEach(parts, at)
+	for i, b := range pages {
+		if i < n {
+			p.known[at[i]] = b
+		} else {
+			pagePool.Put(b)
+		}
+	}
+}
 
 // Release frees the pages for the next user. It may be left out.
 func (p *Pages) Release() {

@@ -64,3 +64,47 @@ func TestPages(t *testing.T) {
 		t.Error("an old page was used again")
 	}
 }
+
+// vectorMemory counts vectors as reads.
+type vectorMemory struct{ countedMemory }
+
+func (m vectorMemory) ReadEach(parts [][]byte, addrs []uint64) int {
+	*m.reads++
+	for i, b := range parts {
+		if n, err := m.Memory.ReadAt(b, int64(addrs[i])); err != nil || n < len(b) {
+			return i
+		}
+	}
+	return len(parts)
+}
+
+// TestPagesFetched: pages that are read in advance cost one read, and those that cannot be read one more when they are
+// needed.
+func TestPagesFetched(t *testing.T) {
+	whole := bytes.Repeat([]byte{1}, 4*pageSize)
+	reads := 0
+	p := NewPages(vectorMemory{countedMemory{inputs.Memory{0x10000: whole, 0x20000: whole[:8]}, &reads}}, 3)
+	at := func(addr int64, wantReads int, want byte) {
+		t.Helper()
+		b := make([]byte, 1)
+		if _, err := p.ReadAt(b, addr); err != nil || b[0] != want || reads != wantReads {
+			t.Errorf("%#x: %d, %v, %d reads; want %d, %d reads", addr, b[0], err, reads, want, wantReads)
+		}
+	}
+	p.Fetch(0x10001, 0x10fff, 0x11000, 0x20000)
+	at(0x10002, 1, 1)
+	at(0x11ffe, 1, 1)
+	at(0x20000, 3, 1) // not as a page, and then alone
+	p.Fetch(0x10000)  // known
+	p.Fetch(0x13000)  // one page is read when it is needed
+	whole[0] = 2
+	at(0x10000, 3, 1)
+	p.Again()
+	at(0x10000, 4, 2)
+	at(0x11000, 4, 1)
+	p.Fetch(0x12000, 0x13000) // only one more is kept
+	at(0x12000, 5, 1)
+	at(0x13000, 6, 1)
+	p.Release()
+	at(0x10000, 7, 2)
+}

@@ -1,6 +1,10 @@
 package procmem
 
-import "golang.org/x/sys/unix"
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
 
 // Reader reads the memory of the process with this PID: of the program that it runs at the time of each read.
 type Reader int32
@@ -18,4 +22,20 @@ func (pid Reader) ReadAt(b []byte, addr int64) (int, error) {
 		err = unix.EFAULT
 	}
 	return n, err
+}
+
+// ReadEach implements Vector.
+func (pid Reader) ReadEach(parts [][]byte, addrs []uint64) (n int) {
+	local, remote := make([]unix.Iovec, len(parts)), make([]unix.RemoteIovec, len(parts))
+	for i, b := range parts {
+		local[i].Base = unsafe.SliceData(b)
+		local[i].SetLen(len(b))
+		remote[i] = unix.RemoteIovec{Base: uintptr(addrs[i]), Len: len(b)}
+	}
+	read, _ := unix.ProcessVMReadv(int(pid), local, remote, 0)
+	for n < len(parts) && read >= len(parts[n]) {
+		read -= len(parts[n])
+		n++
+	}
+	return n
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+
+	"gperf/internal/procmem"
 )
 
 // Function is a function that a runtime runs.
@@ -88,6 +90,13 @@ func (r *reader) bytes(addr uint64, n int) []byte {
 
 // word returns the word at an address.
 func (r *reader) word(addr uint64) uint64 { return le.Uint64(r.bytes(addr, 8)) }
+
+// fetch reads memory at addresses that are read next, together.
+func (r *reader) fetch(addrs ...uint64) {
+	if pages, ok := r.mem.(*procmem.Pages); ok && r.err == nil {
+		pages.Fetch(addrs...)
+	}
+}
 
 // fail sets the error unless there is one.
 func (r *reader) fail(err error) {

@@ -22,7 +22,8 @@ type frameList struct {
 
 // Function implements Process. It reads a function twice, because the program may free the function meanwhile, and
 // use the memory of the name for other texts. If the hash is still the same at the second time, the first result is
-// right. It reads whole pages, each once each time: objects of one function are often near each other.
+// right. It reads whole pages, once each time, and all of the second time together: objects of one function are often
+// near each other.
 func (l frameList) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	pages := procmem.NewPages(mem, maxPages)
 	defer pages.Release()
@@ -30,7 +31,7 @@ func (l frameList) Function(mem io.ReaderAt, f Interpreted) (*Function, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages.Release()
+	pages.Again()
 	if _, err := l.code.Function(pages, f); err != nil {
 		return nil, err
 	}

@@ -12,12 +12,13 @@ func (p *python) Function(mem io.ReaderAt, frame Interpreted) (*Function, error)
 	if r.err != nil {
 		return nil, r.err
 	}
-	if err := frame.verify(p.check(mem, b)); err != nil {
-		return nil, err
-	}
 	o, name := &p.objects, le.Uint64(b[w.Name:])
 	if o.qualname != 0 { // from 3.11 on
 		name = r.word(frame.Code + o.qualname)
+	}
+	r.fetch(name, le.Uint64(b[w.Name:]), le.Uint64(b[w.File:]), le.Uint64(b[w.Lines:]))
+	if err := frame.verify(p.check(mem, b)); err != nil {
+		return nil, err
 	}
 	f := &Function{Name: o.str(r, name), File: o.str(r, le.Uint64(b[w.File:])), Size: o.size(r, frame.Code)}
 	table := o.bytes(r, le.Uint64(b[w.Lines:]), maxCode)

@@ -274,6 +274,11 @@ func (p *process) ReadAt(b []byte, addr int64) (int, error) {
 	return procmem.Reader(p.pid).ReadAt(b, addr)
 }
 
+// ReadEach implements procmem.Vector.
+func (p *process) ReadEach(parts [][]byte, addrs []uint64) int {
+	return procmem.Reader(p.pid).ReadEach(parts, addrs)
+}
+
 // Generated implements runtimes.Memory.
 func (p *process) Generated(ip uint64) bool {
 	m := p.space.find(ip)

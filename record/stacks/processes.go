@@ -18,6 +18,8 @@ import (
 type tracker struct {
 	byPID map[int32]*process
 	files map[fileKey]*mappedFile
+	// placed are the files with build IDs that are identified, by where processes map them.
+	placed map[filePlace]*mappedFile
 	held  time.Time // when holdGenerated last looked for perf maps
 	// removed is called for processes whose mappings are replaced or dropped.
 	removed func(*process)
@@ -93,7 +95,8 @@ func (f fileID) inode() dso.Inode {
 }
 
 func newTracker(removed func(*process)) *tracker {
-	return &tracker{byPID: map[int32]*process{}, files: map[fileKey]*mappedFile{}, removed: removed}
+	return &tracker{byPID: map[int32]*process{}, files: map[fileKey]*mappedFile{},
+		placed: map[filePlace]*mappedFile{}, removed: removed}
 }
 
 // record applies a side-band record.

@@ -3,6 +3,7 @@ package stacks
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -269,8 +270,10 @@ func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 	for s := range spaces {
 		s.markMapped(t.procs.tracker.sweep)
 	}
+	unused := func(f *mappedFile) bool { return f.mapped+1 < t.procs.tracker.sweep && f.state != filePending }
+	maps.DeleteFunc(t.procs.tracker.placed, func(_ filePlace, f *mappedFile) bool { return unused(f) })
 	for k, f := range t.procs.tracker.files {
-		if f.mapped+1 >= t.procs.tracker.sweep || f.state == filePending {
+		if !unused(f) {
 			continue
 		}
 		if f.loaded {
