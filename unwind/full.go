@@ -1,5 +1,7 @@
 package unwind
 
+import "bytes"
+
 // maxSteps limits the rows that an Unwinder caches.
 const maxSteps = 1 << 14
 
@@ -49,7 +51,7 @@ func newStep(f *CFI, vaddr uint64) *step {
 	}
 	expr := func(rule RegRule) []byte {
 		if rule.Kind == Expression || rule.Kind == ValExpression {
-			return r.Expr(rule)
+			return bytes.Clone(r.Expr(rule)) // else the row would keep the section
 		}
 		return nil
 	}

@@ -103,23 +103,43 @@ type Space interface {
 // Object has no CFI: walks use frame pointers in it.
 type Object struct {
 	table *Table
-	once  sync.Once
 	open  func() (*CFI, error)
-	cfi   *CFI
+
+	mu     sync.Mutex
+	opened bool
+	cfi    *CFI
 }
 
-// NewObject returns an Object with a table and a function that reads the CFI. A walk calls open at most once, when the
-// table has no usable row. Either may be nil.
+// NewObject returns an Object with a table and a function that reads the CFI. A walk calls open when the table has no
+// usable row, once until Release. Either may be nil.
 func NewObject(t *Table, open func() (*CFI, error)) *Object { return &Object{table: t, open: open} }
 
 // full returns the CFI, or nil if it cannot be read.
 func (o *Object) full() *CFI {
-	o.once.Do(func() {
-		if o.open != nil {
-			o.cfi, _ = o.open()
-		}
-	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.opened && o.open != nil {
+		o.cfi, _ = o.open()
+	}
+	o.opened = true
 	return o.cfi
+}
+
+// HasCFI reports whether the CFI is in memory.
+func (o *Object) HasCFI() bool {
+	if o == nil {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.cfi != nil
+}
+
+// Release frees the CFI, which takes much memory for a large file. A walk that needs it opens it again.
+func (o *Object) Release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.opened, o.cfi = false, nil
 }
 
 // MaxDepth is the default limit of frames of a walk: the kernel's PERF_MAX_STACK_DEPTH.

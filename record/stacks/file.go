@@ -236,6 +236,22 @@ func (f *mappedFile) use(table *unwind.Table, lean bool) {
 	})
 }
 
+// releaseCFI frees the file's complete CFI if it can be read again for sure: at a path of this process, not through one
+// that may have exited by then. Few walks need it, and the walker keeps their rows.
+func (f *mappedFile) releaseCFI() {
+	if !f.object.HasCFI() {
+		return
+	}
+	is := f.inode
+	if f.id.IsZero() {
+		is = f.file
+		is.gen = 0
+	}
+	if id, err := statInode(f.name); err == nil && id == is {
+		f.object.Release()
+	}
+}
+
 // code reads the file's code at an offset.
 func (f *mappedFile) code(off uint64, b []byte) bool {
 	im, err := f.open()

@@ -11,6 +11,7 @@ import (
 type bpfProcess struct {
 	tgid, execSeq uint32    // execSeq counts the process's execs
 	registered    bool      // BPF is to walk the process
+	inherited     bool      // it is registered for its parent, no sample of it has come
 	inBPF         bool      // the BPF maps contain an entry for tgid, maybe of an earlier exec
 	stale         time.Time // since when BPF waits for a mapping that replaces another one; zero: it does not
 }
@@ -72,14 +73,15 @@ func (g *registry) forked(rec *format.Fork) {
 	if rec.IsThread() || parent == nil || child == nil || !parent.registered || parent.tgid != uint32(parent.pid) {
 		return
 	}
-	child.tgid, child.execSeq, child.registered = uint32(child.pid), parent.execSeq, true
+	child.bpfProcess = bpfProcess{tgid: uint32(child.pid), execSeq: parent.execSeq, registered: true, inherited: true}
 	g.tracker.touch(child)
 }
 
-// exec replaces a process after an exec. The process's count of execs increases by one.
+// exec replaces a process after an exec. The process's count of execs increases by one. A child that no sample hit
+// before its exec, as most children of a shell, is registered by its first sample.
 func (g *registry) exec(rec *format.Comm) {
 	var p bpfProcess
-	if old := g.tracker.byPID[rec.PID]; old != nil {
+	if old := g.tracker.byPID[rec.PID]; old != nil && old.registered && !old.inherited {
 		p = old.bpfProcess
 		p.execSeq++
 		old.inBPF = false // the entry is the new process's
@@ -99,7 +101,7 @@ func (g *registry) lookUp(pid int32, head *bpf.Head) *addrSpace {
 		return nil
 	}
 	if !p.registered || p.execSeq != head.Exec {
-		p.tgid, p.execSeq, p.registered = head.TGID, head.Exec, true
+		p.tgid, p.execSeq, p.registered, p.inherited = head.TGID, head.Exec, true, false
 		g.tracker.touch(p)
 	} else if head.End == bpf.EndNoProcess && !p.touched {
 		g.awaitMapping(p)

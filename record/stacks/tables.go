@@ -273,6 +273,10 @@ func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 	unused := func(f *mappedFile) bool { return f.mapped+1 < t.procs.tracker.sweep && f.state != filePending }
 	maps.DeleteFunc(t.procs.tracker.placed, func(_ filePlace, f *mappedFile) bool { return unused(f) })
 	for k, f := range t.procs.tracker.files {
+		if f.state == filePending { // the builder writes the object
+			continue
+		}
+		f.releaseCFI()
 		if !unused(f) {
 			continue
 		}

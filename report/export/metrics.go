@@ -106,7 +106,8 @@ func (m *Metrics) Add(s *session.Session) (format.Skipped, error) {
 
 // add adds a series, and returns its index.
 func (m *Metrics) add(f *format.File, event int, labels [][2]string) int {
-	m.Series = append(m.Series, Series{Event: f.EventName(event), Unit: session.EventUnit(f, event, ""), Labels: labels})
+	m.Series = append(m.Series, Series{Event: f.EventName(event), Unit: session.EventUnit(f, event, ""),
+		Labels: labels})
 	return len(m.Series) - 1
 }
 

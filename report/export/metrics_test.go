@@ -27,8 +27,8 @@ func TestMetricsLimit(t *testing.T) {
 		t.Fatalf("%d series, merged %v", len(all.Series), all.Merged)
 	}
 	last := few.Series[len(few.Series)-1]
-	if len(few.Series) != 4 || few.Series[0].Event != last.Event || last.Labels[0] != [2]string{"other", "true"} || last.Samples != few.Merged[last.Event] ||
-		samples(few) != samples(all) {
+	if len(few.Series) != 4 || few.Series[0].Event != last.Event || last.Labels[0] != [2]string{"other", "true"} ||
+		last.Samples != few.Merged[last.Event] || samples(few) != samples(all) {
 		t.Errorf("%+v, merged %v, want %d samples", few.Series, few.Merged, samples(all))
 	}
 }
@@ -37,7 +37,8 @@ func TestAddPrometheus(t *testing.T) {
 	line := func(i, v int) string { return fmt.Sprintf("gperf_samples_total{event=\"e\",n=\"%d\"} %d\n", i, v) }
 	sum, more, err := AddPrometheus([]byte("# HELP x\n"+line(1, 2)), []byte(line(1, 3)+line(2, 1<<53)))
 	want := "# HELP gperf_samples_total Samples of events, waits and spans that gperf recorded.\n" +
-		"# TYPE gperf_samples_total counter\n" + line(1, 5) + "gperf_samples_total{event=\"e\",n=\"2\"} 9.007199254740992e+15\n"
+		"# TYPE gperf_samples_total counter\n" + line(1, 5) +
+		"gperf_samples_total{event=\"e\",n=\"2\"} 9.007199254740992e+15\n"
 	if err != nil || more || string(sum) != want {
 		t.Errorf("%v, %t, got\n%s\nwant\n%s", err, more, sum, want)
 	}

@@ -94,7 +94,8 @@ func (s *textSender) send(_ context.Context, r *openedRequest) error {
 	}
 	if more && !s.full && s.log != nil {
 		s.full = true
-		s.log(s.path + " has as many series as a database of metrics should: new ones are summed in those with other=\"true\"")
+		s.log(s.path + " has as many series as a database of metrics should: new ones are summed in those with " +
+			"other=\"true\"")
 	}
 	return replaceFile(s.path, bytes.NewReader(sum))
 }
