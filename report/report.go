@@ -16,6 +16,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 
 	"gperf/format"
 	"gperf/internal/session"
@@ -168,7 +169,7 @@ func (o *Options) layoutsOf(f *format.File) (*layouts, error) {
 // walk counts the samples of a session.
 func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 	c.session = s
-	opts := session.WalkOptions{AsPerf: !c.opts.csv, Names: true, KeepChains: true}
+	opts := session.WalkOptions{AsPerf: !c.opts.csv, Names: true, KeepChains: true, LeafOnly: !c.readsChains(s)}
 	if c.opts.Threads != ThreadsOff {
 		opts.Records = []format.Type{format.TypeRead}
 	}
@@ -182,6 +183,14 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 		session.LookUpCalls(c.shownFrames())
 	}
 	return skipped, nil
+}
+
+// readsChains reports whether anything reads the callchains of samples: the keys and the graph of an event, the kind of
+// a wait, filters, or the functions of runtimes that replace native ones.
+func (c *counter) readsChains(s *session.Session) bool {
+	derives := func(l *layout) bool { return l.derived != nil }
+	return slices.Contains(c.chains, true) || slices.ContainsFunc(c.layouts.byEvent, derives) || s.Select != nil ||
+		s.NoNative
 }
 
 // hists makes the histograms of the counted samples.

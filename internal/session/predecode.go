@@ -50,18 +50,19 @@ func canPredecode(f *format.File) bool {
 // decoders decode the batches of a walk.
 type decoders struct {
 	file    *format.File
+	leaf    bool // WalkOptions.LeafOnly
 	work    chan ticket
 	running sync.WaitGroup
 }
 
 // newDecoders starts goroutines for the CPUs that the reader and the walk leave.
-func newDecoders(f *format.File) *decoders {
+func newDecoders(f *format.File, leaf bool) *decoders {
 	n := min(runtime.GOMAXPROCS(0)-2, maxDecoders)
-	d := &decoders{file: f, work: make(chan ticket, maxWaiting)}
+	d := &decoders{file: f, leaf: leaf, work: make(chan ticket, maxWaiting)}
 	for range n {
 		d.running.Go(func() {
 			for t := range d.work {
-				t.batch.decodeOnce(f, t.number)
+				d.decodeOnce(t.batch, t.number)
 			}
 		})
 	}
@@ -96,7 +97,7 @@ func (d *decoders) offer(b *Batch) {
 func (d *decoders) help() bool {
 	select {
 	case t := <-d.work:
-		t.batch.decodeOnce(d.file, t.number)
+		d.decodeOnce(t.batch, t.number)
 		return true
 	default:
 		return false
@@ -106,31 +107,33 @@ func (d *decoders) help() bool {
 // decoded returns when the batch is decoded.
 func (d *decoders) decoded(b *Batch) {
 	if n := b.pre.unclaimed.Load(); n != 0 {
-		b.decodeOnce(d.file, n)
+		d.decodeOnce(b, n)
 	}
 	b.pre.done.Wait()
 }
 
-// decodeOnce decodes the batch if the batch's number is still the ticket's.
-func (b *Batch) decodeOnce(f *format.File, number uint64) {
+// decodeOnce decodes a batch if the batch's number is still the ticket's.
+func (d *decoders) decodeOnce(b *Batch, number uint64) {
 	if b.pre.unclaimed.CompareAndSwap(number, 0) {
-		b.decode(f)
+		d.decode(b)
 		b.pre.done.Done()
 	}
 }
 
-// decode decodes the samples of the batch.
-func (b *Batch) decode(f *format.File) {
+// decode decodes the samples of a batch.
+func (d *decoders) decode(b *Batch) {
 	for i := range b.raws {
 		if b.raws[i].Type != format.TypeSample {
 			continue
 		}
 		s := b.add()
-		if err := f.Sample(b.raws[i], &s.Sample); err != nil {
+		if err := d.file.Sample(b.raws[i], &s.Sample); err != nil {
 			b.pre.failed = append(b.pre.failed, failed{len(b.Samples) - 1, err})
 			continue
 		}
-		s.parts.cut(s.Callchain)
+		if !d.leaf {
+			s.parts.cut(s.Callchain)
+		}
 	}
 	b.pre.decoded, b.Samples = b.Samples, b.Samples[:0]
 }

@@ -22,6 +22,7 @@ func (r *resolver) resolve(s *Sample) {
 	s.Leaf = r.frames.mode(s, s.IP, r.called[s.Event])
 	s.Chain = Chain{}
 	switch {
+	case r.opts.LeafOnly:
 	case r.lbrChain(s):
 		r.frames.count(s.User, 1)
 	case s.parts.whole:
@@ -32,7 +33,7 @@ func (r *resolver) resolve(s *Sample) {
 		r.chain(s, s.Callchain)
 	}
 	r.frames.resolved++
-	if s.Chain.Len() == 0 && len(s.UserStack) == 0 {
+	if s.Chain.Len() == 0 && (len(s.UserStack) == 0 || r.opts.LeafOnly) {
 		r.frames.count([]*Frame{s.Leaf}, 1)
 	}
 	if r.opts.Branches {

@@ -12,6 +12,8 @@ type WalkOptions struct {
 	// Names reads the symbols of each DSO in advance, concurrently: set it if the
 	// names of frames are used.
 	Names bool
+	// LeafOnly leaves out the callchains: samples have their IP's frame alone.
+	LeafOnly bool
 	// Branches resolves the branch stacks, Data the data addresses.
 	Branches, Data bool
 	// KeepChains makes equal parts of a process's callchains the same slice, so that
@@ -71,7 +73,7 @@ func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped
 	}
 	var readErr error
 	if canPredecode(s.File) {
-		w.decoders = newDecoders(s.File)
+		w.decoders = newDecoders(s.File, opts.LeafOnly)
 	}
 	go func() {
 		defer close(in)
@@ -186,7 +188,9 @@ func (w *walk) finish() error {
 		b.Release()
 		return nil
 	}
-	w.unwind(b.Samples)
+	if !w.opts.LeafOnly {
+		w.unwind(b.Samples)
+	}
 	if w.session.NoNative {
 		for i := range b.Samples {
 			w.hideNative(&b.Samples[i])
