@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/report/key"
 	"gperf/symbolize"
@@ -123,7 +124,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 			places: &p,
 		}
 		h.chains = opts.Graph.Mode != GraphNone && opts.hasChains(&f.Attrs[i])
-		(&histBuilder{hist: h, identities: same}).fill(stacks)
+		(&histBuilder{hist: h, identities: same, folds: folds{chain: []*place{}}}).fill(stacks)
 		all[i] = h
 	}
 	groups := eventGroups(f, opts)
@@ -200,6 +201,7 @@ type histBuilder struct {
 	identities *identities
 	buf        []byte
 
+	folds  folds
 	number int      // of the stack
 	tails  []hopSum // of the stack's callchain from each frame on
 	stack  *stack
@@ -209,7 +211,7 @@ type histBuilder struct {
 
 // fill adds the stacks of the histogram's event.
 func (b *histBuilder) fill(stacks []*stack) {
-	for i, st := range stacks {
+	for _, st := range stacks {
 		switch st.level {
 		case 'k':
 			st.Kernel = st.Period
@@ -223,10 +225,13 @@ func (b *histBuilder) fill(stacks []*stack) {
 		if st.filtered {
 			continue
 		}
-		b.begin(i+1, st)
-		if b.parent == nil && b.hist.opts.Parents.Only {
-			continue
+		b.begin(0, st)
+		if b.parent != nil || !b.hist.opts.Parents.Only {
+			b.fold(st)
 		}
+	}
+	for i, st := range b.folds.stacks {
+		b.begin(i+1, st)
 		b.leaf().Self.add(&st.Stat)
 		b.sumHops(st)
 		b.each(func(e *Entry, from int) {
@@ -239,7 +244,7 @@ func (b *histBuilder) fill(stacks []*stack) {
 	}
 	if b.hist.chains {
 		b.hist.minHits = b.hist.opts.Graph.minPeriod(b.hist.Total.Period)
-		b.fillCalls(stacks)
+		b.fillCalls()
 	}
 	if b.hist.opts.SymbolFilter != "" {
 		b.filterSymbols()
@@ -252,15 +257,9 @@ func (b *histBuilder) fill(stacks []*stack) {
 }
 
 // fillCalls adds the callchains to the entries that may show a branch.
-func (b *histBuilder) fillCalls(stacks []*stack) {
-	for i, st := range stacks {
-		if st.filtered {
-			continue
-		}
+func (b *histBuilder) fillCalls() {
+	for i, st := range b.folds.stacks {
 		b.begin(-i-1, st)
-		if b.parent == nil && b.hist.opts.Parents.Only {
-			continue
-		}
 		b.each(func(e *Entry, from int) {
 			if share := e.shown(b.hist.opts); share >= b.hist.minHits && b.hist.visible(share) && from < len(st.chain) {
 				e.calls = append(e.calls, call{st, from})
@@ -289,7 +288,8 @@ func (b *histBuilder) filterSymbols() {
 func (b *histBuilder) begin(number int, st *stack) {
 	b.number, b.stack = number, st
 	if st.chain == nil {
-		st.chain, st.hops = b.hist.places.chain(st, b.hist.opts)
+		b.folds.chain, st.hops = b.hist.places.chain(b.folds.chain[:0], st, b.hist.opts)
+		st.chain = b.folds.chain
 		b.ignoreCallees(st)
 	}
 	uses := b.hist.layout.uses
@@ -324,6 +324,73 @@ func (b *histBuilder) begin(number int, st *stack) {
 		})
 		b.key.extra = b.identities.extras.number(b.buf)
 	}
+}
+
+// folds are the stacks of a histogram, with one for all that neither the keys nor the call graph distinguish: most stacks
+// of programs differ in addresses within the same functions.
+type folds struct {
+	stacks []*stack // in the order of the first of each
+	chain  []*place // of the current stack, reused
+
+	index intern.Table // of those that may stand for others
+	list  []folded
+}
+
+// folded is a stack that may stand for others.
+type folded struct {
+	at  int32 // in folds.stacks
+	own bool  // it is a copy, whose samples are those of all
+	key entryKey
+}
+
+// fold adds a stack, whose chain is in folds.chain, or its samples to those of an equal one.
+func (b *histBuilder) fold(st *stack) {
+	f := &b.folds
+	if st.hops == nil && b.hist.layout.uses&(usesSrcline|usesSrcfile|usesAddress|usesPlace) == 0 {
+		i, added := f.index.Add(b.hash(st), func(i int32) bool {
+			return b.key == f.list[i].key && b.alike(f.stacks[f.list[i].at], st)
+		})
+		if !added {
+			f.add(&f.list[i], st)
+			return
+		}
+		f.list = append(f.list, folded{at: int32(len(f.stacks)), key: b.key})
+	}
+	st.chain = slices.Clone(st.chain)
+	f.stacks = append(f.stacks, st)
+}
+
+// add adds the samples of a stack to those of an equal one.
+func (f *folds) add(to *folded, st *stack) {
+	if !to.own {
+		sum := *f.stacks[to.at]
+		f.stacks[to.at], to.own = &sum, true
+	}
+	f.stacks[to.at].Stat.add(&st.Stat)
+	st.chain = nil
+}
+
+// hash returns the same for stacks that are alike.
+func (b *histBuilder) hash(st *stack) uint32 {
+	_, id, _ := b.leafPlace(st)
+	h := uint64(uint32(b.key.comm))<<32 | uint64(uint32(id))
+	for _, pl := range st.chain {
+		h = (h ^ uint64(uint32(pl.id))) * 0x9e3779b97f4a7c15
+		h ^= h >> 29
+	}
+	return uint32(h ^ h>>32)
+}
+
+// alike reports whether no key of a place and no call graph distinguishes two stacks.
+func (b *histBuilder) alike(x, y *stack) bool {
+	at, id, _ := b.leafPlace(x)
+	other, otherID, _ := b.leafPlace(y)
+	return id == otherID && x.level == y.level && at.same(other) && slices.EqualFunc(x.chain, y.chain, (*place).same)
+}
+
+// same reports whether neither keys without lines and addresses nor call graphs distinguish two places.
+func (pl *place) same(other *place) bool {
+	return pl == other || pl.id == other.id && pl.file == other.file && pl.chain == other.chain
 }
 
 // ignoreCallees moves the samples to the callchain's last function that matches
@@ -364,16 +431,21 @@ func (b *histBuilder) rawID(st *stack) int32 {
 
 // leaf returns the entry of the stack's sampled frame.
 func (b *histBuilder) leaf() *Entry {
-	pl := b.hist.places.of(b.stack.leaf)
-	ip := leafIP(pl.frame)
+	pl, id, ip := b.leafPlace(b.stack)
+	return b.entry(pl, id, ip, b.stack.level, atSample)
+}
+
+// leafPlace returns the place of a stack's sampled frame, with the id and address of an entry there.
+func (b *histBuilder) leafPlace(st *stack) (pl *place, id int32, ip uint64) {
+	pl = b.hist.places.of(st.leaf)
+	id, ip = pl.id, leafIP(pl.frame)
 	if b.hist.opts.Mode == ModeBranches { // perf compares the targets of branches by ip
 		ip = pl.frame.IP
 	}
-	id := pl.id
 	if ip != pl.frame.IP && pl.frame.Sym() == nil {
 		id = b.hist.places.id(pl, ip)
 	}
-	return b.entry(pl, id, ip, b.stack.level, atSample)
+	return pl, id, ip
 }
 
 // each visits the stack's entries, each once although functions recur: the entry of

@@ -136,10 +136,10 @@ func (p *places) address(dso string, ip uint64) int32 {
 	return number(p.ids, placeKey{dso: dso, start: ip, end: math.MaxUint64})
 }
 
-// chain returns the places of a stack's callchain in the graph's order, and the branches that they are ends of.
+// chain appends the places of a stack's callchain to list, in the graph's order, and returns the branches that they are
+// ends of.
 // Options.Inline adds the inlined calls; Options.Resolved drops frames without symbols.
-func (p *places) chain(st *stack, opts *Options) (list []*place, ends []*hop) {
-	list = make([]*place, 0, min(st.frames.Len(), opts.MaxStack))
+func (p *places) chain(list []*place, st *stack, opts *Options) (_ []*place, ends []*hop) {
 	for i, f := range framesOf(st, opts) {
 		if opts.Resolved && f.Sym() == nil {
 			continue
