@@ -174,6 +174,7 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 		opts.Records = []format.Type{format.TypeRead}
 	}
 	skipped, err := s.Walk(opts, c.count)
+	c.byKey = nil // it takes as much memory as the stacks
 	if err != nil {
 		return skipped, err
 	}

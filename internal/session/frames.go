@@ -1,7 +1,7 @@
 package session
 
 import (
-	"bytes"
+	"hash/maphash"
 
 	"gperf/format"
 	"gperf/symbolize"
@@ -27,7 +27,6 @@ type frames struct {
 
 	chainBlocks [][]chain // all cached parts of callchains, for unresolved
 	chainFree   []chain   // the unused rest of the last block
-	chainBytes  []byte    // memory for chains
 	chainFrames []*Frame  // memory for chains
 	parts       int32     // number of cached parts
 	called      chains    // parts of the kernel whose first address is a return address
@@ -176,7 +175,8 @@ func (fs *frames) resolve(c *chains, part format.Words, hash uint64, called bool
 	if 4*c.used >= 3*len(c.slots) {
 		c.grow()
 	}
-	s := c.slot(hash, b)
+	second := maphash.Bytes(chainSeed2, b)
+	s := c.slot(hash, second)
 	if s.chain != nil {
 		s.chain.samples++
 		return s.chain.frames, s.chain.number
@@ -188,12 +188,10 @@ func (fs *frames) resolve(c *chains, part format.Words, hash uint64, called bool
 	}
 	if keep {
 		list = take(&fs.chainFrames, part.Len())
-		kept := take(&fs.chainBytes, len(b))
-		copy(kept, b)
 		s.chain = fs.newChain()
 		fs.parts++
 		number = fs.parts
-		*s.chain = chain{kept, list, 1, number}
+		*s.chain = chain{second, list, 1, number}
 	} else {
 		list = fs.batch.take(part.Len())
 	}
@@ -302,7 +300,8 @@ func (t *frameTable) grow() {
 	}
 }
 
-// chains caches resolved parts of callchains by their encoded bytes.
+// chains caches resolved parts of callchains by two hashes of their encoded bytes, with seeds that are new for each
+// process: that two of a billion parts have both in common is less likely than an error of the memory.
 type chains struct {
 	slots []chainSlot // 0, or a power of two
 	used  int
@@ -315,18 +314,18 @@ type chainSlot struct {
 }
 
 type chain struct {
-	part    []byte
+	hash    uint64 // by chainSeed2
 	frames  []*Frame
 	samples int
 	number  int32 // see Chain.UserPart
 }
 
-// slot returns the slot of part, or the free one where it belongs.
-func (c *chains) slot(hash uint64, part []byte) *chainSlot {
+// slot returns the slot of a part with these hashes, or the free one where it belongs.
+func (c *chains) slot(hash, second uint64) *chainSlot {
 	mask := uint64(len(c.slots) - 1)
 	for i := hash; ; i++ {
 		s := &c.slots[i&mask]
-		if !s.used || s.hash == hash && (s.chain == nil || bytes.Equal(s.chain.part, part)) {
+		if !s.used || s.hash == hash && (s.chain == nil || s.chain.hash == second) {
 			return s
 		}
 	}

@@ -208,4 +208,4 @@ func cut(chain format.Words, yield func(part) bool) bool {
 
 func hashOf(part format.Words) uint64 { return maphash.Bytes(chainSeed, part.Bytes()) }
 
-var chainSeed = maphash.MakeSeed()
+var chainSeed, chainSeed2 = maphash.MakeSeed(), maphash.MakeSeed()
