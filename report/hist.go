@@ -500,8 +500,12 @@ func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, at posit
 	if b.hist.layout.uses&usesPlace != 0 {
 		k.numbers = b.numbersOf(pl, ip)
 	}
+	if pl.hist == b.hist && pl.entry.key == k {
+		return pl.entry
+	}
 	e := b.hist.byKey[k]
-	if e == nil {
+	pl.hist = b.hist
+	if pl.entry = e; e == nil {
 		st := b.stack
 		e = &Entry{
 			Comm:    st.comm,
@@ -518,6 +522,7 @@ func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, at posit
 			key:     k,
 		}
 		b.hist.byKey[k] = e
+		pl.entry = e
 		b.entries = append(b.entries, e)
 	}
 	return e

@@ -26,6 +26,10 @@ type place struct {
 	asked   bool     // inlined is set
 
 	sources *[positions]source // set by histBuilder.source
+
+	// entry is the last entry of the histogram hist at the place: most functions are of one program.
+	hist  *Hist
+	entry *Entry
 }
 
 // places makes the place of a frame once.

@@ -17,17 +17,19 @@ type Chain struct {
 }
 
 // LookUpCalls looks up the functions and lines of the distinct frames on all CPUs. Calls
-// looks up a frame on first use, and would do so on one CPU.
+// looks up a frame on first use, and would do so on one CPU. Nobody else must look up the same frames meanwhile.
 func LookUpCalls(frames iter.Seq[*Frame]) {
-	known := map[*Frame]bool{}
 	var list []*Frame
 	for f := range frames {
-		if !known[f] {
-			known[f] = true
+		if !f.listed {
+			f.listed = true
 			list = append(list, f)
 		}
 	}
 	parallel.Do(len(list), func(i int) { list[i].Calls() })
+	for _, f := range list {
+		f.listed = false
+	}
 }
 
 // Len returns the number of frames.

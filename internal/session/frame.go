@@ -22,6 +22,7 @@ type Frame struct {
 
 	// There are many frames: their small fields are in one word.
 	asPerf bool             // see WalkOptions.AsPerf
+	listed bool             // LookUpCalls has it in its list
 	why    symbolize.Reason // set by lookUp
 	back   uint8            // set by lookUp: the ip that has the name and the lines, the call's last byte, is IP - back
 
