@@ -326,8 +326,8 @@ func (b *histBuilder) begin(number int, st *stack) {
 	}
 }
 
-// folds are the stacks of a histogram, with one for all that neither the keys nor the call graph distinguish: most stacks
-// of programs differ in addresses within the same functions.
+// folds are the stacks of a histogram, with one for all that neither the keys nor the call graph distinguish: most
+// stacks of programs differ in addresses within the same functions.
 type folds struct {
 	stacks []*stack // in the order of the first of each
 	chain  []*place // of the current stack, reused

@@ -169,7 +169,7 @@ func (o *Options) layoutsOf(f *format.File) (*layouts, error) {
 // walk counts the samples of a session.
 func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 	c.session = s
-	opts := session.WalkOptions{AsPerf: !c.opts.csv, Names: true, KeepChains: true, LeafOnly: !c.readsChains(s)}
+	opts := session.WalkOptions{AsPerf: !c.opts.csv, Names: true, KeepChains: true, LeafOnly: !readsChains(c, s)}
 	if c.opts.Threads != ThreadsOff {
 		opts.Records = []format.Type{format.TypeRead}
 	}
@@ -188,7 +188,7 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 
 // readsChains reports whether anything reads the callchains of samples: the keys and the graph of an event, the kind of
 // a wait, filters, or the functions of runtimes that replace native ones.
-func (c *counter) readsChains(s *session.Session) bool {
+func readsChains(c *counter, s *session.Session) bool {
 	derives := func(l *layout) bool { return l.derived != nil }
 	return slices.Contains(c.chains, true) || slices.ContainsFunc(c.layouts.byEvent, derives) || s.Select != nil ||
 		s.NoNative

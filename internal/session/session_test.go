@@ -269,6 +269,12 @@ func TestCallchain(t *testing.T) {
 	if s.Leaf != s.Kernel[0] {
 		t.Error("the sampled address and the chain's first are two frames")
 	}
+	alone := s
+	resolve(session, WalkOptions{LeafOnly: true}, &alone)
+	if alone.Chain.Len() != 0 || alone.Leaf.IP != s.IP {
+		t.Errorf("without callchains, a sample has %d frames, and that of %#x", alone.Chain.Len(), alone.Leaf.IP)
+	}
+	session.frames, w.resolver.frames = w.frames, w.frames
 	// The same chain again is the same frames, until the mappings change.
 	again := s
 	w.resolver.resolve(&again)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -93,6 +94,33 @@ func TestIdentify(t *testing.T) {
 		if got, err := mappedInode(im.pid, &im.at); err != nil || got != f.inode {
 			t.Errorf("file %d is to be opened where the file %v is: %v", i, got, err)
 		}
+	}
+}
+
+// oneObject is an address space with one object.
+type oneObject struct{ *unwind.Object }
+
+func (o oneObject) Mapping(uint64) *unwind.Mapping {
+	return &unwind.Mapping{End: 1 << 40, Object: o.Object}
+}
+func (oneObject) Code(uint64, []byte) bool { return false }
+
+// The complete CFI of a file is freed if it can be read again at its path.
+func TestReleaseCFI(t *testing.T) {
+	n := newIdentifiable(t)
+	n.identify(n.byPID[int32(os.Getpid())])
+	stays, goes := n.file(0), n.file(1)
+	for _, f := range []*mappedFile{stays, goes} {
+		f.object = unwind.NewObject(nil, func() (*unwind.CFI, error) { return new(unwind.CFI), nil })
+		var w unwind.Unwinder
+		regs := unwind.AllRegs(machine, make([]uint64, bpf.NumRegs))
+		w.Walk(nil, &regs, &unwind.Stack{}, oneObject{f.object})
+	}
+	stays.name = "/in/a/container"
+	n.tables.prune(time.Now().Add(time.Hour), nil)
+	if !stays.object.HasCFI() || goes.object.HasCFI() {
+		t.Errorf("CFI of a file at a path of another process is there: %t; of one that can be read again: %t",
+			stays.object.HasCFI(), goes.object.HasCFI())
 	}
 }
 

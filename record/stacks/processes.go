@@ -20,7 +20,7 @@ type tracker struct {
 	files map[fileKey]*mappedFile
 	// placed are the files with build IDs that are identified, by where processes map them.
 	placed map[filePlace]*mappedFile
-	held  time.Time // when holdGenerated last looked for perf maps
+	held   time.Time // when holdGenerated last looked for perf maps
 	// removed is called for processes whose mappings are replaced or dropped.
 	removed func(*process)
 	// left are the processes whose EXIT came since the last forgetExited, leftBefore are the processes whose EXIT

@@ -74,6 +74,33 @@ func TestRegistryExec(t *testing.T) {
 	}
 }
 
+// TestRegistryExecUnsampled: a child that no sample hit before its exec is registered by its first sample after it, and
+// its entry in BPF, if it got one, is removed.
+func TestRegistryExecUnsampled(t *testing.T) {
+	g := testRegistry()
+	g.parent(1)
+	g.apply(&format.Fork{PID: 2, TID: 2, PPID: 1, PTID: 1})
+	child := g.tracker.byPID[2]
+	child.inBPF = true // an update passed it, with its parent's mappings
+	g.tracker.touched, child.touched = nil, false
+	g.run(2, false)
+	p := g.tracker.byPID[2]
+	if p.registered || p.inBPF || len(g.tracker.touched) != 0 || !slices.Equal(g.deleted, []uint32{2}) {
+		t.Errorf("after exec without a sample: %+v, %d touched, deleted %v", p.bpfProcess, len(g.tracker.touched),
+			g.deleted)
+	}
+	g.lookUp(2, &bpf.Head{TGID: 2, Exec: 6})
+	if want := (bpfProcess{tgid: 2, execSeq: 6, registered: true}); p.bpfProcess != want ||
+		!slices.Equal(g.tracker.touched, []*process{p}) {
+		t.Errorf("after a sample: %+v, want %+v", p.bpfProcess, want)
+	}
+	p.inBPF = true
+	g.run(2, false)
+	if want := (bpfProcess{tgid: 2, execSeq: 7, registered: true, inBPF: true}); g.tracker.byPID[2].bpfProcess != want {
+		t.Errorf("after exec with a sample: %+v, want %+v", g.tracker.byPID[2].bpfProcess, want)
+	}
+}
+
 // TestRegistryLearns: a process that runs when the recording starts outlives its first thread.
 func TestRegistryLearns(t *testing.T) {
 	const idSize = 16
