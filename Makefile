@@ -19,7 +19,8 @@ install:
 uninstall:
 	testdata/install.sh --uninstall "$(DESTDIR)$(PREFIX)" "$(NAME)"
 
-# Build a tar.gz and a .deb for amd64 and arm64. Builds of the same commit are equal byte for byte.
+# Build archives for all systems (OTHERS="windows/amd64" besides Linux), Debian packages and checksums. Builds of one
+# commit are equal byte for byte.
 dist:
 	testdata/dist/dist.sh
 

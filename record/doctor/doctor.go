@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"gperf/bpf"
 	"gperf/format"
@@ -51,7 +52,7 @@ type Machine struct {
 	open       func(a format.Attr, everywhere bool) error
 	openCgroup func(dir string) error
 	loadBPF    func() error
-	loadWalker func() error
+	loadWalker func() error // called by several goroutines, as interpreters
 	manyProbes func() error
 	// interpreters returns the files of this machine that may have interpreters.
 	interpreters func() []string
@@ -64,10 +65,10 @@ func This() *Machine {
 		open:       perfevent.Try,
 		openCgroup: perfevent.TryCgroup,
 		loadBPF:    bpf.Try,
-		loadWalker: loadWalker,
+		loadWalker: sync.OnceValue(loadWalker),
 		manyProbes: bpf.TryKprobeMulti,
 
-		interpreters: interpreters,
+		interpreters: sync.OnceValue(interpreters),
 	}
 }
 
@@ -130,6 +131,9 @@ var checks = []struct {
 // All runs all checks, until ctx is cancelled: a check that has begun cleans up at its end. If several have the same
 // remedy, the later ones refer to the first.
 func (m *Machine) All(ctx context.Context) (l []Check) {
+	for _, slow := range []func(){func() { m.loadWalker() }, func() { m.interpreters() }} {
+		go slow() // the checks that use it wait for the rest of it only
+	}
 	firstWith := map[string]string{} // names of checks by remedy
 	for _, check := range checks {
 		if ctx.Err() != nil {

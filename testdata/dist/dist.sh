@@ -1,6 +1,8 @@
 #!/bin/bash
-# Builds the release for amd64 and arm64: gperf-VERSION-linux-ARCH.tar.gz, and with dpkg-deb a Debian package gperf-perf.
+# Builds the release: gperf-VERSION-linux-ARCH.tar.gz and a Debian package gperf-perf for amd64 and arm64, an archive with
+# the program alone for each other system, which reads recordings there, and SHA256SUMS.
 #   testdata/dist/dist.sh [DIRECTORY]    make dist; default: the top directory
+#   $OTHERS                              the other systems; default: all; "" for none
 # Builds of one commit are equal byte for byte: all times are the commit's ($SOURCE_DATE_EPOCH).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -15,6 +17,10 @@ mkdir -p "${1:-.}"
 to=$(realpath "${1:-.}")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+OTHERS=${OTHERS-linux/386 linux/arm linux/riscv64 linux/s390x linux/ppc64le linux/loong64 darwin/amd64 darwin/arm64
+windows/amd64 windows/arm64 freebsd/amd64}
+made=() # files
 
 build() { GOARCH=$1 make --no-print-directory gperf PROGRAM="$2"; }
 for ARCH in amd64 arm64; do build $ARCH "$work/$ARCH"; done
@@ -55,6 +61,25 @@ for ARCH in amd64 arm64; do
 	{ echo "gperf is under the Apache License 2.0, its BPF program under the GNU GPL, version 2."; echo; cat LICENSE; } >"$doc/copyright"
 	pack "$STAGE" "$to/gperf-perf_${VERSION}_$ARCH.deb"
 	rm -r "$STAGE"
-	echo "$to/$name.tar.gz"
-	echo "$to/gperf-perf_${VERSION}_$ARCH.deb"
+	made+=("$name.tar.gz" "gperf-perf_${VERSION}_$ARCH.deb")
 done
+
+# The others, without the symbol table: crashes name functions by Go's own table.
+for system in $OTHERS; do
+	name=gperf-$VERSION-${system/\//-}
+	program=$work/other/$name/gperf
+	[[ $system != windows/* ]] || program+=.exe
+	GOOS=${system%/*} GOARCH=${system#*/} CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$program" ./cmd/gperf
+	cp README.md CHANGELOG.md LICENSE "$work/other/$name"
+	finish "$work/other"
+	if [[ $system = windows/* ]]; then
+		go run ./testdata/dist/zip "$to/$name.zip" "$work/other" "$name"
+		made+=("$name.zip")
+	else
+		tar -C "$work/other" --sort=name --owner=0 --group=0 --numeric-owner -c "$name" | gzip -9n >"$to/$name.tar.gz"
+		made+=("$name.tar.gz")
+	fi
+	rm -r "$work/other"
+done
+(cd "$to" && sha256sum "${made[@]}" >SHA256SUMS)
+printf "$to/%s\n" "${made[@]}" SHA256SUMS

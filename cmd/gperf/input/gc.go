@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"time"
 
 	"gperf/internal/procfs"
 )
@@ -18,16 +19,20 @@ import (
 type Garbage struct {
 	spare uint64 // bytes that are always allowed
 	least uint64 // minimum GC percentage
+	later uint64 // spare once the start is over, 0 for the same
 }
+
+// startTime is how long the start of a recorder takes at most, which reads the kernel's symbols and types.
+const startTime = 5 * time.Second
 
 var (
 	// Reading a recording allocates garbage in proportion to the file's size.
-	whileReading = Garbage{96 << 20, 100}
+	whileReading = Garbage{spare: 96 << 20, least: 100}
 	// The recorder shares the machine with the target. It allocates garbage in proportion to the
 	// number of processes that start.
-	WhileRecording = Garbage{16 << 20, 40}
+	WhileRecording = Garbage{spare: 16 << 20, least: 40, later: 4 << 20}
 	// A recorder that stays uses the same memory for weeks.
-	WhileStaying = Garbage{2 << 20, 20}
+	WhileStaying = Garbage{spare: 2 << 20, least: 20}
 )
 
 // heapShare is the percentage of a memory limit for Go's allocations. The rest is for BPF maps, rings and files.
@@ -44,7 +49,7 @@ func (g Garbage) Tune() {
 		g.spare = min(g.spare, limit/16)
 	}
 	debug.SetGCPercent(g.factor(minHeap))
-	g.sentinel()
+	g.sentinel(time.Now())
 }
 
 // TuneReading sets the GC percentage for reading.
@@ -52,13 +57,16 @@ var TuneReading = sync.OnceFunc(whileReading.Tune)
 
 // sentinel allocates an object whose collection adjusts the GC percentage and allocates
 // the next sentinel.
-func (g Garbage) sentinel() {
+func (g Garbage) sentinel(began time.Time) {
 	s := new([16]byte)
 	runtime.AddCleanup(s, func(struct{}) {
+		if g.later > 0 && time.Since(began) > startTime {
+			g.spare = min(g.spare, g.later)
+		}
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		metrics.Read(live)
 		debug.SetGCPercent(g.factor(live[0].Value.Uint64()))
-		g.sentinel()
+		g.sentinel(began)
 	}, struct{}{})
 }
 
