@@ -1,6 +1,7 @@
 package report
 
 import (
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -370,16 +371,22 @@ func (f *folds) add(to *folded, st *stack) {
 	st.chain = nil
 }
 
-// hash returns the same for stacks that are alike.
+// hash returns the same for stacks that are alike and have the current key.
 func (b *histBuilder) hash(st *stack) uint32 {
-	_, id, _ := b.leafPlace(st)
-	h := uint64(uint32(b.key.comm))<<32 | uint64(uint32(id))
-	for _, pl := range st.chain {
-		h = (h ^ uint64(uint32(pl.id))) * 0x9e3779b97f4a7c15
+	at, id, _ := b.leafPlace(st)
+	h := maphash.Comparable(foldSeed, b.key) ^ uint64(uint32(id))<<32
+	add := func(pl *place) {
+		h = (h ^ uint64(uint32(pl.id))<<32 ^ uint64(uint32(pl.chain))) * 0x9e3779b97f4a7c15
 		h ^= h >> 29
+	}
+	add(at)
+	for _, pl := range st.chain {
+		add(pl)
 	}
 	return uint32(h ^ h>>32)
 }
+
+var foldSeed = maphash.MakeSeed()
 
 // alike reports whether no key of a place and no call graph distinguishes two stacks.
 func (b *histBuilder) alike(x, y *stack) bool {
