@@ -21,7 +21,7 @@ func TestScenarioStacksOfGo(t *testing.T) {
 	for name, program := range growths {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "perf.data")
-			mustRecord(t, "", "-F", "1999", "-g", "-o", file, "--", program.Path(t), "1500")
+			mustRecord(t, "", "-F", "1999", "-g", "-o", file, "--", program.Path(t), "4000")
 			folded, _ := gperf(t, "report", "--format", "folded", "-i", file)
 			count := func(in, as string) (n, right int) {
 				for line := range strings.Lines(folded) {
