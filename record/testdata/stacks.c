@@ -35,7 +35,8 @@ NOINLINE void spin(void)
 NOINLINE int recurse(int n)
 {
 	if (n == 0) {
-		spin();
+		for (int i = 0; i < 10; i++) // stacks are incomplete until the recorder gets CPU time
+			spin();
 		return 1;
 	}
 	return recurse(n - 1) + (int)(sink & 1);
