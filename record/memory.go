@@ -1,10 +1,7 @@
 package record
 
 import (
-	"debug/elf"
 	"fmt"
-
-	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
 )
@@ -30,25 +27,4 @@ func (e *SmallMemoryError) Error() string {
 // Hint says how to allow more memory, or to record without unwind tables.
 func (e *SmallMemoryError) Hint() string {
 	return "Allow more (memory.max of its cgroup, ulimit -v); --call-graph fp records the same without this message.\n"
-}
-
-// unmapCode removes the pages of the program's file from this process's memory, as the kernel does under pressure. Most
-// are needed for the start alone: BPF programs, flags, the verifier's log. Those that are used again come from the page
-// cache. Segments that may be written have other contents than the file.
-func unmapCode() {
-	f, err := elf.Open("/proc/self/exe")
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	if f.Type != elf.ET_EXEC { // other programs are at other addresses
-		return
-	}
-	page := uint64(unix.Getpagesize())
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_W == 0 {
-			start, end := p.Vaddr&^(page-1), (p.Vaddr+p.Filesz)&^(page-1)
-			unix.Syscall(unix.SYS_MADVISE, uintptr(start), uintptr(end-start), unix.MADV_DONTNEED)
-		}
-	}
 }

@@ -193,7 +193,6 @@ func (r *recorder) record(ctx context.Context) error {
 	defer r.switcher.start()()
 	r.governor.start()
 	r.meter.begin()
-	defer time.AfterFunc(earlyTime, unmapCode).Stop() // not while a command's first samples wait
 	for {
 		n, err := r.drain()
 		if err != nil {

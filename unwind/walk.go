@@ -125,16 +125,6 @@ func (o *Object) full() *CFI {
 	return o.cfi
 }
 
-// HasCFI reports whether the CFI is in memory.
-func (o *Object) HasCFI() bool {
-	if o == nil {
-		return false
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.cfi != nil
-}
-
 // Release frees the CFI, which takes much memory for a large file. A walk that needs it opens it again.
 func (o *Object) Release() {
 	o.mu.Lock()

@@ -48,7 +48,6 @@ var plainOpens = map[string]string{
 	"internal/spool/spool.go":                "the spool",
 	"bpf/cost.go":                            "the kernel",
 	"report/push/metrics.go":                 "the command line",
-	"record/memory.go":                       "this program",
 	"record/control.go":                      "the command line",
 	"record/doctor/doctor.go":                "the kernel",
 	"record/doctor/names.go":                 "the kernel",

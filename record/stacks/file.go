@@ -61,6 +61,7 @@ type mappedFile struct {
 	im        *dso.Image // closed: only the headers
 	table     *unwind.Table
 	object    *unwind.Object
+	here      bool   // isHere, when the object last read the CFI
 	entry     uint64 // vaddr
 	inBPF     *sharedTable
 	loaded    bool             // the table is in BPF, as inBPF
@@ -232,6 +233,7 @@ func (f *mappedFile) use(table *unwind.Table, lean bool) {
 			return nil, err
 		}
 		defer im.Close()
+		f.here = f.isHere()
 		return unwind.NewCFI(im)
 	})
 }
@@ -239,17 +241,19 @@ func (f *mappedFile) use(table *unwind.Table, lean bool) {
 // releaseCFI frees the file's complete CFI if it can be read again for sure: at a path of this process, not through one
 // that may have exited by then. Few walks need it, and the walker keeps their rows.
 func (f *mappedFile) releaseCFI() {
-	if !f.object.HasCFI() {
-		return
-	}
-	is := f.inode
-	if f.id.IsZero() {
-		is = f.file
-		is.gen = 0
-	}
-	if id, err := statInode(f.name); err == nil && id == is {
+	if f.here {
 		f.object.Release()
 	}
+}
+
+// isHere reports whether the file's name leads to it in the root directory of this process.
+func (f *mappedFile) isHere() bool {
+	im, err := dso.Open(f.name)
+	if err != nil {
+		return false
+	}
+	defer im.Close()
+	return f.matches(im)
 }
 
 // code reads the file's code at an offset.

@@ -18,9 +18,8 @@ import (
 // A build ID is a claim of its file: every user can write a file with another program's build ID and other unwind
 // information. So gperf identifies a file whose records contain a build ID by device and inode, too. Records
 // contain either build ID or inode: gperf reads the inodes from /proc when it passes the mappings of a process to
-// BPF. A path that leads to a file in a mount namespace leads there for all processes in it: so most processes cost one
-// system call, not one for each mapping. Files with equal tables share one in BPF, such as the files of containers that
-// run one image.
+// BPF, which costs a system call for each. Files with equal tables share one in BPF, such as the files of
+// containers that run one image.
 //
 // The inodes of a process that ended before are unknown: the process gets the file with the same build ID. If
 // there are several with different tables, the process gets the file at the same path in gperf's own root
@@ -67,45 +66,21 @@ func (f *mappedFile) identify(im *dso.Image) {
 	}
 }
 
-// filePlace is where a file is, for the processes of a mount namespace. Others cannot change what a process of another
-// namespace maps at a path, and the files that those of one namespace map at a path have the same build ID here.
-type filePlace struct {
-	mounts fileID // the namespace
-	name   string
-	id     dso.BuildID
-}
-
-// mountsOf returns the mount namespace of a process, zero if it is unknown.
-func mountsOf(pid int32) fileID {
-	id, _ := statInode(fmt.Sprintf("/proc/%d/ns/mnt", pid))
-	return id
-}
-
-// identify finds out which files a process maps, where records only contain build IDs.
+// identify finds out which files a process maps, where records only contain build IDs. A name in a record identifies no
+// file: every user may change the root directory in a user namespace, and map another file under the name.
 func (p *tracker) identify(proc *process) {
-	var mounts fileID
 	for r := range proc.space.maps.All() {
-		m := &r.Value
-		switch {
-		case m.identified:
-			continue
-		case m.file.id.IsZero() || m.file.jit != nil || m.file.vm != nil:
-			m.identified = true
-			continue
-		case mounts == fileID{}:
-			mounts = mountsOf(proc.pid)
-		}
-		at := filePlace{mounts, m.name, m.file.id}
-		if f := p.placed[at]; f != nil && !f.contested {
-			m.file, m.identified = f, true
-			f.locate(proc.pid, *m)
-		} else if p.identifyMapping(proc.pid, m); m.identified && m.file.inode != (fileID{}) && mounts != (fileID{}) {
-			p.placed[at] = m.file
+		if m := &r.Value; !m.identified {
+			p.identifyMapping(proc.pid, m)
 		}
 	}
 }
 
 func (p *tracker) identifyMapping(pid int32, m *mapping) {
+	if m.file.id.IsZero() || m.file.jit != nil || m.file.vm != nil {
+		m.identified = true
+		return
+	}
 	k := fileKey{buildID: string(m.file.id.Bytes())}
 	first := p.files[k]
 	if first != nil && first.state == filePending {

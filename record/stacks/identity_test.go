@@ -105,22 +105,56 @@ func (o oneObject) Mapping(uint64) *unwind.Mapping {
 }
 func (oneObject) Code(uint64, []byte) bool { return false }
 
-// The complete CFI of a file is freed if it can be read again at its path.
+// The complete CFI of a file is freed, and read again for the next walk, if the file is at a path of this process.
 func TestReleaseCFI(t *testing.T) {
 	n := newIdentifiable(t)
 	n.identify(n.byPID[int32(os.Getpid())])
 	stays, goes := n.file(0), n.file(1)
+	opened := map[*mappedFile]int{}
 	for _, f := range []*mappedFile{stays, goes} {
-		f.object = unwind.NewObject(nil, func() (*unwind.CFI, error) { return new(unwind.CFI), nil })
-		var w unwind.Unwinder
-		regs := unwind.AllRegs(machine, make([]uint64, bpf.NumRegs))
-		w.Walk(nil, &regs, &unwind.Stack{}, oneObject{f.object})
+		f.object = unwind.NewObject(nil, func() (*unwind.CFI, error) {
+			opened[f]++
+			f.here = f == goes
+			return new(unwind.CFI), nil
+		})
 	}
-	stays.name = "/in/a/container"
+	walk := func() {
+		for _, f := range []*mappedFile{stays, goes} {
+			var w unwind.Unwinder
+			regs := unwind.AllRegs(machine, make([]uint64, bpf.NumRegs))
+			w.Walk(nil, &regs, &unwind.Stack{}, oneObject{f.object})
+		}
+	}
+	walk()
+	walk()
 	n.tables.prune(time.Now().Add(time.Hour), nil)
-	if !stays.object.HasCFI() || goes.object.HasCFI() {
-		t.Errorf("CFI of a file at a path of another process is there: %t; of one that can be read again: %t",
-			stays.object.HasCFI(), goes.object.HasCFI())
+	walk()
+	if opened[stays] != 1 || opened[goes] != 2 {
+		t.Errorf("read %d times, and %d times at a path of this process; want 1 and 2", opened[stays], opened[goes])
+	}
+}
+
+// A name leads to a file here if its device and inode are the file's.
+func TestIsHere(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &mappedFile{name: exe, file: inodeOf(st)}
+	if !f.isHere() {
+		t.Errorf("%s is not here", exe)
+	}
+	f.file.ino++
+	if f.isHere() {
+		t.Error("another file of the name is here")
+	}
+	f.name = exe + "-gone"
+	if f.isHere() {
+		t.Error("no file of the name is here")
 	}
 }
 

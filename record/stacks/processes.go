@@ -18,9 +18,7 @@ import (
 type tracker struct {
 	byPID map[int32]*process
 	files map[fileKey]*mappedFile
-	// placed are the files with build IDs that are identified, by where processes map them.
-	placed map[filePlace]*mappedFile
-	held   time.Time // when holdGenerated last looked for perf maps
+	held  time.Time // when holdGenerated last looked for perf maps
 	// removed is called for processes whose mappings are replaced or dropped.
 	removed func(*process)
 	// left are the processes whose EXIT came since the last forgetExited, leftBefore are the processes whose EXIT
@@ -95,8 +93,7 @@ func (f fileID) inode() dso.Inode {
 }
 
 func newTracker(removed func(*process)) *tracker {
-	return &tracker{byPID: map[int32]*process{}, files: map[fileKey]*mappedFile{},
-		placed: map[filePlace]*mappedFile{}, removed: removed}
+	return &tracker{byPID: map[int32]*process{}, files: map[fileKey]*mappedFile{}, removed: removed}
 }
 
 // record applies a side-band record.

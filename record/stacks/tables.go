@@ -3,7 +3,6 @@ package stacks
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -270,14 +269,12 @@ func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 	for s := range spaces {
 		s.markMapped(t.procs.tracker.sweep)
 	}
-	unused := func(f *mappedFile) bool { return f.mapped+1 < t.procs.tracker.sweep && f.state != filePending }
-	maps.DeleteFunc(t.procs.tracker.placed, func(_ filePlace, f *mappedFile) bool { return unused(f) })
 	for k, f := range t.procs.tracker.files {
-		if f.state == filePending { // the builder writes the object
+		if f.state == filePending { // the builder sets the object
 			continue
 		}
 		f.releaseCFI()
-		if !unused(f) {
+		if f.mapped+1 >= t.procs.tracker.sweep {
 			continue
 		}
 		if f.loaded {
