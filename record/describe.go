@@ -18,7 +18,7 @@ type describer struct {
 	file    *file
 	command *command // nil without one
 	// kernelScan, if set, is what the first file has of the kernel.
-	kernelScan *synth.KernelScan
+	kernelScan synth.KernelScan
 }
 
 // idSize returns the size of the sample id at the end of the recorder's own records. The id in

@@ -34,7 +34,7 @@ type opened struct {
 	poller   *poller
 	command  *command // nil without one
 	// kernelScan is set if it has begun before there is a file.
-	kernelScan *synth.KernelScan
+	kernelScan synth.KernelScan
 	// opening receives the result of open, which still goes on after openUntil has returned. Nil: it has ended.
 	opening chan error
 }

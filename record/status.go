@@ -20,8 +20,8 @@ type Status struct {
 	Path    string // of the open file
 	// Quiet reports that no command has written anything yet, to the terminal or elsewhere.
 	Quiet bool
-	// Cost is what the recording took until now, with Options.MeasureCost.
-	Cost format.Cost
+	// Cost returns what the recording took until now. With Options.MeasureCost it reads a file for each counter.
+	Cost func() format.Cost
 }
 
 // statusEvery is the time between two calls of Options.Status.
@@ -56,10 +56,7 @@ func (r *reporter) check() {
 		r.talks = unknown || n != r.written
 	}
 	f := r.file
-	var cost format.Cost
-	if r.opts.MeasureCost {
-		cost = f.meter.cost(f.sum.Lost)
-	}
+	cost := func() format.Cost { return f.meter.cost(f.sum.Lost) }
 	r.opts.Status(Status{Cost: cost, Elapsed: now.Sub(r.start), Samples: f.sum.Samples + f.tally.Samples,
 		Bytes: f.sum.Bytes + f.out.Size(), Lost: f.tally.Lost, Path: cmp.Or(f.out.Path(), f.sum.Path), Quiet: !r.talks})
 }

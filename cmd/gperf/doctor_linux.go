@@ -74,10 +74,12 @@ func costOf(ctx context.Context) doctor.Check {
 	o.Stacks.DWARF, o.Output.Path, o.Output.To = true, "-", io.Discard
 	var first, last format.Cost
 	o.Status = func(s record.Status) {
-		if last = s.Cost; s.Elapsed < costStart {
-			first = s.Cost
+		if last = s.Cost(); s.Elapsed < costStart {
+			first = last
 		}
 	}
+	notices := ""
+	o.Notice = func(what error) { notices += "; " + what.Error() } // such as: not with whole stacks
 	const name = "cost"
 	input.WhileRecording.Tune()
 	if _, err := record.Run(ctx, &o); err != nil {
@@ -90,11 +92,14 @@ func costOf(ctx context.Context) doctor.Check {
 	}
 	share := func(d time.Duration) float64 { return 100 * float64(d) / float64(wall) }
 	programs := last.ProgramTime() - first.ProgramTime()
-	const detail = "gperf record -F 99 -a -g takes about %.2f %% of one CPU with what runs now, %.2f %% of it in BPF " +
-		"programs, and %.0f MB of memory; its start took %.2f s of CPU time"
-	return doctor.Check{Name: name, Detail: fmt.Sprintf(detail,
-		share(last.CPU-first.CPU+programs), share(programs), float64(last.Memory)/1e6,
-		(first.Start + first.CPU + first.ProgramTime()).Seconds())}
+	inBPF := fmt.Sprintf("%.2f %% of it in BPF programs", share(programs))
+	if last.Programs == nil {
+		inBPF = "without BPF programs, whose time only root may measure"
+	}
+	const detail = "gperf record -F 99 -a -g takes about %.2f %% of one CPU with what runs now, %s, and %.0f MB of " +
+		"memory; its start took %.2f s of CPU time%s"
+	return doctor.Check{Name: name, Detail: fmt.Sprintf(detail, share(last.CPU-first.CPU+programs), inBPF,
+		float64(last.Memory)/1e6, (first.Start + first.CPU + first.ProgramTime()).Seconds(), notices)}
 }
 
 // printChecks writes one line for each check.

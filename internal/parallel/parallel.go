@@ -1,4 +1,4 @@
-// Package parallel spreads independent pieces of work over all CPUs.
+// Package parallel spreads independent pieces of work over all CPUs, and begins work that is needed later.
 package parallel
 
 import (
@@ -53,3 +53,10 @@ func InOrder[T any](n int, make func(i int) T, use func(i int, v T) error, drop 
 }
 
 func newResult[T any]() chan T { return make(chan T, 1) }
+
+// Later begins to make something in the background, and returns a function that waits for it.
+func Later[T any](make func() T) (wait func() T) {
+	wait = sync.OnceValue(make)
+	go wait()
+	return wait
+}

@@ -21,3 +21,16 @@ func TestDo(t *testing.T) {
 		})
 	}
 }
+
+// TestLater: the work begins at once, is done once, and all who wait get its result.
+func TestLater(t *testing.T) {
+	var made atomic.Int64
+	begun := make(chan struct{})
+	wait := Later(func() int64 { close(begun); return made.Add(1) })
+	<-begun
+	for range 3 {
+		if got := wait(); got != 1 {
+			t.Errorf("result %d", got)
+		}
+	}
+}

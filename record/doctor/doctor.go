@@ -131,9 +131,8 @@ var checks = []struct {
 // All runs all checks, until ctx is cancelled: a check that has begun cleans up at its end. If several have the same
 // remedy, the later ones refer to the first.
 func (m *Machine) All(ctx context.Context) (l []Check) {
-	for _, slow := range []func(){func() { m.loadWalker() }, func() { m.interpreters() }} {
-		go slow() // the checks that use it wait for the rest of it only
-	}
+	go m.loadWalker() // the checks that need these two then wait for less
+	go m.interpreters()
 	firstWith := map[string]string{} // names of checks by remedy
 	for _, check := range checks {
 		if ctx.Err() != nil {

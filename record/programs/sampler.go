@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/internal/parallel"
 	"gperf/internal/procfs"
 	"gperf/record/event"
 	"gperf/record/perfevent"
@@ -104,7 +104,7 @@ func NewSampler(o SamplerOptions, events []event.Event, attrs []format.Attr) (*S
 	}
 	var netfilter func() netfilterCode
 	if slices.ContainsFunc(events, func(ev event.Event) bool { return ev.Raw != nil && ev.Raw.Verdict != nil }) {
-		netfilter = later(findNetfilter)
+		netfilter = parallel.Later(findNetfilter) // reading /proc/kallsyms takes some 50 ms
 	}
 	b, err := bpf.NewSampler(bpf.SamplerOptions{CPUs: cpus, PerTask: o.PerTask, Cgroups: o.Cgroups,
 		Unwinder: o.Unwinder, RawTracepoints: raw, Select: o.Select, Follow: o.Follow != nil})
@@ -162,7 +162,7 @@ func (a *attachments) attachPrograms(events []event.Event) error {
 		}
 	}
 	if len(raw) > 0 {
-		a.runners = later(findRunners) // some exist only now
+		a.runners = parallel.Later(findRunners) // some exist only now
 	}
 	if err := a.attachSpans(spans); err != nil {
 		return err
@@ -184,13 +184,6 @@ func framesToLocate(ev *event.Event) int {
 		return maxOwnFrames + maxDropFrames + 1
 	}
 	return maxOwnFrames + 1
-}
-
-// later begins to find something in /proc/kallsyms, which takes some 50 ms, and returns a function that waits for it.
-func later[T any](find func() T) func() T {
-	wait := sync.OnceValue(find)
-	go wait()
-	return wait
 }
 
 // findRunners finds the functions that run the programs of raw tracepoints.

@@ -11,7 +11,7 @@ import (
 type bpfProcess struct {
 	tgid, execSeq uint32    // execSeq counts the process's execs
 	registered    bool      // BPF is to walk the process
-	inherited     bool      // it is registered for its parent, no sample of it has come
+	inherited     bool      // it is registered because its parent is: no copy of its own stack has come
 	inBPF         bool      // the BPF maps contain an entry for tgid, maybe of an earlier exec
 	stale         time.Time // since when BPF waits for a mapping that replaces another one; zero: it does not
 }
@@ -77,8 +77,8 @@ func (g *registry) forked(rec *format.Fork) {
 	g.tracker.touch(child)
 }
 
-// exec replaces a process after an exec. The process's count of execs increases by one. A child that no sample hit
-// before its exec, as most children of a shell, is registered by its first sample.
+// exec replaces a process after an exec. The process's count of execs increases by one. A child that is
+// registered for its parent, as the children of a shell, is registered anew by its first sample after the exec.
 func (g *registry) exec(rec *format.Comm) {
 	var p bpfProcess
 	if old := g.tracker.byPID[rec.PID]; old != nil && old.registered && !old.inherited {

@@ -97,8 +97,8 @@ func copyKernel(w io.Writer, kcore io.ReaderAt) error {
 
 // kernelCode returns the complete pages with code of the kernel, and of its modules.
 func kernelCode() ([]segment, error) {
-	k, err := readKallsyms()
-	if err != nil {
+	k := readKallsyms()
+	if err := errors.Join(k.unopened, k.err); err != nil {
 		return nil, err
 	}
 	if k.text == 0 || k.end == hiddenEnd {

@@ -13,6 +13,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/dso"
+	"gperf/internal/parallel"
 	"gperf/internal/procfs"
 )
 
@@ -33,7 +34,7 @@ type Options struct {
 	Namespaces bool // include the namespaces of threads
 	BuildIDs   bool // put build IDs into mappings
 	// Kernel, if set, is used in place of reading /proc/kallsyms.
-	Kernel *KernelScan
+	Kernel KernelScan
 	// Files, if set, collects the names of mapped files without BuildIDs.
 	Files map[string]bool
 	// Out receives complete records.
@@ -93,13 +94,13 @@ func (s *Synthesizer) Flush(least int) error {
 // Kernel makes the records of the kernel, its modules and the code that it has generated, as far
 // as kallsyms and /proc/modules show them. It reports whether kallsyms did.
 func (s *Synthesizer) Kernel() (visible bool, err error) {
-	scan := s.opts.Kernel
-	if scan == nil {
-		scan = ScanKernel()
+	read := s.opts.Kernel
+	if read == nil {
+		read = readKallsyms
 	}
-	k, err := scan.wait()
-	if err != nil || k.text == 0 {
-		return false, err
+	k := read()
+	if k.err != nil || k.text == 0 {
+		return false, k.err
 	}
 	m := format.Mmap{Misc: format.MiscKernel, PID: -1, Start: k.text, Len: k.end - k.text, Pgoff: k.text,
 		Filename: "[kernel.kallsyms]" + k.name}
@@ -118,41 +119,25 @@ func (s *Synthesizer) Kernel() (visible bool, err error) {
 	return true, s.Flush(flushSize)
 }
 
-// KernelScan reads /proc/kallsyms.
-type KernelScan struct {
-	done chan struct{} // closed at the end
-	text kernelText
-	err  error
-}
+// KernelScan waits for what ScanKernel reads.
+type KernelScan func() kernelText
 
 // ScanKernel begins to read /proc/kallsyms, which takes some 50 ms. BPF programs that are loaded meanwhile may be
 // missing.
-func ScanKernel() *KernelScan {
-	k := &KernelScan{done: make(chan struct{})}
-	go func() {
-		defer close(k.done)
-		k.text, k.err = readKallsyms()
-	}()
-	return k
-}
+func ScanKernel() KernelScan { return parallel.Later(readKallsyms) }
 
-func (k *KernelScan) wait() (kernelText, error) {
-	<-k.done
-	return k.text, k.err
-}
-
-// readKallsyms reads /proc/kallsyms, if there is one.
-func readKallsyms() (kernelText, error) {
-	f, err := os.Open("/proc/kallsyms")
+// readKallsyms reads /proc/kallsyms.
+func readKallsyms() (k kernelText) {
+	f, err := os.Open(procfs.Kallsyms)
 	if err != nil {
-		return kernelText{}, nil
+		k.unopened = err
+		return k
 	}
 	defer f.Close()
-	k, err := scanKallsyms(f)
-	if err != nil {
-		err = fmt.Errorf("/proc/kallsyms: %w", err)
+	if k, err = scanKallsyms(f); err != nil {
+		k.err = fmt.Errorf("%s: %w", procfs.Kallsyms, err)
 	}
-	return k, err
+	return k
 }
 
 // kernelText is the kernel's own text according to kallsyms.
@@ -160,6 +145,8 @@ type kernelText struct {
 	name      string // name of the symbol at text
 	text, end uint64
 	generated []format.KSymbol // BPF programs, copies of instructions for kprobes, trampolines of ftrace
+
+	unopened, err error // of opening and of reading kallsyms
 }
 
 // hiddenEnd is the end of the kernel if kallsyms hides it.
