@@ -21,6 +21,7 @@ import (
 	"gperf/format"
 	"gperf/internal/session"
 	"gperf/internal/text"
+	"gperf/report/key"
 )
 
 // Parents are the functions for the key parent.
@@ -189,8 +190,8 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 // readsChains reports whether anything reads the callchains of samples: the keys and the graph of an event, the kind of
 // a wait, filters, or the functions of runtimes that replace native ones.
 func readsChains(c *counter, s *session.Session) bool {
-	derives := func(l *layout) bool { return l.derived != nil }
-	return slices.Contains(c.chains, true) || slices.ContainsFunc(c.layouts.byEvent, derives) || s.Select != nil ||
+	keys := func(l *layout) bool { return slices.ContainsFunc(l.derived, key.ReadsChain) }
+	return slices.Contains(c.chains, true) || slices.ContainsFunc(c.layouts.byEvent, keys) || s.Select != nil ||
 		s.NoNative
 }
 

@@ -71,7 +71,7 @@ func costOf(ctx context.Context) doctor.Check {
 	ctx, stop := context.WithTimeout(ctx, costTime)
 	defer stop()
 	o := record.Options{Freq: 99, MeasureCost: true, Target: record.Target{All: true}}
-	o.Stacks.DWARF, o.Output.Path, o.Output.To = true, "-", io.Discard
+	o.Stacks.DWARF, o.Output.Path, o.Output.To, o.Output.NoBuildIDCache = true, "-", io.Discard, true
 	var first, last format.Cost
 	o.Status = func(s record.Status) {
 		if last = s.Cost(); s.Elapsed < costStart {

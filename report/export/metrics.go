@@ -65,10 +65,15 @@ func (m *Metrics) Add(s *session.Session) (format.Skipped, error) {
 	}
 	in := stacksInput{set: &StackSet{}, session: s}
 	in.first = ^uint64(0)
-	counted := map[*key.Group]int{}
+	type values struct {
+		event int
+		group string
+	}
+	counted := map[values]int{}
 	rest := make([]int, len(s.File.Attrs)) // the index of the event's series "other", plus 1
 	series, most := make([]int, len(s.File.Attrs)), cmp.Or(m.MaxSeries, maxSeries)
-	skipped, err := s.Walk(session.WalkOptions{}, func(b *session.Batch) error {
+	leaf := s.Select == nil && !s.NoNative && !slices.ContainsFunc(by, key.ReadsChain)
+	skipped, err := s.Walk(session.WalkOptions{LeafOnly: leaf}, func(b *session.Batch) error {
 		for i := range b.Samples {
 			smp := &b.Samples[i]
 			if session.IsWaker(&s.File.Attrs[smp.Event]) { // the wait is counted
@@ -76,13 +81,14 @@ func (m *Metrics) Add(s *session.Session) (format.Skipped, error) {
 			}
 			in.first, in.last = min(in.first, smp.Time), max(in.last, smp.Time)
 			g := keys.Of(smp)
-			at, ok := counted[g]
+			of := values{smp.Event, g.ID}
+			at, ok := counted[of]
 			switch {
 			case ok:
 			case series[smp.Event] < most:
 				series[smp.Event]++
 				at = m.add(s.File, smp.Event, labels(g))
-				counted[g] = at
+				counted[of] = at
 			default:
 				if rest[smp.Event] == 0 {
 					rest[smp.Event] = m.add(s.File, smp.Event, other) + 1
@@ -95,6 +101,9 @@ func (m *Metrics) Add(s *session.Session) (format.Skipped, error) {
 			}
 			m.Series[at].Samples++
 			m.Series[at].Sum += smp.Period
+		}
+		if m.Merged != nil {
+			keys.Forget() // these values have no end
 		}
 		b.Release()
 		return nil
@@ -223,12 +232,18 @@ func prometheusText(values map[string]float64) []byte {
 	return []byte(b.String())
 }
 
-// prometheusLabels returns labels as Prometheus reads them.
+// prometheusLabels returns labels as Prometheus reads them, which refuses names that come twice: the last one counts.
 func prometheusLabels(l [][2]string) string {
 	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
-	var texts []string
+	var names, texts []string
 	for _, kv := range l {
-		texts = append(texts, LabelName(kv[0])+`="`+quote.Replace(strings.ToValidUTF8(kv[1], "�"))+`"`)
+		name := LabelName(kv[0])
+		text := name + `="` + quote.Replace(strings.ToValidUTF8(kv[1], "�")) + `"`
+		if i := slices.Index(names, name); i >= 0 {
+			texts[i] = text
+		} else {
+			names, texts = append(names, name), append(texts, text)
+		}
 	}
 	return "{" + strings.Join(texts, ",") + "}"
 }

@@ -33,6 +33,14 @@ func TestMetricsLimit(t *testing.T) {
 	}
 }
 
+// A label of the user replaces one of the same name.
+func TestPrometheusLabels(t *testing.T) {
+	got := prometheusLabels([][2]string{{"event", "e"}, {"a.b", "1"}, {"a_b", "x\ny"}, {"event", `"f"`}})
+	if want := `{event="\"f\"",a_b="x\ny"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestAddPrometheus(t *testing.T) {
 	line := func(i, v int) string { return fmt.Sprintf("gperf_samples_total{event=\"e\",n=\"%d\"} %d\n", i, v) }
 	sum, more, err := AddPrometheus([]byte("# HELP x\n"+line(1, 2)), []byte(line(1, 3)+line(2, 1<<53)))

@@ -15,6 +15,9 @@ import (
 // derivedKeys are the keys that gperf makes of others, for events without a field of the same name.
 var derivedKeys = []string{"event", "period", "duration", "kind", "errno", "src", "dst", "peer", "saddr", "daddr"}
 
+// ReadsChain reports whether the value of a key depends on the callchain.
+func ReadsChain(name string) bool { return name == "kind" }
+
 // Derived returns the derived keys that events of a recording have.
 func Derived(f *format.File) []string { return (&parser{file: f}).derivedKeys() }
 
