@@ -1,6 +1,9 @@
 package unwind
 
-import "bytes"
+import (
+	"bytes"
+	"maps"
+)
 
 // maxSteps limits the rows that an Unwinder caches.
 const maxSteps = 1 << 14
@@ -39,6 +42,11 @@ func (u *Unwinder) row(o *Object, vaddr uint64) *step {
 	s := newStep(o.full(), vaddr)
 	u.steps[key] = s
 	return s
+}
+
+// Forget drops the rows of objects that no walk uses any more, and with them the objects.
+func (u *Unwinder) Forget(gone map[*Object]bool) {
+	maps.DeleteFunc(u.steps, func(k stepKey, _ *step) bool { return gone[k.o] })
 }
 
 func newStep(f *CFI, vaddr uint64) *step {

@@ -139,6 +139,30 @@ func TestWalk(t *testing.T) {
 	})
 }
 
+// Rows stay when the CFI is released, and go with their object.
+func TestForget(t *testing.T) {
+	cfi := fdes(elf.EM_X86_64, []any{0x2000, 0x2010}, []any{0x2030, 0x2040, cfaUndefined, 16})
+	opened := 0
+	o := NewObject(nil, func() (*CFI, error) { opened++; return cfi, nil })
+	space := &space1{Mapping{Start: 0x2000, End: 0x3000, Object: o}}
+	var u Unwinder
+	walk := func(want int) {
+		t.Helper()
+		regs := NewRegs(elf.EM_X86_64, 0x2001, stackAt, 0)
+		got, why := u.Walk(nil, &regs, testStack(0x2031), space)
+		if len(got) != 2 || why != EndOfStack || opened != want {
+			t.Errorf("%v, %v, opened %d times, want %d", got, why, opened, want)
+		}
+	}
+	walk(1)
+	o.Release()
+	walk(1)
+	u.Forget(map[*Object]bool{NewObject(nil, nil): true})
+	walk(1)
+	u.Forget(map[*Object]bool{o: true})
+	walk(2)
+}
+
 // TestWalkFramePointers: code without CFI, as of Go and of compilers that run in
 // the process, is walked by frame pointers.
 func TestWalkFramePointers(t *testing.T) {

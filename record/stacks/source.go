@@ -27,7 +27,9 @@ func (r *Recorder) Drain(write func([]byte) error) (total int, err error) {
 	r.tables.removeReplaced()
 	r.resolver.resolve()
 	r.resolver.retry(built)
-	r.tables.prune(time.Now(), r.resolver.deferred.queue)
+	if dropped := r.tables.prune(time.Now(), r.resolver.deferred.queue); len(dropped) > 0 {
+		r.resolver.walker.Forget(dropped)
+	}
 	if r.names != nil {
 		r.names.describe(&r.merged, r.like.SampleIDSize())
 	}

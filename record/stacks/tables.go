@@ -249,11 +249,13 @@ func (t *tables) makeRoom() bool {
 const sweepTime = 10 * time.Second
 
 // prune drops files, and the tables of these files here and in BPF, if no process and no deferred sample mapped
-// them in this sweep or the previous one: files of programs that run repeatedly are kept.
-func (t *tables) prune(now time.Time, deferred []*deferredSample) {
+// them in this sweep or the previous one: files of programs that run repeatedly are kept. It returns the objects of the
+// dropped files.
+func (t *tables) prune(now time.Time, deferred []*deferredSample) (dropped map[*unwind.Object]bool) {
 	if now.Sub(t.swept) < sweepTime {
-		return
+		return nil
 	}
+	dropped = map[*unwind.Object]bool{}
 	t.swept = now
 	t.retryPostponed()
 	t.procs.tracker.sweep++
@@ -281,7 +283,9 @@ func (t *tables) prune(now time.Time, deferred []*deferredSample) {
 			t.remove(f)
 		}
 		delete(t.procs.tracker.files, k)
+		dropped[f.object] = true
 	}
+	return dropped
 }
 
 func (s *addrSpace) markMapped(sweep int) {
