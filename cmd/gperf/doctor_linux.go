@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -70,8 +72,15 @@ const (
 func costOf(ctx context.Context) doctor.Check {
 	ctx, stop := context.WithTimeout(ctx, costTime)
 	defer stop()
+	const name = "cost"
+	dir, err := os.MkdirTemp("", "gperf-") // a pipe would be written to more often
+	if err != nil {
+		return doctor.Check{Verdict: doctor.No, Name: name, Detail: err.Error(),
+			Remedy: "TMPDIR names another directory"}
+	}
+	defer os.RemoveAll(dir)
 	o := record.Options{Freq: 99, MeasureCost: true, Target: record.Target{All: true}}
-	o.Stacks.DWARF, o.Output.Path, o.Output.To, o.Output.NoBuildIDCache = true, "-", io.Discard, true
+	o.Stacks.DWARF, o.Output.Path, o.Output.NoBuildIDCache = true, filepath.Join(dir, "perf.data"), true
 	var first, last format.Cost
 	o.Status = func(s record.Status) {
 		if last = s.Cost(); s.Elapsed < costStart {
@@ -80,7 +89,6 @@ func costOf(ctx context.Context) doctor.Check {
 	}
 	notices := ""
 	o.Notice = func(what error) { notices += "; " + what.Error() } // such as: not with whole stacks
-	const name = "cost"
 	input.WhileRecording.Tune()
 	if _, err := record.Run(ctx, &o); err != nil {
 		return doctor.Check{Verdict: doctor.No, Name: name, Detail: err.Error(),
