@@ -9,8 +9,8 @@ import (
 
 // call is the part of a callchain that belongs to an entry: the frames from one on.
 type call struct {
-	stack *stack
-	from  int
+	stack int32 // in Hist.folds
+	from  int32
 }
 
 // branch is a sequence of frames that callchains share: they fork or end only after
@@ -36,6 +36,8 @@ func (c *calls) sumSamples() uint64 { return c.samples + c.moreBelow }
 // branches that are too small to be shown.
 type grower struct {
 	graph   *CallGraph
+	places  *places
+	folds   []*folded
 	minHits uint64
 	entry   []call    // all calls of the entry; lists of calls are indexes, which move often
 	calls   []growing // the same calls
@@ -49,7 +51,7 @@ type grower struct {
 
 // growing is a call with the values that each fork reads.
 type growing struct {
-	frames          []*place // from call.from on
+	frames          []int32 // numbers of places, from call.from on
 	period, samples uint64
 }
 
@@ -66,17 +68,19 @@ type group struct {
 var growers = sync.Pool{New: func() any { return new(grower) }}
 
 // grow returns the tree's root, a branch without frames.
-func (g *CallGraph) grow(list []call, minHits uint64) *branch {
+func grow(h *Hist, list []call) *branch {
 	root := &branch{}
 	w := growers.Get().(*grower)
-	w.graph, w.minHits, w.entry, w.calls = g, minHits, list, w.calls[:0]
+	w.graph, w.places, w.folds, w.minHits = &h.opts.Graph, h.places, h.folds, h.minHits
+	w.entry, w.calls = list, w.calls[:0]
 	all := make([]int32, len(list))
 	for i, c := range list {
 		all[i] = int32(i)
-		w.calls = append(w.calls, growing{c.stack.chain[c.from:], c.stack.Period, c.stack.Samples})
+		st := h.folds[c.stack]
+		w.calls = append(w.calls, growing{st.chain[c.from:], st.Period, st.Samples})
 	}
 	w.fork(root, all, 0)
-	w.entry = nil // the pool must not keep the stacks in memory
+	w.places, w.folds, w.entry = nil, nil, nil // the pool must not keep them in memory
 	clear(w.calls)
 	growers.Put(w)
 	return root
@@ -89,7 +93,7 @@ func (w *grower) fork(b *branch, list []int32, n int) {
 	groups = slices.DeleteFunc(groups, func(g group) bool { return len(g.calls) == 0 })
 	if len(groups) > 1 {
 		groups = order(groups, func(there, new group) bool {
-			return before(w.calls[there.calls[0]].frames[n], w.calls[new.calls[0]].frames[n])
+			return before(w.at(there.calls[0], n), w.at(new.calls[0], n))
 		})
 	}
 	for _, g := range groups {
@@ -138,12 +142,16 @@ func (w *grower) divide(b *branch, list []int32, n int) (groups []group) {
 	return groups
 }
 
-// groupOf returns the index of the group whose next frame is pl.
-func (w *grower) groupOf(pl *place, groups *[]group) int32 {
-	if int(pl.chain) >= len(w.group) {
-		w.group = append(w.group, make([]groupOf, int(pl.chain)+1)...)
+// at returns the place of frame n of a call.
+func (w *grower) at(call int32, n int) *place { return w.places.all[w.calls[call].frames[n]] }
+
+// groupOf returns the index of the group whose next frame is at a place.
+func (w *grower) groupOf(place int32, groups *[]group) int32 {
+	chain := w.places.graph[place]
+	if int(chain) >= len(w.group) {
+		w.group = append(w.group, make([]groupOf, int(chain)+1)...)
 	}
-	g := &w.group[pl.chain]
+	g := &w.group[chain]
 	if g.fork != w.forks {
 		*g = groupOf{w.forks, int32(len(*groups))}
 		*groups = append(*groups, group{})
@@ -154,16 +162,16 @@ func (w *grower) groupOf(pl *place, groups *[]group) int32 {
 // branch returns a new child of parent that begins with frame n of the callchains.
 func (w *grower) branch(parent *branch, list []int32, n int) *branch {
 	b := &branch{parent: parent}
-	first := w.calls[list[0]].frames
+	first, graph := w.calls[list[0]].frames, w.places.graph
 	for {
-		b.frames = append(b.frames, first[n])
+		b.frames = append(b.frames, w.at(list[0], n))
 		if w.graph.Branches {
 			b.hops = append(b.hops, w.sumAt(list, n))
 		}
 		n++
 		if n == len(first) || slices.ContainsFunc(list, func(at int32) bool {
 			frames := w.calls[at].frames
-			return n == len(frames) || frames[n].chain != first[n].chain
+			return n == len(frames) || graph[frames[n]] != graph[first[n]]
 		}) {
 			break
 		}

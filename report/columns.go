@@ -118,5 +118,5 @@ func (h *Hist) Detach() {
 	traces := *h.traces
 	traces.env.Symbol = nil // the texts are known
 	h.traces = &traces
-	h.places = &places{mapSize: func(f *session.Frame) uint64 { return f.Map.End - f.Map.Start }}
+	h.places = &places{opts: h.opts, mapSize: func(f *session.Frame) uint64 { return f.Map.End - f.Map.Start }}
 }

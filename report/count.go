@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/report/key"
 )
@@ -21,13 +22,11 @@ type counter struct {
 	comms   ids
 	raws    ids
 	extras  ids
-	known   ids      // callchains with branches
-	history *history // of the current sample
+	history *history // of the current sample, one of the set's
 	file    *format.File
 	events  []int  // of the report, by the numbers of the file; nil: the same
 	chains  []bool // by event of the file: samples contain callchains
-	byKey   map[stackKey]*stack
-	stacks  []*stack // in the order of first samples
+	stackSet
 	// unnamed are the commIDs of threads whose samples came before the names.
 	unnamed map[*session.Thread]int32
 	buf     []byte
@@ -42,9 +41,8 @@ type counter struct {
 	threads         threadCounts
 }
 
-// stackKey distinguishes stacks. Equal ones may have several keys, as their
-// callchains may.
-type stackKey struct {
+// subjectKey distinguishes subjects.
+type subjectKey struct {
 	event     int32
 	comm, raw int32
 	tid, pid  int32
@@ -52,28 +50,93 @@ type stackKey struct {
 	level     byte
 	filtered  bool
 	extra     int32
-	leaf      *session.Frame
-	chain     session.ChainKey
-	history   int32 // with branches in callchains, in place of chain
 }
 
-// stack is a set of samples with equal keys.
-type stack struct {
+// subject is the values of samples that keys read, besides the stack. Stacks have few subjects.
+type subject struct {
+	number   uint32
 	event    int
 	comm     string
 	commID   int32
-	thread   *session.Thread // of the first sample
 	cpu      int32
-	level    byte // of the first address: k, . or as perf marks guests
-	filtered bool // counts only in the totals
-	leaf     *session.Frame
-	frames   session.Chain // empty if keys do not use it
-	raw      []byte        // of the first sample
-	chain    []*place      // of frames, in the call graph's order
+	level    byte   // of the first address: k, . or as perf marks guests
+	filtered bool   // counts only in the totals
+	raw      []byte // of the first sample
 	extra    *extra
-	hops     []*hop // of frames, and then of chain; nil: callchains without branches
-	hopsID   string // equal for equal hops
+
+	key  entryKey // set by histBuilder, as hash
+	hash pairHash
+}
+
+// stack is a set of samples with the same subject, sampled frame and callchain. Equal callchains of several processes
+// make several stacks.
+type stack struct {
+	of      *subject
+	thread  *session.Thread // of the first sample
+	leaf    *session.Frame
+	chain   session.ChainKey // empty if keys do not use it
+	history *history         // replaces chain; nil: callchains without branches
 	Stat
+}
+
+// stackSet is different stacks.
+type stackSet struct {
+	stacks    []*stack // in the order of first samples
+	subjects  map[subjectKey]*subject
+	histories map[string]*history // callchains with branches, by history.id
+	index     intern.Table        // of stacks
+	free      []stack             // memory for stacks
+}
+
+// add adds the samples of a stack, whose subject and history are the set's.
+func (s *stackSet) add(st *stack) {
+	i, added := s.index.Add(st.hashOf(), func(i int32) bool {
+		is := s.stacks[i]
+		return is.of == st.of && is.leaf == st.leaf && is.chain == st.chain && is.history == st.history
+	})
+	if !added {
+		s.stacks[i].Stat.add(&st.Stat)
+		return
+	}
+	if len(s.free) == 0 {
+		s.free = make([]stack, 256)
+	}
+	own := &s.free[0]
+	*own, s.free = *st, s.free[1:]
+	s.stacks = append(s.stacks, own)
+}
+
+func (st *stack) hashOf() uint32 {
+	h := uint64(st.leaf.ID)<<32 | uint64(st.of.number)
+	if st.history != nil {
+		h ^= uint64(st.history.number) << 16
+	}
+	for range 2 {
+		h = (h ^ st.chain.Number()) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+	}
+	return uint32(h)
+}
+
+// subject returns the subject with a key: of, unless the set has one.
+func (s *stackSet) subject(k subjectKey, of subject) *subject {
+	known := s.subjects[k]
+	if known == nil {
+		of.number = uint32(len(s.subjects))
+		known = &of
+		s.subjects[k] = known
+	}
+	return known
+}
+
+// sameHistory returns the history of the set that is equal to one.
+func (s *stackSet) sameHistory(h *history) *history {
+	is := s.histories[string(h.id)]
+	if is == nil {
+		is, h.number = h, len(s.histories)
+		s.histories[string(h.id)] = is
+	}
+	return is
 }
 
 // ids numbers strings from 1 on; 0 means none.
@@ -109,9 +172,8 @@ func newCounter(f *format.File, events []int, l *layouts, opts *Options, t *trac
 		comms:    ids{},
 		raws:     ids{},
 		extras:   ids{},
-		known:    ids{},
 		branched: make([]uint64, len(l.byEvent)),
-		byKey:    map[stackKey]*stack{},
+		stackSet: stackSet{subjects: map[subjectKey]*subject{}, histories: map[string]*history{}},
 		unnamed:  map[*session.Thread]int32{},
 		derived:  derivedValues{},
 		lineSize: key.LineSize(f),
@@ -161,50 +223,56 @@ func (c *counter) countSample(s *session.Sample) {
 	}
 	c.history = nil
 	if a := &c.file.Attrs[s.Event]; c.chains[s.Event] && c.opts.Graph.hasHistory(a) {
-		c.history = c.newHistory(s)
+		c.history = c.sameHistory(c.newHistory(s))
 	}
 	switch c.opts.Mode {
 	case ModeBranches:
 		c.addBranches(s)
 	case ModeMemory:
-		c.add(s, s.Leaf, max(s.Weight, 1))
+		c.countAt(s, s.Leaf, max(s.Weight, 1))
 	default:
-		c.add(s, s.Leaf, s.Period)
+		c.countAt(s, s.Leaf, s.Period)
 	}
 }
 
-// add counts a sample, or one of the branches, at leaf.
-func (c *counter) add(s *session.Sample, leaf *session.Frame, period uint64) {
-	k := c.key(s, leaf)
-	st := c.byKey[k]
-	if st == nil {
-		st = c.newStack(k, s)
-		c.byKey[k] = st
-		c.stacks = append(c.stacks, st)
+// countAt counts a sample, or one of the branches, at leaf.
+func (c *counter) countAt(s *session.Sample, leaf *session.Frame, period uint64) {
+	st := stack{of: c.subjectOf(s), thread: s.Thread, leaf: leaf}
+	switch {
+	case c.history != nil:
+		st.history = c.history
+	case c.chains[s.Event]:
+		st.chain = s.Chain.Key()
 	}
-	st.Samples++
-	st.Period += period
-	st.Latency += period * latencyUnit / uint64(s.Parallelism)
+	st.Samples, st.Period, st.Latency = 1, period, period*latencyUnit/uint64(s.Parallelism)
+	c.add(&st)
 }
 
-func (c *counter) key(s *session.Sample, leaf *session.Frame) stackKey {
-	k := stackKey{event: int32(c.event(s.Event)), comm: c.commID(s), level: level(s.Misc), leaf: leaf,
+// subjectOf returns the subject of a sample.
+func (c *counter) subjectOf(s *session.Sample) *subject {
+	k := subjectKey{event: int32(c.event(s.Event)), comm: c.commID(s), level: level(s.Misc),
 		filtered: !c.opts.Filter.Selects(s)}
 	if c.layout.uses&usesPID != 0 {
 		k.pid = s.Thread.PID
 	}
 	c.addUsed(&k, c.layout, s.TID, c.cpu(s), s.Raw, &c.extra)
-	switch {
-	case c.history != nil:
-		k.history = c.known.number(c.history.id)
-	case c.chains[s.Event]:
-		k.chain = s.Chain.Key()
+	if known := c.subjects[k]; known != nil {
+		return known
 	}
-	return k
+	of := subject{event: int(k.event), comm: s.Comm, commID: k.comm, cpu: c.cpu(s), level: k.level,
+		filtered: k.filtered}
+	if c.layout.uses&usesExtra != 0 {
+		x := c.extra
+		of.extra = &x
+	}
+	if c.layout.uses&usesRaw != 0 {
+		of.raw = bytes.Clone(s.Raw) // s.Raw would keep the file's buffer alive
+	}
+	return c.subject(k, of)
 }
 
 // addUsed adds the values to a key that the layout uses.
-func (c *counter) addUsed(k *stackKey, l *layout, tid, cpu int32, raw []byte, x *extra) {
+func (c *counter) addUsed(k *subjectKey, l *layout, tid, cpu int32, raw []byte, x *extra) {
 	if l.uses&usesTID != 0 {
 		k.tid = tid
 	}
@@ -236,47 +304,26 @@ func (c *counter) commID(s *session.Sample) int32 {
 	return id
 }
 
-// nameThreads gives the stacks of threads without a name the thread's later name, as perf does.
+// nameThreads gives the samples of threads without a name the thread's later name, as perf does.
 func (c *counter) nameThreads() {
-	for _, st := range c.stacks {
-		if st.commID < 0 {
-			st.comm = st.thread.FirstComm
-			st.commID = c.comms.numberOf(st.comm)
+	threads := map[int32]*session.Thread{}
+	for th, id := range c.unnamed {
+		threads[id] = th
+	}
+	for _, of := range c.subjects {
+		if of.commID < 0 {
+			of.comm = threads[of.commID].FirstComm
+			of.commID = c.comms.numberOf(of.comm)
 		}
 	}
 }
 
-func (c *counter) newStack(k stackKey, s *session.Sample) *stack {
-	st := &stack{event: int(k.event), comm: s.Comm, commID: k.comm, thread: s.Thread, cpu: c.cpu(s),
-		level: k.level, filtered: k.filtered, leaf: k.leaf}
-	if c.layout.uses&usesExtra != 0 {
-		x := c.extra
-		st.extra = &x
-	}
-	switch {
-	case c.history != nil:
-		st.frames, st.hops, st.hopsID = session.Chain{User: c.history.frames}, c.history.hops, string(c.history.id)
-	case c.chains[s.Event]:
-		st.frames = s.Chain
-	}
-	if c.layout.uses&usesRaw != 0 {
-		st.raw = bytes.Clone(s.Raw) // s.Raw would keep the file's buffer alive
-	}
-	return st
-}
-
-// shownFrames yields the frames of callchains with names, which may get
-// inlined calls that are shown.
+// shownFrames yields the frames of callchains with names, which may get inlined calls that are shown.
 func (c *counter) shownFrames() iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
-		for _, st := range c.stacks {
-			if st.filtered {
-				continue
-			}
-			for _, f := range framesOf(st, c.opts) {
-				if f.Sym() != nil && !yield(f) {
-					return
-				}
+		for f := range framesOf(c.stacks, c.opts) {
+			if f.Sym() != nil && !yield(f) {
+				return
 			}
 		}
 	}
@@ -376,7 +423,7 @@ func (c *counter) addBranches(s *session.Sample) {
 		if c.opts.Resolved && (x.from.Sym() == nil || x.to.Sym() == nil) {
 			continue
 		}
-		c.add(s, x.to, 1)
+		c.countAt(s, x.to, 1)
 	}
 	if branches.Len() > 0 {
 		c.branched[c.event(s.Event)]++

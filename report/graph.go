@@ -124,29 +124,27 @@ func (g *CallGraph) setWord(word string) (known bool, err error) {
 
 // drawing appends call graphs of one histogram.
 type drawing struct {
-	g       *CallGraph
-	total   uint64 // period
-	minHits uint64 // minimum of a branch, unless it is relative to the parent
-	places  *places
-	inline  bool   // callchains include inlined calls
-	counts  bool   // show the figures of branches
-	byName  bool   // omit the first frame of a single graph: the entry shows it
-	sep     string // between folded frames
-	look    text.Style
+	hist   *Hist
+	g      *CallGraph
+	total  uint64 // period
+	inline bool   // callchains include inlined calls
+	counts bool   // show the figures of branches
+	byName bool   // omit the first frame of a single graph: the entry shows it
+	sep    string // between folded frames
+	look   text.Style
 }
 
 // drawing returns how the call graphs of the histogram are drawn.
 func (h *Hist) drawing() drawing {
 	return drawing{
-		g:       &h.opts.Graph,
-		total:   h.all.Period,
-		minHits: h.minHits,
-		places:  h.places,
-		inline:  h.opts.Inline,
-		counts:  h.opts.counts,
-		byName:  h.layout.byName,
-		sep:     cmp.Or(h.opts.Separator, ";"),
-		look:    h.opts.Look,
+		hist:   h,
+		g:      &h.opts.Graph,
+		total:  h.all.Period,
+		inline: h.opts.Inline,
+		counts: h.opts.counts,
+		byName: h.layout.byName,
+		sep:    cmp.Or(h.opts.Separator, ";"),
+		look:   h.opts.Look,
 	}
 }
 
@@ -157,12 +155,12 @@ func (d *drawing) append(b []byte, e *Entry, whole uint64) []byte {
 	if len(e.calls) == 0 {
 		return b
 	}
-	root := d.g.grow(e.calls, d.minHits)
+	root := grow(d.hist, e.calls)
 	switch d.g.Mode {
 	case GraphFlat:
-		return d.appendFlat(b, flat(root, d.minHits))
+		return d.appendFlat(b, flat(root, d.hist.minHits))
 	case GraphFolded:
-		return d.appendFolded(b, flat(root, d.minHits))
+		return d.appendFolded(b, flat(root, d.hist.minHits))
 	}
 	n := len(b)
 	margin := graphMargin
@@ -357,7 +355,7 @@ func (d *drawing) appendFrame(b []byte, pl *place) []byte {
 	case f.Sym() != nil:
 		b = append(b, f.Sym().Name...)
 		if d.g.ByAddress {
-			b = append(append(b, ' '), d.places.lineInChain(pl, callAt(pl, d.inline))...)
+			b = append(append(b, ' '), d.hist.places.lineInChain(pl, callAt(pl, d.inline))...)
 		}
 		return pl.appendMark(b)
 	case f.IP != 0:

@@ -1,14 +1,11 @@
 package report
 
 import (
-	"hash/maphash"
 	"slices"
 	"strings"
 
 	"gperf/format"
-	"gperf/internal/intern"
 	"gperf/internal/session"
-	"gperf/report/key"
 	"gperf/symbolize"
 )
 
@@ -31,6 +28,7 @@ type Hist struct {
 	minHits uint64 // period of the smallest branches
 	byKey   map[entryKey]*Entry
 	places  *places
+	folds   []*folded
 }
 
 // Entry is the samples with equal sort keys.
@@ -105,15 +103,17 @@ func (h *Hist) trace(e *Entry) string {
 // newHists makes the histograms of all events with samples.
 func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(string) int32,
 	mapSize func(*session.Frame) uint64, stacks []*stack) []*Hist {
+	p := places{opts: opts, rank: rank, mapSize: mapSize}
+	if l.uses()&usesParent != 0 || opts.Parents.Only {
+		p.parents = newParents(opts.Parents.Match)
+	}
+	p.prepare(stacks)
 	byEvent := make([][]*stack, len(f.Attrs))
 	for _, st := range stacks {
-		byEvent[st.event] = append(byEvent[st.event], st)
+		byEvent[st.of.event] = append(byEvent[st.of.event], st)
 	}
 	all := make([]*Hist, len(f.Attrs))
-	p := places{rank: rank, mapSize: mapSize, paths: opts.Verbose, fullPath: opts.FullPath,
-		byAddress: opts.Graph.ByAddress}
-	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{},
-		parents: newParents(opts.Parents.Match)}
+	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}}
 	for i, stacks := range byEvent {
 		h := &Hist{
 			Event:  f.EventName(i),
@@ -125,7 +125,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 			places: &p,
 		}
 		h.chains = opts.Graph.Mode != GraphNone && opts.hasChains(&f.Attrs[i])
-		(&histBuilder{hist: h, identities: same, folds: folds{chain: []*place{}}}).fill(stacks)
+		(&histBuilder{hist: h, identities: same}).fill(stacks)
 		all[i] = h
 	}
 	groups := eventGroups(f, opts)
@@ -192,7 +192,6 @@ func (h *Hist) compareResult(a, b *Entry) int {
 // entries.
 type identities struct {
 	raws, extras, names, numbers ids
-	parents                      *parents
 }
 
 // histBuilder adds stacks to a histogram, one at a time.
@@ -202,37 +201,16 @@ type histBuilder struct {
 	identities *identities
 	buf        []byte
 
-	folds  folds
 	number int      // of the stack
 	tails  []hopSum // of the stack's callchain from each frame on
-	stack  *stack
-	key    entryKey // without the place
-	parent *symbolize.Symbol
+	stack  *folded
 }
 
 // fill adds the stacks of the histogram's event.
 func (b *histBuilder) fill(stacks []*stack) {
-	for _, st := range stacks {
-		switch st.level {
-		case 'k':
-			st.Kernel = st.Period
-		case '.':
-			st.User = st.Period
-		}
-		b.hist.all.add(&st.Stat)
-		if !st.filtered || !b.hist.opts.Relative {
-			b.hist.Total.add(&st.Stat)
-		}
-		if st.filtered {
-			continue
-		}
-		b.begin(0, st)
-		if b.parent != nil || !b.hist.opts.Parents.Only {
-			b.fold(st)
-		}
-	}
-	for i, st := range b.folds.stacks {
-		b.begin(i+1, st)
+	b.hist.folds = b.fold(b.total(stacks))
+	for i, st := range b.hist.folds {
+		b.number, b.stack = i+1, st
 		b.leaf().Self.add(&st.Stat)
 		b.sumHops(st)
 		b.each(func(e *Entry, from int) {
@@ -257,13 +235,33 @@ func (b *histBuilder) fill(stacks []*stack) {
 	}
 }
 
+// total sums up stacks, and returns those that count in entries.
+func (b *histBuilder) total(stacks []*stack) (list []*stack) {
+	for _, st := range stacks {
+		switch st.of.level {
+		case 'k':
+			st.Kernel = st.Period
+		case '.':
+			st.User = st.Period
+		}
+		b.hist.all.add(&st.Stat)
+		if !st.of.filtered || !b.hist.opts.Relative {
+			b.hist.Total.add(&st.Stat)
+		}
+		if !st.of.filtered {
+			list = append(list, st)
+		}
+	}
+	return list
+}
+
 // fillCalls adds the callchains to the entries that may show a branch.
 func (b *histBuilder) fillCalls() {
-	for i, st := range b.folds.stacks {
-		b.begin(-i-1, st)
+	for i, st := range b.hist.folds {
+		b.number, b.stack = -i-1, st
 		b.each(func(e *Entry, from int) {
 			if share := e.shown(b.hist.opts); share >= b.hist.minHits && b.hist.visible(share) && from < len(st.chain) {
-				e.calls = append(e.calls, call{st, from})
+				e.calls = append(e.calls, call{int32(i), int32(from)})
 			}
 		})
 	}
@@ -285,141 +283,8 @@ func (b *histBuilder) filterSymbols() {
 	}
 }
 
-// begin turns to a stack.
-func (b *histBuilder) begin(number int, st *stack) {
-	b.number, b.stack = number, st
-	if st.chain == nil {
-		b.folds.chain, st.hops = b.hist.places.chain(b.folds.chain[:0], st, b.hist.opts)
-		st.chain = b.folds.chain
-		b.ignoreCallees(st)
-	}
-	uses := b.hist.layout.uses
-	b.key = entryKey{}
-	if uses&usesComm != 0 {
-		b.key.comm = st.commID
-	}
-	if uses&usesTID != 0 {
-		b.key.tid = st.thread.TID
-	}
-	if uses&usesPID != 0 {
-		b.key.pid = st.thread.PID
-	}
-	if uses&usesNoDigit != 0 {
-		b.key.noDigit = b.identities.names.numberOf(key.NoDigits(st.comm))
-	}
-	if uses&usesCPU != 0 {
-		b.key.cpu = st.cpu
-	}
-	if uses&usesRaw != 0 {
-		b.key.raw = b.rawID(st)
-	}
-	b.parent = nil
-	if uses&usesParent != 0 || b.hist.opts.Parents.Only {
-		if b.parent = b.identities.parents.find(st.chain); b.parent != nil {
-			b.key.parent = b.identities.names.numberOf(b.parent.Name)
-		}
-	}
-	if uses&usesExtra != 0 {
-		b.buf = b.hist.layout.appendIdentity(b.buf[:0], st.extra, func(k *SortKey, f *session.Frame) uint64 {
-			return uint64(k.identity(b.hist.places, f))
-		})
-		b.key.extra = b.identities.extras.number(b.buf)
-	}
-}
-
-// folds are the stacks of a histogram, with one for all that neither the keys nor the call graph distinguish: most
-// stacks of programs differ in addresses within the same functions.
-type folds struct {
-	stacks []*stack // in the order of the first of each
-	chain  []*place // of the current stack, reused
-
-	index intern.Table // of those that may stand for others
-	list  []folded
-}
-
-// folded is a stack that may stand for others.
-type folded struct {
-	at  int32 // in folds.stacks
-	own bool  // it is a copy, whose samples are those of all
-	key entryKey
-}
-
-// fold adds a stack, whose chain is in folds.chain, or its samples to those of an equal one.
-func (b *histBuilder) fold(st *stack) {
-	f := &b.folds
-	if st.hops == nil && b.hist.layout.uses&(usesSrcline|usesSrcfile|usesAddress|usesPlace) == 0 {
-		i, added := f.index.Add(b.hash(st), func(i int32) bool {
-			return b.key == f.list[i].key && b.alike(f.stacks[f.list[i].at], st)
-		})
-		if !added {
-			f.add(&f.list[i], st)
-			return
-		}
-		f.list = append(f.list, folded{at: int32(len(f.stacks)), key: b.key})
-	}
-	st.chain = slices.Clone(st.chain)
-	f.stacks = append(f.stacks, st)
-}
-
-// add adds the samples of a stack to those of an equal one.
-func (f *folds) add(to *folded, st *stack) {
-	if !to.own {
-		sum := *f.stacks[to.at]
-		f.stacks[to.at], to.own = &sum, true
-	}
-	f.stacks[to.at].Stat.add(&st.Stat)
-	st.chain = nil
-}
-
-// hash returns the same for stacks that are alike and have the current key.
-func (b *histBuilder) hash(st *stack) uint32 {
-	at, id, _ := b.leafPlace(st)
-	h := maphash.Comparable(foldSeed, b.key) ^ uint64(uint32(id))<<32
-	add := func(pl *place) {
-		h = (h ^ uint64(uint32(pl.id))<<32 ^ uint64(uint32(pl.chain))) * 0x9e3779b97f4a7c15
-		h ^= h >> 29
-	}
-	add(at)
-	for _, pl := range st.chain {
-		add(pl)
-	}
-	return uint32(h ^ h>>32)
-}
-
-var foldSeed = maphash.MakeSeed()
-
-// alike reports whether no key of a place and no call graph distinguishes two stacks.
-func (b *histBuilder) alike(x, y *stack) bool {
-	at, id, _ := b.leafPlace(x)
-	other, otherID, _ := b.leafPlace(y)
-	return id == otherID && x.level == y.level && at.same(other) && slices.EqualFunc(x.chain, y.chain, (*place).same)
-}
-
-// same reports whether neither keys without lines and addresses nor call graphs distinguish two places.
-func (pl *place) same(other *place) bool {
-	return pl == other || pl.id == other.id && pl.file == other.file && pl.chain == other.chain
-}
-
-// ignoreCallees moves the samples to the callchain's last function that matches
-// --ignore-callees. As in perf, the frames before it are dropped: the callees, or
-// in graphs that begin with the callers, the callers.
-func (b *histBuilder) ignoreCallees(st *stack) {
-	if b.hist.opts.IgnoreCallees == nil {
-		return
-	}
-	for i, pl := range slices.Backward(st.chain) {
-		if sym := pl.frame.Sym(); sym != nil && pl.call == nil && b.hist.opts.IgnoreCallees.MatchString(sym.Name) {
-			st.chain, st.leaf = st.chain[i:], pl.frame
-			if st.hops != nil {
-				st.hops = st.hops[i:]
-			}
-			return
-		}
-	}
-}
-
 // rawID returns equal numbers for data with equal keys.
-func (b *histBuilder) rawID(st *stack) int32 {
+func (b *histBuilder) rawID(raw []byte) int32 {
 	if b.hist.traces.formats[b.hist.event] == nil {
 		return 0
 	}
@@ -427,9 +292,9 @@ func (b *histBuilder) rawID(st *stack) int32 {
 	for _, k := range b.hist.layout.sorts {
 		switch {
 		case k.field != nil && k.field.event == b.hist.event:
-			b.buf = append(b.buf, k.field.format.Bytes(st.raw, b.hist.traces.env.Order)...)
+			b.buf = append(b.buf, k.field.format.Bytes(raw, b.hist.traces.env.Order)...)
 		case k.field == nil && k.uses&usesRaw != 0:
-			b.buf = append(b.buf, b.hist.traces.text(b.hist.event, st.raw)...)
+			b.buf = append(b.buf, b.hist.traces.text(b.hist.event, raw)...)
 		}
 		b.buf = append(b.buf, 0)
 	}
@@ -438,21 +303,8 @@ func (b *histBuilder) rawID(st *stack) int32 {
 
 // leaf returns the entry of the stack's sampled frame.
 func (b *histBuilder) leaf() *Entry {
-	pl, id, ip := b.leafPlace(b.stack)
-	return b.entry(pl, id, ip, b.stack.level, atSample)
-}
-
-// leafPlace returns the place of a stack's sampled frame, with the id and address of an entry there.
-func (b *histBuilder) leafPlace(st *stack) (pl *place, id int32, ip uint64) {
-	pl = b.hist.places.of(st.leaf)
-	id, ip = pl.id, leafIP(pl.frame)
-	if b.hist.opts.Mode == ModeBranches { // perf compares the targets of branches by ip
-		ip = pl.frame.IP
-	}
-	if ip != pl.frame.IP && pl.frame.Sym() == nil {
-		id = b.hist.places.id(pl, ip)
-	}
-	return pl, id, ip
+	pl := b.stack.leaf
+	return b.entry(pl, pl.leafID, b.hist.places.leafIP(pl), b.stack.of.level, atSample)
 }
 
 // each visits the stack's entries, each once although functions recur: the entry of
@@ -465,8 +317,9 @@ func (b *histBuilder) each(visit func(e *Entry, from int)) {
 	if b.hist.opts.NoChildren {
 		return
 	}
-	level := b.stack.level
-	for i, pl := range b.stack.chain {
+	level := b.stack.of.level
+	for i, n := range b.stack.chain {
+		pl := b.hist.places.all[n]
 		// Perf 7.3 marks the kernel's callers like a process's, and an address
 		// in no mapping like the frame before it.
 		if pl.frame.Map != nil {
@@ -482,7 +335,10 @@ func (b *histBuilder) each(visit func(e *Entry, from int)) {
 
 // entry finds or makes the entry of the stack at a place.
 func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, at position) *Entry {
-	k := b.key
+	k := b.stack.of.key
+	if b.stack.parent != nil {
+		k.parent = b.identities.names.numberOf(b.stack.parent.Name)
+	}
 	var src source
 	if b.hist.layout.uses&(usesSrcline|usesSrcfile) != 0 {
 		src = b.source(pl, at)
@@ -515,17 +371,17 @@ func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, at posit
 	if pl.entry = e; e == nil {
 		st := b.stack
 		e = &Entry{
-			Comm:    st.comm,
+			Comm:    st.of.comm,
 			Thread:  st.thread,
-			CPU:     st.cpu,
+			CPU:     st.of.cpu,
 			Level:   level,
 			place:   pl,
 			ip:      ip,
-			raw:     st.raw,
+			raw:     st.of.raw,
 			srcline: src.line,
 			srcfile: src.file,
-			extra:   st.extra,
-			parent:  b.parent,
+			extra:   st.of.extra,
+			parent:  st.parent,
 			key:     k,
 		}
 		b.hist.byKey[k] = e

@@ -27,6 +27,7 @@ type history struct {
 	frames []*session.Frame
 	hops   []*hop // of each frame; nil: a frame of the callchain
 	id     []byte // equal for equal frames and hops
+	number int    // in stackSet.histories
 }
 
 // hasHistory reports whether the callchains of an event get branches.
@@ -59,7 +60,7 @@ func (h *history) addCalls(s *session.Sample, stack format.Branches, order Order
 	for i := range chain.Len() {
 		h.frames = append(h.frames, chain.Frame(i))
 		var p *hop
-		if at := i - len(chain.Kernel); at >= 0 && stack.Len() > 0 {
+		if at := i - chain.Kernel.Len(); at >= 0 && stack.Len() > 0 {
 			p = &hop{Flags: stack.Flags(max(at-1, 0)), From: stack.From(0), To: chain.Frame(i).IP}
 			p.Target = p.From != 0 && (order != Caller || at == 0)
 		}
@@ -194,7 +195,7 @@ func hopKey(name, head string, shown func([]byte, *hopSum) []byte) *SortKey {
 }
 
 // sumHops sums up the branches of a stack's callchain, from each frame on.
-func (b *histBuilder) sumHops(st *stack) {
+func (b *histBuilder) sumHops(st *folded) {
 	n := len(st.hops)
 	b.tails = slices.Grow(b.tails[:0], n+1)[:n+1]
 	b.tails[n] = hopSum{}
@@ -215,8 +216,9 @@ func (o *Options) hasChains(a *format.Attr) bool {
 func (w *grower) sumAt(list []int32, n int) (sum hopSum) {
 	for _, i := range list {
 		c := w.entry[i]
-		if at := c.from + n; at < len(c.stack.hops) {
-			sum.Add(c.stack.hops[at], c.stack.Samples)
+		st := w.folds[c.stack]
+		if at := int(c.from) + n; at < len(st.hops) {
+			sum.Add(st.hops[at], st.Samples)
 		}
 	}
 	return sum
@@ -236,7 +238,7 @@ const (
 func (p position) inlines(o *Options) bool { return p == atFrame && o.Inline }
 
 // position returns the kind of frame i of the callchain.
-func (st *stack) position(i int) position {
+func (st *folded) position(i int) position {
 	if st.hops != nil && st.hops[i] != nil {
 		return atBranch
 	}

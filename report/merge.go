@@ -82,10 +82,10 @@ func (m *Merge) Count(s *session.Session, events []int) (*Counted, format.Skippe
 
 // Add adds a recording's samples. It uses the recording's session for the last time.
 func (m *Merge) Add(c *Counted) {
-	origin := c.counter.session.Origin
 	m.pool.Begin(c.counter.allFrames())
+	in := merging{m, c.counter, c.counter.session.Origin, map[*subject]*subject{}, map[*history]*history{}}
 	for _, st := range c.counter.stacks {
-		m.add(c, st, &origin)
+		in.add(st)
 	}
 	m.lost += c.lost
 	m.total.samples += c.counter.samples
@@ -102,8 +102,16 @@ func (c *counter) allFrames() iter.Seq[*session.Frame] {
 			if !yield(st.leaf) {
 				return
 			}
-			for i := range st.frames.Len() {
-				if !yield(st.frames.Frame(i)) {
+			for i, chain := 0, st.chain.Chain(); i < chain.Len(); i++ {
+				if !yield(chain.Frame(i)) {
+					return
+				}
+			}
+			if st.history == nil {
+				continue
+			}
+			for _, f := range st.history.frames {
+				if !yield(f) {
 					return
 				}
 			}
@@ -111,26 +119,68 @@ func (c *counter) allFrames() iter.Seq[*session.Frame] {
 	}
 }
 
-func (m *Merge) add(c *Counted, st *stack, origin *session.Origin) {
-	st.leaf = m.frame(st.leaf)
-	st.frames, st.thread, st.commID = m.pool.Chain(st.frames), m.pool.Thread(st.thread), m.total.comms.numberOf(st.comm)
-	for i := range st.frames.Len() {
-		m.rank(st.frames.Frame(i))
+// merging adds the stacks of one recording.
+type merging struct {
+	to      *Merge
+	counter *counter
+	origin  session.Origin
+	// subjects and histories are those of the total, by the recording's.
+	subjects  map[*subject]*subject
+	histories map[*history]*history
+}
+
+func (m *merging) add(st *stack) {
+	chain := m.to.pool.Chain(st.chain.Chain())
+	for i := range chain.Len() {
+		m.to.rank(chain.Frame(i))
 	}
-	if st.raw != nil {
-		st.raw = m.withCode(c.counter.session, st.event, st.raw)
+	own := *st
+	own.leaf, own.thread, own.chain = m.to.frame(st.leaf), m.to.pool.Thread(st.thread), chain.Key()
+	if st.history != nil {
+		own.history = m.history(st.history)
 	}
-	if x := st.extra; x != nil {
-		x.from, x.to, x.data = m.frame(x.from), m.frame(x.to), m.frame(x.data)
-		x.origin = origin
+	own.of = m.subject(&own)
+	m.to.total.add(&own)
+}
+
+// history returns the total's history for one of the recording.
+func (m *merging) history(h *history) *history {
+	own := m.histories[h]
+	if own == nil {
+		own = &history{hops: h.hops}
+		for _, f := range h.frames {
+			own.frames = append(own.frames, m.to.frame(f))
+		}
+		own.id = own.identity()
+		own = m.to.total.sameHistory(own)
+		m.histories[h] = own
 	}
-	k := m.key(st)
-	if same := m.total.byKey[k]; same != nil {
-		same.Stat.add(&st.Stat)
-		return
+	return own
+}
+
+// subject returns the total's subject for the subject of a stack, whose thread is the pool's.
+func (m *merging) subject(st *stack) *subject {
+	own := m.subjects[st.of]
+	if own != nil {
+		return own
 	}
-	m.total.byKey[k] = st
-	m.total.stacks = append(m.total.stacks, st)
+	of, l := *st.of, m.to.layouts.byEvent[st.of.event]
+	of.commID = m.to.total.comms.numberOf(of.comm)
+	if of.raw != nil {
+		of.raw = m.to.withCode(m.counter.session, of.event, of.raw)
+	}
+	if x := of.extra; x != nil {
+		x.from, x.to, x.data = m.to.frame(x.from), m.to.frame(x.to), m.to.frame(x.data)
+		x.origin = &m.origin
+	}
+	k := subjectKey{event: int32(of.event), comm: of.commID, level: of.level, filtered: of.filtered}
+	if l.uses&(usesPID|usesTID) != 0 {
+		k.pid = st.thread.PID
+	}
+	m.to.total.addUsed(&k, l, st.thread.TID, of.cpu, of.raw, of.extra)
+	own = m.to.total.subject(k, of)
+	m.subjects[st.of] = own
+	return own
 }
 
 // frame returns the pool's frame, and ranks the DSO.
@@ -144,21 +194,6 @@ func (m *Merge) rank(f *session.Frame) {
 	if f != nil && f.Map != nil && m.ranks[f.Map.DSO.Name] == 0 {
 		m.ranks[f.Map.DSO.Name] = int32(len(m.ranks) + 1)
 	}
-}
-
-// key returns the key of a stack with frames of the pool.
-func (m *Merge) key(st *stack) stackKey {
-	l := m.layouts.byEvent[st.event]
-	k := stackKey{event: int32(st.event), comm: st.commID, level: st.level, filtered: st.filtered, leaf: st.leaf,
-		chain: st.frames.Key()}
-	if st.hopsID != "" {
-		k.history = m.total.known.numberOf(st.hopsID)
-	}
-	if l.uses&(usesPID|usesTID) != 0 {
-		k.pid = st.thread.PID
-	}
-	m.total.addUsed(&k, l, st.thread.TID, st.cpu, st.raw, st.extra)
-	return k
 }
 
 // withCode replaces the addresses of kernel code in a tracepoint's data by numbers that are the same for all boots.

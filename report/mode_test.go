@@ -31,7 +31,7 @@ func TestBranches(t *testing.T) {
 	user := func(from, to *session.Frame, flags, n uint64) *stack {
 		st := sampled(0, "prog", n, nil, []*session.Frame{to})
 		st.Period = n
-		st.extra = &extra{from: from, to: to, flags: flags}
+		st.of.extra = &extra{from: from, to: to, flags: flags}
 		return st
 	}
 	stacks := []*stack{
@@ -111,7 +111,7 @@ func TestMemoryMode(t *testing.T) {
 		st := sampled(0, "prog", n, nil, []*session.Frame{leaf})
 		st.Period = weight * n
 		const l1Hit, noSnoop, tlbHit = 1<<3 | 1<<1, 1 << 1, 1<<4 | 1<<3 | 1<<1
-		st.extra = &extra{weight: weight, addr: addr, data: data, level: '.',
+		st.of.extra = &extra{weight: weight, addr: addr, data: data, level: '.',
 			source: l1Hit<<5 | noSnoop<<19 | 1<<25 | tlbHit<<26, dataPage: 4096}
 		return st
 	}
@@ -227,7 +227,7 @@ func TestCgroupsAndTimes(t *testing.T) {
 	var w world
 	at := func(time, cgroup uint64, path string, ip uint64) *stack {
 		st := sampled(0, "prog", 1, nil, []*session.Frame{w.frame("/bin/prog:main", ip)})
-		st.extra = &extra{time: time - time%key.UsualQuantum, cgroup: cgroup, path: path}
+		st.of.extra = &extra{time: time - time%key.UsualQuantum, cgroup: cgroup, path: path}
 		return st
 	}
 	stacks := []*stack{at(1e9, 1, "/sys", 0x100), at(1e9+99e6, 1, "/sys", 0x108), at(1e9+100e6, 2, "", 0x100),
@@ -249,7 +249,7 @@ func TestContainers(t *testing.T) {
 	var w world
 	at := func(cgroup uint64, container, pod string) *stack {
 		st := sampled(0, "prog", 1, nil, []*session.Frame{w.frame("/bin/prog:main", 0x100)})
-		st.extra = &extra{cgroup: cgroup, container: container, pod: pod}
+		st.of.extra = &extra{cgroup: cgroup, container: container, pod: pod}
 		return st
 	}
 	stacks := []*stack{at(1, "4f1dc80f9ae5", "8d8fd5cf"), at(2, "4f1dc80f9ae5", "8d8fd5cf"),

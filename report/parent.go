@@ -10,7 +10,7 @@ import (
 // DefaultParent is perf's: entries of the kernel.
 const DefaultParent = "^sys_|^do_page_fault"
 
-// parents finds the first function of a callchain whose name matches.
+// parents says which functions match: the parent is the first of a callchain.
 type parents struct {
 	match *regexp.Regexp
 	known map[*symbolize.Symbol]bool
@@ -23,23 +23,17 @@ func newParents(match *regexp.Regexp) *parents {
 	return &parents{match, map[*symbolize.Symbol]bool{}}
 }
 
-// find returns the callchain's parent, nil for none.
-func (p *parents) find(chain []*place) *symbolize.Symbol {
-	for _, pl := range chain {
-		sym := pl.frame.Sym()
-		if sym == nil {
-			continue
-		}
-		is, ok := p.known[sym]
-		if !ok {
-			is = p.match.MatchString(sym.Name)
-			p.known[sym] = is
-		}
-		if is {
-			return sym
-		}
+// is reports whether a function, nil for none, may be the parent of entries.
+func (p *parents) is(sym *symbolize.Symbol) bool {
+	if sym == nil {
+		return false
 	}
-	return nil
+	is, ok := p.known[sym]
+	if !ok {
+		is = p.match.MatchString(sym.Name)
+		p.known[sym] = is
+	}
+	return is
 }
 
 func compareParent(_ *Hist, a, b *Entry) int {

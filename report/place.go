@@ -25,6 +25,11 @@ type place struct {
 	inlined []*place // functions inlined at the frame, innermost first; set by places.inlinedAt
 	asked   bool     // inlined is set
 
+	number   int32 // in places.all
+	leafID   int32 // id of an entry of samples at the place; 0: not set
+	parent   bool  // the key parent looks for the function
+	ignoring bool  // the function gets the samples of its callees
+
 	sources *[positions]source // set by histBuilder.source
 
 	// entry is the last entry of the histogram hist at the place: most functions are of one program.
@@ -32,23 +37,26 @@ type place struct {
 	entry *Entry
 }
 
-// places makes the place of a frame once.
+// places makes the place of a frame once. After prepare, any goroutine may call chain.
 type places struct {
-	list    []*place // by Frame.ID
+	opts  *Options
+	all   []*place // by number
+	graph []int32  // place.chain by number
+	// hashes are by number: the same if neither keys without lines and addresses nor call graphs distinguish places.
+	hashes  []pairHash
+	list    []*place                          // by Frame.ID
+	others  map[*session.Frame]*place         // of frames whose ID an earlier one has
+	shown   map[*session.Callchains][][]int32 // by Frame.ID, see shownAt
 	ids     map[placeKey]int32
 	chains  map[chainKey]int32
 	dsos    map[session.DSO]int32
 	builds  map[string]dso.BuildID // the first known of a name
 	rank    func(string) int32     // of a DSO by name
 	mapSize func(*session.Frame) uint64
-	paths   bool // show the paths of DSOs instead of short names
+	parents *parents // nil: no key uses them
 	names   map[*session.DSO]string
 	files   map[fileKey]int32
 	lines   map[string]int32 // of branches
-	// fullPath shows the whole paths of source files.
-	fullPath bool
-	// byAddress distinguishes the addresses of callchains.
-	byAddress bool
 }
 
 type fileKey struct {
@@ -80,9 +88,15 @@ func (p *places) of(f *session.Frame) *place {
 		p.list = append(p.list, make([]*place, 1+f.ID-len(p.list))...)
 	}
 	pl := p.list[f.ID]
-	if pl == nil {
+	switch {
+	case pl == nil:
 		pl = p.make(f, "")
 		p.list[f.ID] = pl
+	case pl.frame != f:
+		if pl = p.others[f]; pl == nil {
+			pl = p.make(f, "")
+			p.others[f] = pl
+		}
 	}
 	return pl
 }
@@ -93,12 +107,13 @@ func (p *places) make(f *session.Frame, inlined string) *place {
 		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
 		p.builds = map[string]dso.BuildID{}
 		p.lines = map[string]int32{}
+		p.shown, p.others = map[*session.Callchains][][]int32{}, map[*session.Frame]*place{}
 		p.dsos, p.names, p.files = map[session.DSO]int32{}, map[*session.DSO]string{}, map[fileKey]int32{}
 	}
 	pl := &place{frame: f, dso: "[unknown]"}
 	ck := chainKey{start: f.IP, inlined: inlined}
 	if f.Map != nil {
-		if pl.dso = f.Map.DSO.Name; !p.paths {
+		if pl.dso = f.Map.DSO.Name; !p.opts.Verbose {
 			pl.dso = p.shortName(f.Map.DSO)
 		}
 		pl.rank = p.rank(f.Map.DSO.Name)
@@ -106,16 +121,18 @@ func (p *places) make(f *session.Frame, inlined string) *place {
 	}
 	pl.id = p.idOf(pl, f.IP, inlined)
 	pl.file = number(p.files, fileKey{pl.dso, f.Map != nil})
-	if f.Sym() != nil && !p.byAddress {
+	if f.Sym() != nil && !p.opts.Graph.ByAddress {
 		ck.named, ck.start = true, f.Sym().Start
 	}
 	pl.chain = number(p.chains, ck)
+	pl.number = int32(len(p.all))
+	p.all, p.graph = append(p.all, pl), append(p.graph, pl.chain)
+	p.hashes = append(p.hashes, pairHashOf([3]int32{pl.id, pl.file, pl.chain}))
+	pl.parent = p.parents != nil && p.parents.is(f.Sym())
 	return pl
 }
 
-// id returns the id of pl if the address is ip.
-func (p *places) id(pl *place, ip uint64) int32 { return p.idOf(pl, ip, "") }
-
+// idOf returns the number of the place if the address is ip.
 func (p *places) idOf(pl *place, ip uint64, inlined string) int32 {
 	k := placeKey{dso: pl.dso, mapped: pl.frame.Map != nil, start: ip, inlined: inlined}
 	if sym := pl.frame.Sym(); sym != nil {
@@ -140,51 +157,150 @@ func (p *places) address(dso string, ip uint64) int32 {
 	return number(p.ids, placeKey{dso: dso, start: ip, end: math.MaxUint64})
 }
 
-// chain appends the places of a stack's callchain to list, in the graph's order, and returns the branches that they are
-// ends of.
-// Options.Inline adds the inlined calls; Options.Resolved drops frames without symbols.
-func (p *places) chain(list []*place, st *stack, opts *Options) (_ []*place, ends []*hop) {
-	for i, f := range framesOf(st, opts) {
-		if opts.Resolved && f.Sym() == nil {
+// prepare makes the places of stacks.
+func (p *places) prepare(stacks []*stack) {
+	p.prepareChains(stacks)
+	in, moves := placer{places: p, parents: true}, p.opts.Parents.Only || p.opts.IgnoreCallees != nil
+	for _, st := range stacks {
+		if !st.of.filtered && (!moves || in.setChain(st)) && in.leaf == nil {
+			p.setLeaf(p.of(st.leaf))
+		}
+	}
+}
+
+func (p *places) prepareChains(stacks []*stack) {
+	for f, in := range framesOf(stacks, p.opts) {
+		list := p.shownAt(f)
+		for _, n := range list {
+			pl := p.all[n]
+			p.setLeaf(pl)
+			sym := pl.frame.Sym()
+			pl.ignoring = p.opts.IgnoreCallees != nil && sym != nil && pl.call == nil &&
+				p.opts.IgnoreCallees.MatchString(sym.Name)
+		}
+		if in == nil {
 			continue
 		}
-		pl := p.of(f)
-		var inlined []*place
-		if opts.Inline && (st.hops == nil || st.hops[i] == nil) {
-			inlined = p.inlinedAt(pl)
+		known := p.shown[in]
+		if f.ID >= len(known) {
+			known = append(known, make([][]int32, 1+f.ID-len(known))...)
+			p.shown[in] = known
 		}
-		if opts.Graph.Order == Caller {
-			list = append(list, pl)
-			for _, pl := range slices.Backward(inlined) {
-				list = append(list, pl)
-			}
-		} else {
-			list = append(append(list, inlined...), pl)
+		known[f.ID] = list
+	}
+}
+
+// setLeaf sets the number of an entry of samples at a place.
+func (p *places) setLeaf(pl *place) {
+	if pl.leafID != 0 {
+		return
+	}
+	pl.leafID = pl.id
+	if ip := p.leafIP(pl); ip != pl.frame.IP && pl.frame.Sym() == nil {
+		pl.leafID = p.idOf(pl, ip, "")
+	}
+}
+
+// shownAt returns the places of a frame of a callchain, as numbers, in the graph's order. Options.Inline adds the
+// inlined calls; Options.Resolved drops frames without symbols.
+func (p *places) shownAt(f *session.Frame) (list []int32) {
+	if p.opts.Resolved && f.Sym() == nil {
+		return nil
+	}
+	pl := p.of(f)
+	if p.opts.Inline {
+		for _, inlined := range p.inlinedAt(pl) {
+			list = append(list, inlined.number)
 		}
-		if st.hops != nil {
-			for range 1 + len(inlined) {
-				ends = append(ends, st.hops[i])
+	}
+	if list = append(list, pl.number); p.opts.Graph.Order == Caller {
+		slices.Reverse(list)
+	}
+	return list
+}
+
+// chain appends the numbers of the places of a stack's callchain to list, in the graph's order, and returns the
+// branches that they are ends of.
+func (p *places) chain(list []int32, st *stack) (_ []int32, ends []*hop) {
+	if st.history != nil {
+		return p.historyChain(list, st.history)
+	}
+	at, chain := p.shown[st.chain.In], st.shown(p.opts)
+	if p.opts.Graph.Order == Caller {
+		for _, part := range [...][]int32{chain.User.IDs, chain.Kernel.IDs} {
+			for _, id := range slices.Backward(part) {
+				list = append(list, at[id]...)
 			}
+		}
+		return list, nil
+	}
+	for _, part := range [...][]int32{chain.Kernel.IDs, chain.User.IDs} {
+		for _, id := range part {
+			list = append(list, at[id]...)
+		}
+	}
+	return list, nil
+}
+
+// historyChain is chain for a callchain with branches, whose ends get no inlined calls.
+func (p *places) historyChain(list []int32, h *history) (_ []int32, ends []*hop) {
+	for i := range h.frames {
+		if p.opts.Graph.Order == Caller {
+			i = len(h.frames) - 1 - i
+		}
+		shown := p.shownAt(h.frames[i])
+		if len(shown) > 0 && h.hops[i] != nil {
+			shown = []int32{p.of(h.frames[i]).number}
+		}
+		list = append(list, shown...)
+		for range shown {
+			ends = append(ends, h.hops[i])
 		}
 	}
 	return list, ends
 }
 
-// framesOf yields the frames of a stack's callchain with indexes in the graph's order: at most MaxStack. A history with
-// branches has no more than these, so framesOf yields all frames of a history.
-func framesOf(st *stack, opts *Options) iter.Seq2[int, *session.Frame] {
-	return func(yield func(int, *session.Frame) bool) {
-		n := st.frames.Len()
-		limit := min(n, opts.MaxStack)
-		if st.hops != nil {
-			limit = n
-		}
-		for i := range limit {
-			if opts.Graph.Order == Caller {
-				i = n - 1 - i
+// shown returns the frames of a stack's callchain that are shown: at most MaxStack, the first ones in the graph's
+// order.
+func (st *stack) shown(opts *Options) session.Chain {
+	chain := st.chain.Chain()
+	if more := chain.Len() - opts.MaxStack; more > 0 && opts.Graph.Order == Caller {
+		return chain.Skip(more)
+	}
+	return chain.Cut(opts.MaxStack)
+}
+
+// framesOf yields each frame of the callchains of stacks that are shown, with the callchains that have it by ID; nil
+// for a callchain with branches, which has no more frames than MaxStack.
+func framesOf(stacks []*stack, opts *Options) iter.Seq2[*session.Frame, *session.Callchains] {
+	return func(yield func(*session.Frame, *session.Callchains) bool) {
+		known := map[*session.Callchains][]bool{}
+		for _, st := range stacks {
+			if st.of.filtered {
+				continue
 			}
-			if !yield(i, st.frames.Frame(i)) {
-				return
+			if st.history != nil {
+				for _, f := range st.history.frames {
+					if !yield(f, nil) {
+						return
+					}
+				}
+				continue
+			}
+			in, chain := st.chain.In, st.shown(opts)
+			for _, part := range [...]session.Part{chain.Kernel, chain.User} {
+				for i, id := range part.IDs {
+					if int(id) >= len(known[in]) {
+						known[in] = append(known[in], make([]bool, 1+int(id)-len(known[in]))...)
+					}
+					if known[in][id] {
+						continue
+					}
+					known[in][id] = true
+					if !yield(part.At(i), in) {
+						return
+					}
+				}
 			}
 		}
 	}
@@ -255,4 +371,12 @@ func leafIP(f *session.Frame) uint64 {
 		return f.IP
 	}
 	return dso.OffOfIP(f.IP, f.Map.Start, f.Map.Pgoff)
+}
+
+// leafIP returns the address of an entry of samples at a place. perf compares the targets of branches by ip.
+func (p *places) leafIP(pl *place) uint64 {
+	if p.opts.Mode == ModeBranches {
+		return pl.frame.IP
+	}
+	return leafIP(pl.frame)
 }

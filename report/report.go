@@ -5,11 +5,11 @@
 // and format/tracepoint prints a tracepoint's data. Package script prints single
 // samples, and package export writes samples for other programs.
 //
-// Samples that nothing distinguishes are counted as one stack (count.go). Each
-// stack becomes an entry of its event's histogram, and adds to the entries of its
-// callers (hist.go, by the keys of sort.go). An entry's callchains are merged into
-// a tree (chain.go), which graph.go draws. So the work grows with the distinct
-// stacks, not with the samples.
+// Samples that nothing distinguishes are counted as one stack (count.go), and then
+// stacks that only differ in addresses that nothing shows (fold.go). Each becomes an
+// entry of its event's histogram, and adds to the entries of its callers (hist.go, by
+// the keys of sort.go). An entry's callchains are merged into a tree (chain.go), which
+// graph.go draws. So the work grows with the distinct stacks, not with the samples.
 package report
 
 import (
@@ -19,6 +19,7 @@ import (
 	"slices"
 
 	"gperf/format"
+	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/internal/text"
 	"gperf/report/key"
@@ -175,7 +176,7 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 		opts.Records = []format.Type{format.TypeRead}
 	}
 	skipped, err := s.Walk(opts, c.count)
-	c.byKey = nil // it takes as much memory as the stacks
+	c.index = intern.Table{} // the counting is over
 	if err != nil {
 		return skipped, err
 	}
@@ -197,7 +198,9 @@ func readsChains(c *counter, s *session.Session) bool {
 
 // hists makes the histograms of the counted samples.
 func (c *counter) hists(s *session.Session) []*Hist {
-	return newHists(c.file, c.layouts, c.opts, c.traces, s.Rank, s.MapSize, c.stacks)
+	stacks := c.stacks
+	c.stacks = nil // the histograms keep only the folded ones
+	return newHists(c.file, c.layouts, c.opts, c.traces, s.Rank, s.MapSize, stacks)
 }
 
 // errNoBranches: branch mode is requested, but the samples contain no branches.

@@ -40,11 +40,11 @@ func (w *world) frame(name string, ip uint64) *session.Frame {
 
 // sampled is stacks as the counter would make them of samples of one thread.
 func sampled(event int, comm string, n uint64, kernel, user []*session.Frame) *stack {
-	st := &stack{event: event, comm: comm, commID: int32(len(comm)),
-		thread: &session.Thread{PID: 7, TID: 7, Comm: comm},
-		frames: session.Chain{Kernel: kernel, User: user}, Stat: Stat{Samples: n, Period: 10 * n}, level: '.'}
+	chain := session.NewChain(kernel, user)
+	st := &stack{of: &subject{event: event, comm: comm, commID: int32(len(comm)), level: '.'},
+		thread: &session.Thread{PID: 7, TID: 7, Comm: comm}, chain: chain.Key(), Stat: Stat{Samples: n, Period: 10 * n}}
 	if len(kernel) > 0 {
-		st.leaf, st.level = kernel[0], 'k'
+		st.leaf, st.of.level = kernel[0], 'k'
 	} else {
 		st.leaf = user[0]
 	}
@@ -257,7 +257,7 @@ func TestText(t *testing.T) {
 // TestFiltered checks that totals include the samples that a filter drops.
 func TestFiltered(t *testing.T) {
 	stacks := program()[:2]
-	stacks[0].filtered = true
+	stacks[0].of.filtered = true
 	one := Filter{Filter: session.Filter{TIDs: []int32{1}}}
 	got := printedText(t, Options{NoChildren: true, Sort: "sym", Filter: one}, stacks...)
 	if !strings.Contains(got, "# Samples: 90  of") || !strings.Contains(got, "    33.33%  [k] read\n") ||

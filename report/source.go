@@ -90,7 +90,7 @@ func (b *histBuilder) source(pl *place, at position) source {
 // lineInChain returns the text of the key srcline for a frame of a callchain. If the graph shows addresses, perf
 // leaves the symbol out.
 func (p *places) lineInChain(pl *place, c *srcline.InlineFrame) string {
-	if sym := pl.frame.Sym(); sym != nil && c == nil && p.byAddress {
+	if sym := pl.frame.Sym(); sym != nil && c == nil && p.opts.Graph.ByAddress {
 		return "+" + strconv.FormatUint(pl.frame.Off(), 10)
 	}
 	return p.srcline(pl, c)
@@ -115,5 +115,5 @@ func (p *places) srcfile(c *srcline.InlineFrame) string {
 	if c == nil {
 		return ""
 	}
-	return c.Path(p.fullPath)
+	return c.Path(p.opts.FullPath)
 }

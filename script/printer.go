@@ -448,15 +448,15 @@ func (p *printer) appendFrames(b []byte, s *session.Sample, fields Field, e *eve
 // appendChain appends the lines of the callchain.
 func (p *printer) appendChain(b []byte, s *session.Sample, e *event) []byte {
 	left := p.opts.MaxStack
-	b, last := e.frames.appendPart(b, s.Kernel, left, s.KernelPart)
+	b, last := e.frames.appendPart(b, s.Kernel, left)
 	if last {
 		return b
 	}
-	left -= min(left, len(s.Kernel))
+	left -= min(left, s.Kernel.Len())
 	if s.Unwound {
 		left = p.opts.MaxStack // perf counts the frames that it unwinds itself
 	}
-	b, _ = e.frames.appendPart(b, s.User, left, s.UserPart)
+	b, _ = e.frames.appendPart(b, s.User, left)
 	return b
 }
 
@@ -467,23 +467,23 @@ const (
 	maxPartBytes = 8 << 20
 )
 
-// appendPart appends the lines of a part of a callchain, of at most n frames. number is the part's (Chain.UserPart).
-// last means that no caller is shown.
-func (t *frameTexts) appendPart(b []byte, part []*session.Frame, n int, number int32) (_ []byte, last bool) {
-	at := int(number)
-	if at < len(t.parts) && t.parts[at].lines != nil && n >= len(part) {
+// appendPart appends the lines of a part of a callchain, of at most n frames. last means that no caller is
+// shown.
+func (t *frameTexts) appendPart(b []byte, part session.Part, n int) (_ []byte, last bool) {
+	at := int(part.Number)
+	if at < len(t.parts) && t.parts[at].lines != nil && n >= part.Len() {
 		return append(b, t.parts[at].lines...), t.parts[at].last
 	}
 	start := len(b)
-	for _, f := range part[:min(n, len(part))] {
-		text := t.text(f)
+	for i := range min(n, part.Len()) {
+		text := t.text(part.At(i))
 		b = append(b, text.lines...)
 		if text.last {
 			last = true
 			break
 		}
 	}
-	if number > 0 && number < maxParts && n >= len(part) && t.partBytes < maxPartBytes {
+	if at > 0 && at < maxParts && n >= part.Len() && t.partBytes < maxPartBytes {
 		if at >= len(t.parts) {
 			t.parts = append(t.parts, make([]frameText, 1+at)...)
 		}

@@ -86,13 +86,15 @@ func hitFrames(s *session.Session) (map[*session.Frame]bool, format.Skipped, err
 			sample := &b.Samples[i]
 			frames[sample.Leaf] = true
 			frames[sample.Data] = true
-			for _, list := range [...][]*session.Frame{sample.Kernel, sample.User, sample.Branches} {
-				for _, f := range list {
-					if f.Return && !frames[f] { // perf's text names the function at the return address
-						frames[s.Resolve(sample, f.IP)] = true
-					}
-					frames[f] = true
+			for i := range sample.Chain.Len() {
+				f := sample.Chain.Frame(i)
+				if f.Return && !frames[f] { // perf's text names the function at the return address
+					frames[s.Resolve(sample, f.IP)] = true
 				}
+				frames[f] = true
+			}
+			for _, f := range sample.Branches {
+				frames[f] = true
 			}
 			for _, field := range fields[sample.Event] {
 				if ip, ok := field.Uint(sample.Raw, s.File.Tracing.Env().Order); ok && ip != 0 {

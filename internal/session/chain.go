@@ -7,13 +7,62 @@ import (
 	"gperf/internal/parallel"
 )
 
-// Chain is a callchain, the innermost frame first: the kernel's part, then the
-// process's. Samples share both parts, so the caller must not change them.
-type Chain struct {
-	Kernel, User []*Frame
-	// KernelPart and UserPart number the parts that occurred more than once in the walk, dense from 1. A part
-	// without a number, 0, can be equal to other parts.
-	KernelPart, UserPart int32
+// Chain is a callchain, the innermost frame first: the kernel's part, then the process's.
+type Chain struct{ Kernel, User Part }
+
+// Part is a part of a callchain. Samples share parts, so the caller must not change them.
+type Part struct {
+	IDs []int32 // of the frames, the innermost first
+	// Number numbers the parts that occurred more than once in the walk, or all with WalkOptions.KeepChains, dense from
+	// 1. A part without a number, 0, can be equal to other parts.
+	Number int32
+	in     *Callchains
+}
+
+// Len returns the number of frames.
+func (p Part) Len() int { return len(p.IDs) }
+
+// At returns frame i, where 0 is the innermost one.
+func (p Part) At(i int) *Frame { return p.in.frame(p.IDs[i]) }
+
+// All yields the frames with their indexes, the innermost first.
+func (p Part) All() iter.Seq2[int, *Frame] {
+	return func(yield func(int, *Frame) bool) {
+		for i := range p.IDs {
+			if !yield(i, p.At(i)) {
+				return
+			}
+		}
+	}
+}
+
+// Cut returns the innermost frames, at most n.
+func (p Part) Cut(n int) Part {
+	if n >= p.Len() {
+		return p
+	}
+	return Part{IDs: p.IDs[:n], in: p.in}
+}
+
+func (p Part) skip(n int) Part {
+	if n == 0 {
+		return p
+	}
+	return Part{IDs: p.IDs[n:], in: p.in}
+}
+
+// NewChain returns a chain of frames, which differ in ID.
+func NewChain(kernel, user []*Frame) Chain {
+	in := newCallchains()
+	part := func(frames []*Frame) Part {
+		var ids []int32
+		for _, f := range frames {
+			in.set(f)
+			ids = append(ids, int32(f.ID))
+		}
+		return in.keep(ids)
+	}
+	return Chain{part(kernel), part(user)}
 }
 
 // LookUpCalls looks up the functions and lines of the distinct frames on all CPUs. Calls
@@ -33,67 +82,85 @@ func LookUpCalls(frames iter.Seq[*Frame]) {
 }
 
 // Len returns the number of frames.
-func (c *Chain) Len() int { return len(c.Kernel) + len(c.User) }
+func (c *Chain) Len() int { return c.Kernel.Len() + c.User.Len() }
 
 // Frame returns frame i, where 0 is the innermost one.
 func (c *Chain) Frame(i int) *Frame {
-	if i < len(c.Kernel) {
-		return c.Kernel[i]
+	if n := c.Kernel.Len(); i >= n {
+		return c.User.At(i - n)
 	}
-	return c.User[i-len(c.Kernel)]
+	return c.Kernel.At(i)
+}
+
+// Skip leaves out the n innermost frames.
+func (c Chain) Skip(n int) Chain {
+	kernel := min(n, c.Kernel.Len())
+	return Chain{c.Kernel.skip(kernel), c.User.skip(n - kernel)}
 }
 
 // Cut returns the innermost frames, at most n.
 func (c Chain) Cut(n int) Chain {
-	if n < c.Len() {
-		c.Kernel = c.Kernel[:min(n, len(c.Kernel))]
-		c.User = c.User[:min(n-len(c.Kernel), len(c.User))]
-		c.KernelPart, c.UserPart = 0, 0
-	}
-	return c
+	return Chain{c.Kernel.Cut(n), c.User.Cut(max(n-c.Kernel.Len(), 0))}
 }
 
-// ChainKey identifies a chain of one event by the addresses of the parts in memory, which are valid with
-// WalkOptions.KeepChains. Equal chains may get several keys.
+// ChainKey identifies a chain that is kept (WalkOptions.KeepChains), in the least memory. Equal chains of one event and
+// process have equal keys.
 type ChainKey struct {
-	kernel, user   **Frame // the first ones, nil for none
-	nkernel, nuser int
+	In           *Callchains // nil without frames
+	kernel, user int32
 }
 
 // Key returns the chain's key.
-func (c *Chain) Key() (k ChainKey) {
-	if k.nkernel = len(c.Kernel); k.nkernel > 0 {
-		k.kernel = &c.Kernel[0]
+func (c *Chain) Key() ChainKey {
+	in := c.Kernel.in
+	if in == nil {
+		in = c.User.in
 	}
-	if k.nuser = len(c.User); k.nuser > 0 {
-		k.user = &c.User[0]
-	}
-	return k
+	return ChainKey{in, c.Kernel.Number, c.User.Number}
 }
 
-// StackKey identifies the stack of a sample: the callchain as ChainKey does, or without callchain the sampled
-// frame.
+// Chain returns the chain of a key.
+func (k ChainKey) Chain() Chain {
+	if k.In == nil {
+		return Chain{}
+	}
+	return Chain{k.In.part(k.kernel), k.In.part(k.user)}
+}
+
+// Number returns the numbers of both parts, for hashes.
+func (k ChainKey) Number() uint64 { return uint64(k.kernel)<<32 | uint64(k.user) }
+
+// StackKey identifies the stack of a sample: the callchain, or without callchain the sampled frame.
 type StackKey struct {
-	chain ChainKey
-	leaf  *Frame // nil if there is a callchain
+	Chain ChainKey
+	Leaf  *Frame // nil if there is a callchain
 }
 
-// StackKey returns the key of the sample's stack.
-func (s *Sample) StackKey() StackKey {
-	k := StackKey{chain: s.Chain.Key()}
-	if s.Chain.Len() == 0 {
-		k.leaf = s.Leaf
+// StackKey returns the key of the sample's stack, with WalkOptions.KeepChains.
+func (s *Sample) StackKey() StackKey { return stackKey(&s.Chain, s.Leaf) }
+
+// StackKey returns the key of the waker's stack, with WalkOptions.KeepChains.
+func (w *Waker) StackKey() StackKey { return stackKey(&w.Chain, w.Leaf) }
+
+func stackKey(c *Chain, leaf *Frame) StackKey {
+	if c.Len() == 0 {
+		return StackKey{Leaf: leaf}
 	}
-	return k
+	return StackKey{Chain: c.Key()}
 }
+
+// Stack yields the frames of the stack as Sample.Stack does.
+func (k StackKey) Stack(max int) iter.Seq[*Frame] { return stackOf(k.Chain.Chain(), k.Leaf, max) }
 
 // Stack yields the sample's frames, innermost first: up to max frames of the callchain, or without any of them the
 // sampled frame.
-func (s *Sample) Stack(max int) iter.Seq[*Frame] {
+func (s *Sample) Stack(max int) iter.Seq[*Frame] { return stackOf(s.Chain, s.Leaf, max) }
+
+func stackOf(chain Chain, leaf *Frame, max int) iter.Seq[*Frame] {
 	return func(yield func(*Frame) bool) {
-		chain := s.Chain.Cut(max)
-		if chain.Len() == 0 && s.Leaf != nil {
-			yield(s.Leaf)
+		chain := chain.Cut(max)
+		if chain.Len() == 0 && leaf != nil {
+			yield(leaf)
 			return
 		}
 		for i := range chain.Len() {

@@ -9,7 +9,7 @@ func TestCut(t *testing.T) {
 		parts[i] = &Frame{ID: i}
 	}
 	for n := range 7 {
-		c := Chain{Kernel: parts[:2], User: parts[2:]}.Cut(n)
+		c := NewChain(parts[:2], parts[2:]).Cut(n)
 		if c.Len() != min(n, 5) {
 			t.Errorf("%d frames of at most %d", c.Len(), n)
 		}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"slices"
 
 	"gperf/format"
 )
@@ -75,12 +76,13 @@ func (w *walk) flush(n int) {
 		w.release(h, format.Words{})
 		for i := range w.batch.Samples[first:] {
 			s := &w.batch.Samples[first+i]
-			if len(s.User) == 0 {
+			n := s.User.Len()
+			if n == 0 {
 				continue // a damaged chain contains no frames
 			}
 			cookie := w.frames.add(nil, h.cookie, false, false)
 			cookie.label = "(cookie)"
-			s.User, s.UserPart = append(s.User[:len(s.User)-1:len(s.User)-1], cookie), 0
+			s.User = w.frames.newPart(append(slices.Clip(s.User.IDs[:n-1]), int32(cookie.ID)))
 		}
 	}
 }

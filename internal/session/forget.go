@@ -7,7 +7,7 @@ const maxFrames = 1 << 18
 // forget drops the cached frames, callchains and mappings of all processes if there are too
 // many. Frames that callers keep stay valid.
 func (w *walk) forget() {
-	if w.frames.made < maxFrames && len(w.machine.known) < maxFrames {
+	if w.frames.chains.made < maxFrames && len(w.machine.known) < maxFrames {
 		return
 	}
 	w.machine.forget()

@@ -27,13 +27,13 @@ func TestForget(t *testing.T) {
 	s.Apply(&format.Exit{PID: 11, TID: 11})
 
 	w.forget() // too few frames to forget
-	if n := w.frames.made; n != 4 || len(s.machine.known) != 2 {
+	if n := w.frames.chains.made; n != 4 || len(s.machine.known) != 2 {
 		t.Fatalf("%d frames and %d mappings, want those of both processes", n, len(s.machine.known))
 	}
-	w.frames.made = maxFrames
+	w.frames.chains.made = maxFrames
 	w.forget()
-	if w.frames.made != 0 || s.frames != w.frames {
-		t.Errorf("%d frames are left", w.frames.made)
+	if w.frames.chains.made != 0 || s.frames != w.frames {
+		t.Errorf("%d frames are left", w.frames.chains.made)
 	}
 	if len(s.machine.known) != 1 {
 		t.Errorf("%d mappings are left, want that of the running process", len(s.machine.known))
@@ -42,13 +42,13 @@ func TestForget(t *testing.T) {
 		t.Errorf("the running process maps %v", describe(th.space.maps))
 	}
 	after := sample(10, 0x1010)
-	if after.Leaf == before.Leaf || after.Leaf.Map != before.Leaf.Map || len(after.User) != 2 {
+	if after.Leaf == before.Leaf || after.Leaf.Map != before.Leaf.Map || after.User.Len() != 2 {
 		t.Errorf("%+v and %+v, want new frames of the same mapping", after.Leaf, before.Leaf)
 	}
 	if sample(10, 0x1010).Leaf != after.Leaf {
 		t.Error("new frames are not cached")
 	}
-	if kept[0].IP != 0x1020 || kept[0].Map.DSO.Name != "/bin/exits" || kept[0].Symbol() != "[unknown]" {
-		t.Errorf("a kept frame is %+v", kept[0])
+	if f := kept.At(0); f.IP != 0x1020 || f.Map.DSO.Name != "/bin/exits" || f.Symbol() != "[unknown]" {
+		t.Errorf("a kept frame is %+v", f)
 	}
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"hash/maphash"
+	"slices"
 
 	"gperf/format"
 	"gperf/symbolize"
@@ -20,22 +21,19 @@ type frames struct {
 
 	blocks     [][]Frame // all frames, for unresolved
 	free       []Frame   // the unused rest of the last block
-	made       int       // the next frame's ID
 	unmapped   frameTables
 	kernelSeen bool          // a frame is the kernel's
 	loading    map[*DSO]bool // DSOs whose symbols are being read
 
-	chainBlocks [][]chain // all cached parts of callchains, for unresolved
-	chainFree   []chain   // the unused rest of the last block
-	chainFrames []*Frame  // memory for chains
-	parts       int32     // number of cached parts
-	called      chains    // parts of the kernel whose first address is a return address
-	batch       *arena    // memory for chains of the current batch
-	counted     int       // number of calls of count
-	resolved    int       // number of resolved samples
+	chains   *Callchains
+	called   chains // parts of the kernel whose first address is a return address
+	batch    *arena // memory for chains of the current batch
+	counted  int    // number of calls of count
+	resolved int    // number of resolved samples
 
-	// interpreted are parts of callchains without the frames of machine code, with WalkOptions.KeepChains.
-	interpreted map[ChainKey][]*Frame
+	// interpreted are parts of callchains without the frames of machine code, by the numbers of whole parts, with
+	// WalkOptions.KeepChains.
+	interpreted map[int32]Part
 
 	guestMaps maps  // always empty
 	lastMaps  *maps // of the last user frame
@@ -44,8 +42,7 @@ type frames struct {
 
 func newFrames(m *machine, opts *WalkOptions) *frames {
 	return &frames{machine: m, symbols: m.symbols, names: opts.Names, asPerf: opts.AsPerf && !m.file.OfGperf(),
-		keepChains: opts.KeepChains,
-		loading:    map[*DSO]bool{}, interpreted: map[ChainKey][]*Frame{}}
+		keepChains: opts.KeepChains, chains: newCallchains(), loading: map[*DSO]bool{}, interpreted: map[int32]Part{}}
 }
 
 // kernel returns the frame of a kernel address. callee is the frame before it in the stack, nil if there is none.
@@ -155,9 +152,8 @@ func (fs *frames) add(m *Map, ip uint64, isReturn, kernel bool) *Frame {
 	}
 	f := &fs.free[0]
 	fs.free = fs.free[1:]
-	f.ID, f.IP, f.Return, f.Kernel, f.Map = fs.made, ip, isReturn, kernel, m
-	f.symbols, f.asPerf = fs.symbols, fs.asPerf
-	fs.made++
+	f.IP, f.Return, f.Kernel, f.Map, f.symbols, f.asPerf = ip, isReturn, kernel, m, fs.symbols, fs.asPerf
+	fs.chains.add(f)
 	fs.kernelSeen = fs.kernelSeen || kernel
 	if m != nil && !kernel && fs.names && !fs.loading[m.DSO] {
 		fs.loading[m.DSO] = true
@@ -166,48 +162,42 @@ func (fs *frames) add(m *Map, ip uint64, isReturn, kernel bool) *Frame {
 	return f
 }
 
-// resolve returns the frames of a part of a callchain, whose hashOf is hash. They belong to the cache c,
-// or to the batch if the part is new: most chains of a busy machine occur only once. number is Chain.UserPart's. called
-// says that the first address is a return address, as the others are.
+// resolve returns a part of a callchain, whose hashOf is hash. It belongs to the cache c, or to the batch if it is new:
+// most chains of a busy machine occur only once. called says that the first address is a return address, as the others
+// are.
 func (fs *frames) resolve(c *chains, part format.Words, hash uint64, called bool,
-	frame func(ip uint64, isReturn bool, callee *Frame) *Frame) (list []*Frame, number int32) {
-	b := part.Bytes()
-	if 4*c.used >= 3*len(c.slots) {
-		c.grow()
+	frame func(ip uint64, isReturn bool, callee *Frame) *Frame) Part {
+	n := part.Len()
+	if n == 0 {
+		return Part{}
 	}
-	second := maphash.Bytes(chainSeed2, b)
-	s := c.slot(hash, second)
-	if s.chain != nil {
-		s.chain.samples++
-		return s.chain.frames, s.chain.number
+	s := c.slot(hash, maphash.Bytes(chainSeed2, part.Bytes()))
+	if s.number > 0 {
+		fs.chains.keptPart(s.number-1).samples++
+		return fs.chains.part(s.number)
 	}
-	keep := s.used || fs.keepChains
-	if !s.used {
-		c.used++
-		s.hash, s.used = hash, true
-	}
+	p := Part{in: fs.chains}
+	keep := s.number == seenOnce || fs.keepChains
 	if keep {
-		list = take(&fs.chainFrames, part.Len())
-		s.chain = fs.newChain()
-		fs.parts++
-		number = fs.parts
-		*s.chain = chain{second, list, 1, number}
+		p.Number, p.IDs = fs.chains.reserve(n)
+		fs.chains.keptPart(p.Number - 1).samples = 1
+		s.number = p.Number
 	} else {
-		list = fs.batch.take(part.Len())
+		p.IDs, s.number = fs.batch.take(n), seenOnce
 	}
 	var callee *Frame
-	for i := range list {
+	for i := range p.IDs {
 		callee = frame(part.At(i), i > 0 || called, callee)
-		list[i] = callee
+		p.IDs[i] = int32(callee.ID)
 	}
 	if !keep {
-		fs.count(list, 1)
+		fs.count(p.IDs, 1)
 	}
-	return list, number
+	return p
 }
 
-// resolveKernel returns the frames of a part of a callchain in the kernel.
-func (fs *frames) resolveKernel(part format.Words, hash uint64, called bool) (list []*Frame, number int32) {
+// resolveKernel returns a part of a callchain in the kernel.
+func (fs *frames) resolveKernel(part format.Words, hash uint64, called bool) Part {
 	c := &fs.machine.kernel.maps.chains
 	if called {
 		c = &fs.called
@@ -215,30 +205,40 @@ func (fs *frames) resolveKernel(part format.Words, hash uint64, called bool) (li
 	return fs.resolve(c, part, hash, called, fs.kernel)
 }
 
-// resolveUser returns the frames of a part of a callchain in the sample's process.
-func (fs *frames) resolveUser(s *Sample, part format.Words, hash uint64) (list []*Frame, number int32) {
+// resolveUser returns a part of a callchain in the sample's process.
+func (fs *frames) resolveUser(s *Sample, part format.Words, hash uint64) Part {
 	ms := s.maps
 	frame := func(ip uint64, isReturn bool, _ *Frame) *Frame { return fs.user(ms, ip, isReturn) }
-	if len(s.User) > 0 { // the caller of the part before, such as of the function of a span
+	if s.User.Len() > 0 { // the caller of the part before, such as of the function of a span
 		return fs.resolve(&ms.called, part, hash, true, frame)
 	}
 	return fs.resolve(&ms.chains, part, hash, false, frame)
 }
 
-func (fs *frames) newChain() *chain {
-	if len(fs.chainFree) == 0 {
-		fs.chainFree = make([]chain, 4096)
-		fs.chainBlocks = append(fs.chainBlocks, fs.chainFree)
+// join returns a part of all frames of two parts. Nearly all chains have one, which is not copied.
+func (fs *frames) join(a, b Part) Part {
+	switch {
+	case a.Len() == 0:
+		return b
+	case b.Len() == 0:
+		return a
 	}
-	c := &fs.chainFree[0]
-	fs.chainFree = fs.chainFree[1:]
-	return c
+	return fs.newPart(slices.Concat(a.IDs, b.IDs))
+}
+
+// newPart returns a part of frames with these IDs, which the caller does not use again.
+func (fs *frames) newPart(ids []int32) Part {
+	if fs.keepChains {
+		return fs.chains.keep(ids)
+	}
+	return Part{IDs: ids, in: fs.chains}
 }
 
 // count adds samples to the innermost frame of each DSO in a part of a callchain.
-func (fs *frames) count(part []*Frame, samples int) {
+func (fs *frames) count(part []int32, samples int) {
 	fs.counted++
-	for _, f := range part {
+	for _, id := range part {
+		f := fs.chains.frame(id)
 		if f.Map != nil && !f.Kernel && f.Map.counted != fs.counted {
 			f.Map.counted = fs.counted
 			f.samples += samples
@@ -248,12 +248,10 @@ func (fs *frames) count(part []*Frame, samples int) {
 
 // unresolved implements Session.Unresolved.
 func (fs *frames) unresolved() map[DSOFile]float64 {
-	for _, block := range fs.chainBlocks {
-		for i := range block {
-			c := &block[i]
-			fs.count(c.frames, c.samples)
-			c.samples = 0
-		}
+	for i := range fs.chains.kept {
+		p := fs.chains.keptPart(i)
+		fs.count(fs.chains.ids(p), int(p.samples))
+		p.samples = 0
 	}
 	shares := map[DSOFile]float64{}
 	for _, block := range fs.blocks {
@@ -298,74 +296,4 @@ func (t *frameTable) grow() {
 			*t.slot(s.ip) = s
 		}
 	}
-}
-
-// chains caches resolved parts of callchains by two hashes of their encoded bytes, with seeds that are new for each
-// process: that two of a billion parts have both in common is less likely than an error of the memory.
-type chains struct {
-	slots []chainSlot // 0, or a power of two
-	used  int
-}
-
-type chainSlot struct {
-	hash  uint64
-	chain *chain // nil: the slot is free, or the chain occurred only once
-	used  bool
-}
-
-type chain struct {
-	hash    uint64 // by chainSeed2
-	frames  []*Frame
-	samples int
-	number  int32 // see Chain.UserPart
-}
-
-// slot returns the slot of a part with these hashes, or the free one where it belongs.
-func (c *chains) slot(hash, second uint64) *chainSlot {
-	mask := uint64(len(c.slots) - 1)
-	for i := hash; ; i++ {
-		s := &c.slots[i&mask]
-		if !s.used || s.hash == hash && (s.chain == nil || s.chain.hash == second) {
-			return s
-		}
-	}
-}
-
-func (c *chains) grow() {
-	old := c.slots
-	c.slots = make([]chainSlot, max(8, 2*len(old)))
-	mask := uint64(len(c.slots) - 1)
-	for _, s := range old {
-		if s.used {
-			i := s.hash
-			for c.slots[i&mask].used {
-				i++
-			}
-			c.slots[i&mask] = s
-		}
-	}
-}
-
-// arena is memory that a batch uses again from the start.
-type arena struct {
-	block []*Frame
-	used  int
-}
-
-func (a *arena) take(n int) []*Frame {
-	if a.used+n > len(a.block) {
-		a.block, a.used = make([]*Frame, max(n, 2*len(a.block), 4096)), 0
-	}
-	a.used += n
-	return a.block[a.used-n : a.used : a.used]
-}
-
-// take returns n values of a block, or of a new block if the block holds fewer.
-func take[T any](block *[]T, n int) []T {
-	if n > len(*block) {
-		*block = make([]T, max(n, 4096))
-	}
-	part := (*block)[:n:n]
-	*block = (*block)[n:]
-	return part
 }

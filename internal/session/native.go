@@ -4,32 +4,32 @@ package session
 // functions of a runtime. If the sampled instruction is one of these frames, the innermost function takes its
 // place.
 func (w *walk) hideNative(s *Sample) {
-	if len(s.User) == 0 {
+	if s.User.Len() == 0 {
 		return
 	}
-	k := (&Chain{User: s.User}).Key()
-	user, known := w.frames.interpreted[k]
+	user, known := w.frames.interpreted[s.User.Number]
 	if !known {
-		user = onlyRuntime(s.User)
+		user = w.frames.newPart(onlyRuntime(s.User))
 		if w.opts.KeepChains {
-			w.frames.interpreted[k] = user
+			w.frames.interpreted[s.User.Number] = user
 		}
 	}
-	if len(user) == 0 {
+	if user.Len() == 0 {
 		return
 	}
 	s.User = user
 	if !s.inKernel() {
-		s.Leaf, s.IP = user[0], user[0].IP
+		s.Leaf = user.At(0)
+		s.IP = s.Leaf.IP
 	}
 }
 
-// onlyRuntime returns the frames of functions of a runtime.
-func onlyRuntime(chain []*Frame) (l []*Frame) {
-	for _, f := range chain {
+// onlyRuntime returns the IDs of functions of a runtime.
+func onlyRuntime(part Part) (ids []int32) {
+	for i, f := range part.All() {
 		if f.Kind() == KindRuntime {
-			l = append(l, f)
+			ids = append(ids, part.IDs[i])
 		}
 	}
-	return l
+	return ids
 }

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"encoding/binary"
 	"iter"
 	"math"
 	"slices"
@@ -24,13 +23,12 @@ type Pool struct {
 	maps    map[poolMap]*Map
 	symbols map[poolSymbol]*symbolize.Symbol
 	frames  map[poolFrame]*Frame
-	chains  map[string]Chain
+	chains  *Callchains
 	threads map[poolThread]*Thread
 	code    map[uint64]*Frame // of kernel addresses, by the number that Code returns
-	made    int
-	buf     []byte
-	known   []*Frame      // of the present recording, by Frame.ID
-	places  map[*Map]*Map // of the present recording
+	ids     []int32           // of Chain, used again
+	known   []*Frame          // of the present recording, by Frame.ID
+	places  map[*Map]*Map     // of the present recording
 }
 
 // dsoName is the name of DSOs that are the same.
@@ -83,7 +81,7 @@ type PoolOptions struct {
 func NewPool(opts PoolOptions) *Pool {
 	return &Pool{PoolOptions: opts, names: map[dso.BuildID]*dsoName{}, byName: map[string]*dsoName{},
 		maps: map[poolMap]*Map{}, symbols: map[poolSymbol]*symbolize.Symbol{}, frames: map[poolFrame]*Frame{},
-		chains: map[string]Chain{}, threads: map[poolThread]*Thread{}, code: map[uint64]*Frame{}}
+		chains: newCallchains(), threads: map[poolThread]*Thread{}, code: map[uint64]*Frame{}}
 }
 
 // Begin turns to the frames of another recording. It looks up the source lines of those that are new on all CPUs.
@@ -143,7 +141,7 @@ func (p *Pool) find(f *Frame) *Frame {
 	}
 	own := p.frames[k]
 	if own == nil {
-		own = &Frame{ID: p.made, IP: f.MapOff(), Return: f.Return, Kernel: f.Kernel, Map: k.m, label: f.label,
+		own = &Frame{IP: f.MapOff(), Return: f.Return, Kernel: f.Kernel, Map: k.m, label: f.label,
 			pooled: &pooled{origin: f.Origin()}}
 		if p.Starts && sym == nil {
 			own.pooled.start = f.StartName()
@@ -154,7 +152,7 @@ func (p *Pool) find(f *Frame) *Frame {
 				own.sym = sym
 			}
 		})
-		p.made++
+		p.chains.add(own)
 		p.frames[k] = own
 	}
 	return own
@@ -235,24 +233,20 @@ func (p *Pool) symbol(m *Map, sym *symbolize.Symbol) *symbolize.Symbol {
 }
 
 // Chain returns the chain of the pool for a chain of a recording. The keys of equal chains are equal.
-func (p *Pool) Chain(c Chain) Chain {
-	if c.Len() == 0 {
-		return Chain{}
+func (p *Pool) Chain(c Chain) Chain { return Chain{p.part(c.Kernel), p.part(c.User)} }
+
+// Stack returns the stack of the pool for a stack of a recording.
+func (p *Pool) Stack(k StackKey) StackKey {
+	chain := p.Chain(k.Chain.Chain())
+	return StackKey{chain.Key(), p.Frame(k.Leaf)}
+}
+
+func (p *Pool) part(of Part) Part {
+	p.ids = p.ids[:0]
+	for _, f := range of.All() {
+		p.ids = append(p.ids, int32(p.Frame(f).ID))
 	}
-	b := binary.LittleEndian.AppendUint32(p.buf[:0], uint32(len(c.Kernel)))
-	list := make([]*Frame, c.Len())
-	for i := range list {
-		list[i] = p.Frame(c.Frame(i))
-		b = binary.LittleEndian.AppendUint32(b, uint32(list[i].ID))
-	}
-	p.buf = b
-	own, ok := p.chains[string(b)]
-	if !ok {
-		n := len(c.Kernel)
-		own = Chain{Kernel: list[:n:n], User: list[n:]}
-		p.chains[string(b)] = own
-	}
-	return own
+	return p.chains.keep(p.ids)
 }
 
 // Thread returns a thread of the pool, without mappings.

@@ -66,11 +66,13 @@ func TestPoolFrames(t *testing.T) {
 func TestPoolChains(t *testing.T) {
 	p := NewPool(PoolOptions{})
 	chain := func(offs ...uint64) Chain {
-		var c Chain
+		var list []*Frame
 		for _, off := range offs {
-			c.User = append(c.User, frameIn(1<<40, "/lib/x.so", 1, off, nil))
+			f := frameIn(1<<40, "/lib/x.so", 1, off, nil)
+			f.ID = int(off)
+			list = append(list, f)
 		}
-		return p.Chain(c)
+		return p.Chain(NewChain(nil, list))
 	}
 	a, b, c := chain(1, 2), chain(1, 2), chain(2, 1)
 	if a.Key() != b.Key() || a.Key() == c.Key() {

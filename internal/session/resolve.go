@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+
 	"gperf/format"
 )
 
@@ -24,7 +26,7 @@ func (r *resolver) resolve(s *Sample) {
 	switch {
 	case r.opts.LeafOnly:
 	case r.lbrChain(s):
-		r.frames.count(s.User, 1)
+		r.frames.count(s.User.IDs, 1)
 	case s.parts.whole:
 		for _, p := range s.parts.list[:s.parts.n] {
 			r.part(s, s.Callchain, p)
@@ -34,7 +36,7 @@ func (r *resolver) resolve(s *Sample) {
 	}
 	r.frames.resolved++
 	if s.Chain.Len() == 0 && (len(s.UserStack) == 0 || r.opts.LeafOnly) {
-		r.frames.count([]*Frame{s.Leaf}, 1)
+		r.frames.count([]int32{int32(s.Leaf.ID)}, 1)
 	}
 	if r.opts.Branches {
 		r.branches(s)
@@ -62,11 +64,11 @@ func (r *resolver) part(s *Sample, chain format.Words, p part) {
 	fs, ips := r.frames, chain.Slice(p.start, p.end)
 	switch p.mode {
 	case format.ContextKernel:
-		s.joinKernel(fs.resolveKernel(ips, p.hash, r.called[s.Event] || len(s.Kernel) > 0))
+		s.Kernel = fs.join(s.Kernel, fs.resolveKernel(ips, p.hash, r.called[s.Event] || s.Kernel.Len() > 0))
 	case format.ContextUser, format.ContextUserDeferred:
-		s.joinUser(fs.resolveUser(s, ips, p.hash))
+		s.User = fs.join(s.User, fs.resolveUser(s, ips, p.hash))
 	default:
-		s.joinUser(fs.resolve(&s.maps.foreign, ips, p.hash, false, fs.foreign))
+		s.User = fs.join(s.User, fs.resolve(&s.maps.foreign, ips, p.hash, false, fs.foreign))
 	}
 }
 
@@ -76,24 +78,6 @@ func isContext(mark uint64) bool {
 		return true
 	}
 	return false
-}
-
-// joinKernel appends a part, with its number, to the kernel part. Nearly all chains contain only one, which is not
-// copied.
-func (c *Chain) joinKernel(part []*Frame, number int32) {
-	c.Kernel, c.KernelPart = join(c.Kernel, part, number)
-}
-
-// joinUser appends a part, with its number, to the user part.
-func (c *Chain) joinUser(part []*Frame, number int32) {
-	c.User, c.UserPart = join(c.User, part, number)
-}
-
-func join(a, b []*Frame, number int32) ([]*Frame, int32) {
-	if len(a) == 0 {
-		return b, number
-	}
-	return append(a[:len(a):len(a)], b...), 0
 }
 
 // lbrChain resolves the callchain of an event recorded with --call-graph lbr: the kernel's part from the callchain,
@@ -108,11 +92,12 @@ func (r *resolver) lbrChain(s *Sample) bool {
 	if !r.chain(s, s.Callchain.Slice(0, user)) {
 		return true
 	}
-	s.User, s.UserPart = append(s.User[:len(s.User):len(s.User)], r.frames.user(s.maps, s.IP, false)), 0
+	ids := append(slices.Clip(s.User.IDs), int32(r.frames.user(s.maps, s.IP, false).ID))
 	branches := s.Branch(a)
 	for i := range branches.Len() {
-		s.User = append(s.User, r.frames.user(s.maps, branches.From(i), false))
+		ids = append(ids, int32(r.frames.user(s.maps, branches.From(i), false).ID))
 	}
+	s.User = r.frames.newPart(ids)
 	return true
 }
 
@@ -171,6 +156,6 @@ func (w *walk) unwind(samples []Sample) {
 			w.session.CutSize = max(w.session.CutSize, w.file.Attrs[s.Event].SampleStackUser)
 		}
 		ips := format.NewWords(t.ips, format.LittleEndian)
-		s.joinUser(w.frames.resolveUser(s, ips, hashOf(ips)))
+		s.User = w.frames.join(s.User, w.frames.resolveUser(s, ips, hashOf(ips)))
 	}
 }

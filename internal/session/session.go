@@ -106,13 +106,14 @@ func (s *Session) Resolve(sample *Sample, ip uint64) *Frame {
 // UserEnd describes why the sample's user stack ended. It judges a recorded callchain by the last address: whether
 // that address lies in an outermost function, or why the caller cannot be found. Any goroutine may call it.
 func (s *Session) UserEnd(sample *Sample) string {
+	n := sample.User.Len()
 	switch {
 	case sample.Unwound:
 		return sample.End.String()
-	case len(sample.User) == 0:
+	case n == 0:
 		return "no user stack"
 	}
-	return s.unwinder().objects.end(sample.User[len(sample.User)-1], len(sample.User)).String()
+	return s.unwinder().objects.end(sample.User.At(n-1), n).String()
 }
 
 // MapSize returns the size of the frame's mapping, in bytes. For the kernel it is the span of the symbols, if

@@ -24,6 +24,7 @@ func newSession() *Session {
 
 // resolve resolves the sample in the session's present state.
 func resolve(s *Session, opts WalkOptions, sample *Sample) {
+	s.machine.forget() // as at the end of a walk
 	w := s.newWalk(opts, nil)
 	w.begin(newBatch())
 	w.resolver.resolve(sample)
@@ -202,8 +203,8 @@ func chainOf(ips ...uint64) format.Words {
 	return format.NewWords(b, format.LittleEndian)
 }
 
-func ips(frames []*Frame) (l []uint64) {
-	for _, f := range frames {
+func ips(part Part) (l []uint64) {
+	for _, f := range part.All() {
 		l = append(l, f.IP)
 	}
 	return l
@@ -232,7 +233,7 @@ ffffffff81001000 T _etext
 		s.PID, s.TID, s.Misc, s.IP = 1, 1, format.MiscKernel, 0xffffffff81000210
 		s.Callchain = chainOf(format.ContextKernel, 0xffffffff81000210, 0xffffffff81000000+callee, 0xffffffff81000307)
 		resolve(session, WalkOptions{}, &s)
-		if got := s.Kernel[2].Symbol(); got != want {
+		if got := s.Kernel.At(2).Symbol(); got != want {
 			t.Errorf("after %x: %s, want %s", callee, got, want)
 		}
 	}
@@ -266,30 +267,29 @@ func TestCallchain(t *testing.T) {
 	if !reflect.DeepEqual(names, want) {
 		t.Errorf("got %q, want %q", names, want)
 	}
-	if s.Leaf != s.Kernel[0] {
+	if s.Leaf != s.Kernel.At(0) {
 		t.Error("the sampled address and the chain's first are two frames")
 	}
-	alone := s
-	resolve(session, WalkOptions{LeafOnly: true}, &alone)
-	if alone.Chain.Len() != 0 || alone.Leaf.IP != s.IP {
-		t.Errorf("without callchains, a sample has %d frames, and that of %#x", alone.Chain.Len(), alone.Leaf.IP)
-	}
-	session.frames, w.resolver.frames = w.frames, w.frames
 	// The same chain again is the same frames, until the mappings change.
 	again := s
 	w.resolver.resolve(&again)
-	if &again.User[0] != &s.User[0] || &again.Kernel[0] != &s.Kernel[0] {
+	if again.Chain.Key() != s.Chain.Key() {
 		t.Error("the chain was resolved twice")
 	}
 	session.Apply(mmapOf(1, 0x1000, 0x1000, 0, "/bin/y"))
 	session.Apply(&format.KSymbol{Addr: 0xffffffffc0000000, Len: 0x100, Name: "bpf_prog_1",
 		Flags: format.KSymbolUnregister})
 	w.resolver.resolve(&again)
-	if got := again.User[0].DSO(); got != "/bin/y" {
+	if got := again.User.At(0).DSO(); got != "/bin/y" {
 		t.Errorf("after another mapping the frame is of %s", got)
 	}
-	if got := again.Kernel[1].DSO(); got != "[unknown]" {
+	if got := again.Kernel.At(1).DSO(); got != "[unknown]" {
 		t.Errorf("after the program went the frame is of %s", got)
+	}
+	alone := s
+	resolve(session, WalkOptions{LeafOnly: true}, &alone)
+	if alone.Chain.Len() != 0 || alone.Leaf.IP != s.IP {
+		t.Errorf("without callchains, a sample has %d frames, and that of %#x", alone.Chain.Len(), alone.Leaf.IP)
 	}
 }
 
@@ -310,8 +310,8 @@ func TestDamagedCallchain(t *testing.T) {
 		s := Sample{Thread: session.machine.thread(1, 1)}
 		s.Misc, s.Callchain = format.MiscUser, tc.chain
 		resolve(session, WalkOptions{}, &s)
-		if len(s.Kernel) != tc.kernel || len(s.User) != tc.user {
-			t.Errorf("%x: %d and %d frames, want %d and %d", tc.chain.Bytes(), len(s.Kernel), len(s.User),
+		if s.Kernel.Len() != tc.kernel || s.User.Len() != tc.user {
+			t.Errorf("%x: %d and %d frames, want %d and %d", tc.chain.Bytes(), s.Kernel.Len(), s.User.Len(),
 				tc.kernel, tc.user)
 		}
 	}

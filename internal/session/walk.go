@@ -16,8 +16,7 @@ type WalkOptions struct {
 	LeafOnly bool
 	// Branches resolves the branch stacks, Data the data addresses.
 	Branches, Data bool
-	// KeepChains makes equal parts of a process's callchains the same slice, so that
-	// ChainKeys can be compared. It keeps each distinct part in memory.
+	// KeepChains keeps each distinct part of a process's callchains in memory: samples then have ChainKeys.
 	KeepChains bool
 	// AsPerf names the callers in recordings that perf made as perf does: by the instruction at the return address,
 	// which belongs to another function if the call never returns.
@@ -91,6 +90,7 @@ func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped
 	}
 	skipped.Merge(reader.Skipped)
 	s.Late = reader.Late
+	s.machine.forget() // nothing is resolved any more
 	return skipped, err
 }
 

@@ -63,8 +63,9 @@ func TestCount(t *testing.T) {
 	leaf, caller, again := frame(f, 0x10), frame(g, 0x20), frame(f, 0x30)
 	caller.Return, again.Return = true, true
 	stack := func(period uint64, chain ...*session.Frame) *stack {
-		return &stack{stackKey: stackKey{leaf: leaf, fields: [maxFields]*session.Frame{caller}},
-			frames: session.Chain{Kernel: chain}, Stat: Stat{2, period}}
+		kernel := session.NewChain(chain, nil)
+		k := stackKey{leaf: leaf, chain: kernel.Key(), fields: [maxFields]*session.Frame{caller}}
+		return &stack{k, Stat{2, period}}
 	}
 	for _, callersToo := range []bool{false, true} {
 		c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: callersToo})
@@ -103,9 +104,10 @@ func TestCallers(t *testing.T) {
 	}
 	st := &stack{stackKey: stackKey{leaf: frame(1, true),
 		fields: [maxFields]*session.Frame{frame(0, true), frame(2, true)}}, Stat: Stat{1, 1}}
-	st.frames = session.Chain{Kernel: []*session.Frame{st.leaf, frame(3, true)},
-		User: []*session.Frame{frame(4, false), frame(5, false)}}
-	st.frames.Kernel[1].Return, st.frames.User[1].Return = true, true
+	chain := session.NewChain([]*session.Frame{st.leaf, frame(3, true)},
+		[]*session.Frame{frame(4, false), frame(5, false)})
+	chain.Kernel.At(1).Return, chain.User.At(1).Return = true, true
+	st.chain = chain.Key()
 	c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: true})
 	c.events, c.order = []*event{{name: "e"}}, []*stack{st}
 	c.assign()

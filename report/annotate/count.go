@@ -102,7 +102,6 @@ type stackKey struct {
 // stack is a number of samples with the same addresses.
 type stack struct {
 	stackKey
-	frames session.Chain
 	Stat
 }
 
@@ -130,7 +129,7 @@ func (c *counter) count(b *session.Batch) error {
 		k := c.key(s)
 		st := c.stacks[k]
 		if st == nil {
-			st = &stack{stackKey: k, frames: s.Chain}
+			st = &stack{stackKey: k}
 			c.stacks[k] = st
 			c.order = append(c.order, st)
 		}
@@ -162,8 +161,9 @@ func (c *counter) assign() {
 			c.touch(e, f, fields, f != nil && (f.Sym() == nil ||
 				f.Off() > 0)) // the start of a function is no return address
 		}
-		for i := range st.frames.Len() {
-			if f := st.frames.Frame(i); f != st.leaf {
+		chain := st.chain.Chain()
+		for i := range chain.Len() {
+			if f := chain.Frame(i); f != st.leaf {
 				c.touch(e, f, callers, f.Return)
 			}
 		}

@@ -229,7 +229,7 @@ func (c *folder) make(t *tally) bool {
 		c.append(separators.Replace(v.Key + "=" + v.Text))
 	}
 	c.append(lineBreaks.Replace(comm))
-	if t.leaf != nil {
+	if t.Leaf != nil {
 		return true // an empty callchain
 	}
 	c.stack = slices.AppendSeq(c.stack[:0], c.set.stackOf(t))

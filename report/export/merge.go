@@ -67,9 +67,8 @@ func (e *stackEvent) addTotals(of *stackEvent) {
 }
 
 func (m *StackMerger) add(t *tally, events []int32) {
-	t.event, t.chain = events[t.event], m.pool.Chain(t.chain)
-	t.leaf = m.pool.Frame(t.leaf)
-	t.tallyKey.chain, t.group, t.fields = t.chain.Key(), m.group(t.group), m.group(t.fields)
+	t.event, t.StackKey = events[t.event], m.pool.Stack(t.StackKey)
+	t.group, t.fields = m.group(t.group), m.group(t.fields)
 	if known := m.set.fieldGroups[t.event]; t.fields != &noFields && len(known) >= maxGroups && !known[t.fields.ID] {
 		m.set.unlabeled[t.event] += t.samples
 		t.fields = &noFields
@@ -77,7 +76,7 @@ func (m *StackMerger) add(t *tally, events []int32) {
 	if t.waker != nil {
 		t.waker = wakerOf(m.set.wakerKeys, m.pool.Waker(t.waker))
 	}
-	i, added := m.set.numberOf(&t.tallyKey, hashOf(t.chain))
+	i, added := m.set.numberOf(&t.tallyKey)
 	if added {
 		m.set.tallies = append(m.set.tallies, *t)
 		return
@@ -86,17 +85,6 @@ func (m *StackMerger) add(t *tally, events []int32) {
 	same.samples += t.samples
 	same.zeroPeriods += t.zeroPeriods
 	same.period += t.period
-}
-
-// hashOf returns a hash of a chain, by its frames' numbers in the pool.
-func hashOf(c session.Chain) (h uint64) {
-	for _, part := range [...][]*session.Frame{c.Kernel, c.User} {
-		for _, f := range part {
-			h = (h ^ uint64(f.ID)) * 0x9e3779b97f4a7c15
-			h ^= h >> 32
-		}
-	}
-	return h
 }
 
 // group returns the same pointer for equal groups.

@@ -13,30 +13,17 @@ import (
 func (c *StackSet) stackOf(t *tally) iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
 		if by := t.waker; by != nil {
-			var leaf *session.Frame
-			if by.Chain.Len() == 0 {
-				leaf = by.Leaf
+			for f := range by.StackKey().Stack(c.MaxStack) {
+				if !yield(f) {
+					return
+				}
 			}
-			if !frames(c.MaxStack, by.Chain, leaf, yield) || !yield(c.wakers.of(by.Comm)) {
+			if !yield(c.wakers.of(by.Comm)) {
 				return
 			}
 		}
-		frames(c.MaxStack, t.chain, t.leaf, yield)
+		t.Stack(c.MaxStack)(yield)
 	}
-}
-
-// frames yields the frames of a callchain, maxStack at most, or leaf if it is not nil. It returns false if yield did.
-func frames(maxStack int, chain session.Chain, leaf *session.Frame, yield func(*session.Frame) bool) bool {
-	if leaf != nil {
-		return yield(leaf)
-	}
-	chain = chain.Cut(maxStack)
-	for i := range chain.Len() {
-		if !yield(chain.Frame(i)) {
-			return false
-		}
-	}
-	return true
 }
 
 // wakerFrames are the frames between the stacks of a wait and the waker, by the waker's command.

@@ -101,23 +101,20 @@ type tallyKey struct {
 	base, idle    bool // of the baseline; see session.Session.Idle
 	chained       bool // recorded with a callchain, which may be empty
 	comm          string
-	group, fields *key.Group     // of Set.By, of Set.Fields
-	leaf          *session.Frame // nil if there is a callchain
-	chain         session.ChainKey
-	waker         *session.Waker // one of the equal ones, nil for most
+	group, fields *key.Group // of Set.By, of Set.Fields
+	session.StackKey
+	waker *session.Waker // one of the equal ones, nil for most
 }
 
 // wakerKey distinguishes wakers.
 type wakerKey struct {
-	comm  string
-	leaf  *session.Frame // nil if there is a callchain
-	chain session.ChainKey
+	comm string
+	session.StackKey
 }
 
 // tally is the sum of the samples of one stack.
 type tally struct {
 	tallyKey
-	chain       session.Chain
 	samples     uint64
 	zeroPeriods uint64 // samples with period 0
 	period      uint64 // all of theirs
@@ -303,7 +300,7 @@ func scaled(part, all, others uint64) uint64 {
 func (in *stacksInput) tally(s *session.Sample) *tally {
 	a := &in.session.File.Attrs[s.Event]
 	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, base: in.base, comm: s.Comm,
-		chained: a.SampleType&format.SampleCallchain != 0, chain: s.Chain.Key()}
+		chained: a.SampleType&format.SampleCallchain != 0, StackKey: s.StackKey()}
 	if in.set.Idle {
 		k.idle = in.session.Idle(s)
 	}
@@ -316,9 +313,6 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	if in.set.CPUs && a.SampleType&format.SampleCPU != 0 {
 		k.cpu = int32(s.CPU)
 	}
-	if s.Chain.Len() == 0 {
-		k.leaf = s.Leaf
-	}
 	if s.Waker != nil {
 		k.waker = wakerOf(in.set.wakerKeys, s.Waker)
 	}
@@ -326,30 +320,30 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	if in.set.Fields {
 		k.fields = in.fields.Of(s)
 	}
-	recent := &in.recent[(s.UserPart^s.KernelPart<<4)&(recentTallies-1)]
+	chain := k.Chain.Number()
+	recent := &in.recent[(chain^chain>>28)&(recentTallies-1)]
 	if recent.known && recent.key == k {
 		return &in.set.tallies[recent.tally]
 	}
 	fields := in.limited(k.fields, k.event)
 	recent.key, recent.known = k, fields == k.fields // each limited one is counted
 	k.fields = fields
-	i, added := in.set.numberOf(&k, uint64(uint32(s.KernelPart))<<32|uint64(uint32(s.UserPart)))
+	i, added := in.set.numberOf(&k)
 	if added {
-		in.set.tallies = append(in.set.tallies, tally{tallyKey: k, chain: s.Chain})
+		in.set.tallies = append(in.set.tallies, tally{tallyKey: k})
 	}
 	recent.tally = i
 	return &in.set.tallies[i]
 }
 
-// numberOf returns the index of the tally with a key, and whether the caller must add it. chain is a hash of the
-// callchain.
-func (c *StackSet) numberOf(k *tallyKey, chain uint64) (index int32, added bool) {
+// numberOf returns the index of the tally with a key, and whether the caller must add it.
+func (c *StackSet) numberOf(k *tallyKey) (index int32, added bool) {
 	leaf := -1
-	if k.leaf != nil {
-		leaf = k.leaf.ID
+	if k.Leaf != nil {
+		leaf = k.Leaf.ID
 	}
 	h := uint64(0)
-	for _, v := range [...]uint64{chain, uint64(uint32(k.tid))<<32 | uint64(uint32(k.pid)),
+	for _, v := range [...]uint64{k.Chain.Number(), uint64(uint32(k.tid))<<32 | uint64(uint32(k.pid)),
 		uint64(uint32(k.cpu))<<32 | uint64(uint32(k.event)), uint64(k.group.Number)<<32 | uint64(k.fields.Number),
 		uint64(leaf), uint64(len(k.comm))} {
 		h = (h ^ v) * 0x9e3779b97f4a7c15
@@ -360,10 +354,7 @@ func (c *StackSet) numberOf(k *tallyKey, chain uint64) (index int32, added bool)
 
 // wakerOf returns the same pointer for equal wakers.
 func wakerOf(known map[wakerKey]*session.Waker, w *session.Waker) *session.Waker {
-	k := wakerKey{comm: w.Comm, chain: w.Chain.Key()}
-	if w.Chain.Len() == 0 {
-		k.leaf = w.Leaf
-	}
+	k := wakerKey{w.Comm, w.StackKey()}
 	same := known[k]
 	if same == nil {
 		same = w

@@ -48,7 +48,13 @@ func frame(name string, ip uint64) *session.Frame {
 	if name != "" {
 		sym = &symbolize.Symbol{Start: ip, End: ip + 16, Name: name, Raw: name}
 	}
-	return session.NamedFrame(0, ip, dso == "[kernel.kallsyms]", m, sym)
+	return session.NamedFrame(int(ip), ip, dso == "[kernel.kallsyms]", m, sym)
+}
+
+// stackKey returns the key of a callchain.
+func stackKey(kernel []*session.Frame, user ...*session.Frame) session.StackKey {
+	chain := session.NewChain(kernel, user)
+	return session.StackKey{Chain: chain.Key()}
 }
 
 // keyOf returns the key of a stack without labels.
@@ -211,12 +217,13 @@ func TestTable(t *testing.T) {
 	c := &StackSet{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60},
 		{name: "counted"}}, tallies: []tally{
 		{tallyKey: keyOf(2, "p", false), samples: 7},
-		{tallyKey: keyOf(1, "p", false), chain: session.Chain{Kernel: []*session.Frame{k},
-			User: []*session.Frame{a, a, b}}, samples: 1, period: 10}, // b is one too many
-		{tallyKey: keyOf(1, "p", false), chain: session.Chain{User: []*session.Frame{a, a}}, samples: 3, period: 30},
+		{tallyKey: keyOf(1, "p", false), samples: 1, period: 10},
+		{tallyKey: keyOf(1, "p", false), samples: 3, period: 30},
 		{tallyKey: keyOf(1, "q", true), samples: 1, period: 20},
 	}}
-	c.tallies[3].leaf = none
+	c.tallies[1].StackKey = stackKey([]*session.Frame{k}, a, a, b) // b is one too many
+	c.tallies[2].StackKey = stackKey(nil, a, a)
+	c.tallies[3].Leaf = none
 	c.tallies[0].chained = true
 	tab := c.Table()
 	var got []string
@@ -373,8 +380,8 @@ func TestFoldedWeights(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			set := &StackSet{MaxStack: 9, Weight: c.event.field, events: []stackEvent{c.event}, tallies: []tally{{
-				tallyKey: keyOf(0, "p", false), chain: session.Chain{User: []*session.Frame{frame("prog:a", 0x10)}},
-				samples: 3, period: 1000}}}
+				tallyKey: keyOf(0, "p", false), samples: 3, period: 1000}}}
+			set.tallies[0].StackKey = stackKey(nil, frame("prog:a", 0x10))
 			set.tallies[0].chained = true
 			var b strings.Builder
 			if err := set.Folded(&b, FoldedOptions{}); err != nil || !strings.HasSuffix(b.String(), c.want) {

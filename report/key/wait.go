@@ -90,8 +90,8 @@ func setOf(names ...string) map[string]bool {
 const loopDepth = 3
 
 // isIdle reports whether a thread waits for work.
-func isIdle(user []*session.Frame) bool {
-	for i, f := range user {
+func isIdle(user session.Part) bool {
+	for i, f := range user.All() {
 		name, _, _ := strings.Cut(f.Symbol(), "(")
 		if idleFunctions[name] || i < loopDepth && loopFunctions[name] {
 			return true
@@ -102,11 +102,11 @@ func isIdle(user []*session.Frame) bool {
 
 // waitKind returns the kind of a wait, from its stack.
 func waitKind(s *session.Sample) string {
-	if isIdle(s.Chain.User) {
+	if isIdle(s.User) {
 		return waitIdle
 	}
 	kind, fault := "", false
-	for _, f := range s.Chain.Kernel {
+	for _, f := range s.Kernel.All() {
 		name := f.Symbol()
 		if kind == "" {
 			kind = kindOf(name)
@@ -116,7 +116,7 @@ func waitKind(s *session.Sample) string {
 	switch {
 	case fault && (kind == "" || kind == waitDisk):
 		return waitFault
-	case kind == "" && len(s.Chain.Kernel) == 0:
+	case kind == "" && s.Kernel.Len() == 0:
 		return Missing
 	case kind == "":
 		return waitOther

@@ -11,6 +11,9 @@ import (
 func TestWaitKind(t *testing.T) {
 	frames := func(kernel bool, names []string) (list []*session.Frame) {
 		for i, name := range names {
+			if !kernel {
+				i += 1 << 8 // IDs of the chain differ
+			}
 			list = append(list, session.NamedFrame(i, uint64(i), kernel, nil, &symbolize.Symbol{Name: name}))
 		}
 		return list
@@ -39,7 +42,7 @@ func TestWaitKind(t *testing.T) {
 		{stack{"schedule", "worker_thread", "kthread"}, nil, "other"},
 		{nil, stack{"main"}, Missing},
 	} {
-		s := &session.Sample{Chain: session.Chain{Kernel: frames(true, tt.kernel), User: frames(false, tt.user)}}
+		s := &session.Sample{Chain: session.NewChain(frames(true, tt.kernel), frames(false, tt.user))}
 		if got := waitKind(s); got != tt.want {
 			t.Errorf("%v, %v: %s, want %s", tt.kernel, tt.user, got, tt.want)
 		}

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"math"
@@ -43,18 +44,12 @@ type Loader struct {
 	functions  map[Function]int32
 	frames     map[Frame]int32
 	nodes      map[Node]int32
-	chains     []chain // by stack
+	chains     []session.StackKey // by stack; zero for those with names
 	chainFrame map[*session.Frame][]int32
 }
 
 // maxGroups limits the combinations of fields' values in a Table without Words. Samples with others belong to no group.
 const maxGroups = 100_000
-
-// chain is a stack whose frames are not named yet.
-type chain struct {
-	session.Chain
-	leaf *session.Frame // nil if there is a callchain
-}
 
 // threadKey identifies a thread while one recording is read.
 type threadKey struct {
@@ -213,11 +208,7 @@ func (in *Input) stack(s *session.Sample) int32 {
 	if !ok {
 		id = int32(len(in.loader.chains))
 		in.chains[k] = id
-		one := chain{Chain: s.Chain}
-		if s.Chain.Len() == 0 {
-			one.leaf = s.Leaf
-		}
-		in.loader.chains = append(in.loader.chains, one)
+		in.loader.chains = append(in.loader.chains, k)
 	}
 	return id
 }
@@ -271,7 +262,7 @@ func (l *Loader) addNewStacks() {
 	chains := l.chains[len(l.table.Stacks):]
 	l.lookUp(func(yield func(*session.Frame) bool) {
 		for i := range chains {
-			for f := range l.framesOf(&chains[i]) {
+			for f := range l.framesOf(chains[i]) {
 				if !yield(f) {
 					return
 				}
@@ -279,8 +270,8 @@ func (l *Loader) addNewStacks() {
 		}
 	})
 	for i := range chains {
-		l.table.Stacks = append(l.table.Stacks, l.node(0, l.tableFrames(&chains[i])...))
-		chains[i] = chain{} // the map's key keeps the frames' memory
+		l.table.Stacks = append(l.table.Stacks, l.node(0, l.tableFrames(chains[i])...))
+		chains[i] = session.StackKey{} // it keeps the recording's frames in memory
 	}
 }
 
@@ -305,23 +296,9 @@ func (l *Loader) lookUp(frames iter.Seq[*session.Frame]) {
 	}
 }
 
-// framesOf yields the frames of a chain, innermost first.
-func (l *Loader) framesOf(c *chain) iter.Seq[*session.Frame] {
-	return func(yield func(*session.Frame) bool) {
-		if c.leaf != nil {
-			yield(c.leaf)
-			return
-		}
-		cut := c.Chain
-		if l.MaxStack > 0 {
-			cut = cut.Cut(l.MaxStack)
-		}
-		for i := range cut.Len() {
-			if !yield(cut.Frame(i)) {
-				return
-			}
-		}
-	}
+// framesOf yields the frames of a stack, innermost first.
+func (l *Loader) framesOf(k session.StackKey) iter.Seq[*session.Frame] {
+	return k.Stack(cmp.Or(l.MaxStack, math.MaxInt))
 }
 
 // functionIn returns a function without a name in the file of a frame.
@@ -399,13 +376,13 @@ func (l *Loader) dsoOf(key string, d DSO) int32 {
 }
 
 // tableFrames returns the frames of a chain as indexes in Table.Frames, innermost first.
-func (l *Loader) tableFrames(c *chain) (frames []int32) {
-	for f := range l.framesOf(c) {
+func (l *Loader) tableFrames(k session.StackKey) (frames []int32) {
+	for f := range l.framesOf(k) {
 		if l.Exact && len(frames) == 0 && f.Sym() == nil {
 			// perf distinguishes sampled addresses without a symbol by their place in the file, and frames of
 			// callchains, which include the sampled one, by their ips.
 			frames = append(frames, l.address(l.functionIn(f), f, f.MapOff()))
-			if c.leaf != nil {
+			if k.Leaf != nil {
 				continue
 			}
 		}

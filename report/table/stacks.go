@@ -63,7 +63,7 @@ func (l *Loader) addStack(s *Stack) {
 	for f := range s.Frames {
 		frames = append(frames, l.chainFrame[f]...)
 	}
-	l.chains = append(l.chains, chain{}) // as many as stacks
+	l.chains = append(l.chains, session.StackKey{}) // as many as stacks
 	t.Stacks = append(t.Stacks, l.node(at, frames...))
 }
 

@@ -161,10 +161,10 @@ func comments(p *Packet, s *session.Sample) (lines []string) {
 }
 
 // innermost returns the names of a stack's first functions, each followed by its caller.
-func innermost(frames []*session.Frame) string {
+func innermost(part session.Part) string {
 	const shown = 5
 	var b strings.Builder
-	for i, f := range frames[:min(len(frames), shown)] {
+	for i, f := range part.Cut(shown).All() {
 		if i > 0 {
 			b.WriteString(" < ")
 		}
