@@ -270,39 +270,27 @@ func (st *stack) shown(opts *Options) session.Chain {
 	return chain.Cut(opts.MaxStack)
 }
 
-// framesOf yields each frame of the callchains of stacks that are shown, with the callchains that have it by ID; nil
-// for a callchain with branches, which has no more frames than MaxStack.
+// framesOf yields the frames of the callchains of stacks that are shown, with the callchains that have them by ID; nil
+// for callchains with branches, which have no more frames than MaxStack.
 func framesOf(stacks []*stack, opts *Options) iter.Seq2[*session.Frame, *session.Callchains] {
 	return func(yield func(*session.Frame, *session.Callchains) bool) {
-		known := map[*session.Callchains][]bool{}
 		for _, st := range stacks {
-			if st.of.filtered {
+			if st.of.filtered || st.history == nil {
 				continue
 			}
-			if st.history != nil {
-				for _, f := range st.history.frames {
-					if !yield(f, nil) {
-						return
-					}
-				}
-				continue
-			}
-			in, chain := st.chain.In, st.shown(opts)
-			for _, part := range [...]session.Part{chain.Kernel, chain.User} {
-				for i, id := range part.IDs {
-					if int(id) >= len(known[in]) {
-						known[in] = append(known[in], make([]bool, 1+int(id)-len(known[in]))...)
-					}
-					if known[in][id] {
-						continue
-					}
-					known[in][id] = true
-					if !yield(part.At(i), in) {
-						return
-					}
+			for _, f := range st.history.frames {
+				if !yield(f, nil) {
+					return
 				}
 			}
 		}
+		session.FramesOf(func(yield func(session.Chain) bool) {
+			for _, st := range stacks {
+				if !st.of.filtered && !yield(st.shown(opts)) {
+					return
+				}
+			}
+		})(yield)
 	}
 }
 

@@ -103,6 +103,38 @@ func (c Chain) Cut(n int) Chain {
 	return Chain{c.Kernel.Cut(n), c.User.Cut(max(n-c.Kernel.Len(), 0))}
 }
 
+func (c *Chain) in() *Callchains {
+	if c.Kernel.in != nil {
+		return c.Kernel.in
+	}
+	return c.User.in
+}
+
+// FramesOf yields each frame of chains once, with the callchains that have it by ID.
+func FramesOf(chains iter.Seq[Chain]) iter.Seq2[*Frame, *Callchains] {
+	return func(yield func(*Frame, *Callchains) bool) {
+		known := map[*Callchains][]bool{}
+		for c := range chains {
+			in := c.in()
+			ids := known[in]
+			for _, part := range [...]Part{c.Kernel, c.User} {
+				for i, id := range part.IDs {
+					if int(id) >= len(ids) {
+						ids = append(ids, make([]bool, 1+int(id)-len(ids))...)
+						known[in] = ids
+					}
+					if !ids[id] {
+						ids[id] = true
+						if !yield(part.At(i), in) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // ChainKey identifies a chain that is kept (WalkOptions.KeepChains), in the least memory. Equal chains of one event and
 // process have equal keys.
 type ChainKey struct {
@@ -111,13 +143,7 @@ type ChainKey struct {
 }
 
 // Key returns the chain's key.
-func (c *Chain) Key() ChainKey {
-	in := c.Kernel.in
-	if in == nil {
-		in = c.User.in
-	}
-	return ChainKey{in, c.Kernel.Number, c.User.Number}
-}
+func (c *Chain) Key() ChainKey { return ChainKey{c.in(), c.Kernel.Number, c.User.Number} }
 
 // Chain returns the chain of a key.
 func (k ChainKey) Chain() Chain {

@@ -26,18 +26,18 @@ func (c *StackSet) Table() *table.Table {
 func stacks(c *StackSet, base bool) (list []table.Stack) {
 	of := make([]*tally, 0, len(c.tallies))
 	for i := range c.tallies {
-		if c.tallies[i].base == base {
+		if c.tallies[i].of.base == base {
 			of = append(of, &c.tallies[i])
 		}
 	}
-	slices.SortStableFunc(of, func(a, b *tally) int { return cmp.Compare(a.event, b.event) })
+	slices.SortStableFunc(of, func(a, b *tally) int { return cmp.Compare(a.of.event, b.of.event) })
 	for _, t := range of {
-		e, sum := &c.events[t.event], table.Sum{Weight: t.period, Samples: t.samples}
+		e, sum := &c.events[t.of.event], table.Sum{Weight: t.period, Samples: t.samples}
 		if e.total+e.base.total == 0 {
 			sum.Weight = t.samples
 		}
 		list = append(list, table.Stack{Event: table.Event{Name: e.name, Unit: e.unit, Kind: e.kind, Clock: e.clock},
-			Comm: t.comm, Group: t.group, Frames: c.stackOf(t), Sum: sum, Idle: t.idle})
+			Comm: t.of.comm, Group: t.of.group, Frames: c.stackOf(t), Sum: sum, Idle: t.of.idle})
 	}
 	return list
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"io"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	"gperf/internal/dso"
 	"gperf/internal/intern"
+	"gperf/internal/parallel"
 	"gperf/internal/session"
 )
 
@@ -53,16 +55,22 @@ func (c *StackSet) Folded(w io.Writer, opts FoldedOptions) error {
 	if opts.Inline {
 		session.LookUpCalls(allFrames(c))
 	}
-	f := folder{set: c, FoldedOptions: opts, event: c.foldedEvent(), numbers: map[string]int32{}}
-	for i := range c.tallies {
-		if t := &c.tallies[i]; f.folds(t) {
-			f.add(t)
-		}
+	f := newFolder(c, opts)
+	const block = 4096
+	err := parallel.InOrder((len(c.tallies)+block-1)/block, func(i int) foldedBlock {
+		return f.block(c.tallies[i*block : min((i+1)*block, len(c.tallies))])
+	}, func(_ int, b foldedBlock) error {
+		f.add(b)
+		return nil
+	}, nil)
+	if err != nil {
+		return err
 	}
 	return f.write(w)
 }
 
-// folder makes the lines of stacks. A line is a list of the numbers of names: most stacks differ in few of many.
+// folder makes the lines of stacks. A line is a list of the numbers of names: most stacks differ in few of many. All
+// CPUs make the lists, of names that newFolder found.
 type folder struct {
 	set *StackSet
 	FoldedOptions
@@ -70,18 +78,19 @@ type folder struct {
 
 	names   []string // none contains a semicolon
 	numbers map[string]int32
-	known   []frameNames // by Frame.ID
-	lines   []foldedLine
-	index   intern.Table // of lines
-	parts   []int32      // the numbers of all lines' names
-	line    []int32      // the current line
-	stack   []*session.Frame
+	roots   map[*subject][]int32 // the names before the callchain; nil: the stack is left out
+	known   [2]frameNames        // 1 for java, whose names Tidy writes in another form
+	woken   map[string][]int32   // the names between the stacks of a wait and the waker, by the waker's command
+
+	lines []foldedLine
+	index intern.Table // of lines
+	parts []int32      // the numbers of all lines' names
 }
 
-// frameNames are the numbers of a frame's names. Frames of several recordings may share an ID.
+// frameNames are the numbers of frames' names.
 type frameNames struct {
-	frame   *session.Frame
-	numbers []int32
+	frames map[*session.Callchains][][]int32 // by Frame.ID
+	leaves map[*session.Frame][]int32        // of stacks without a callchain
 }
 
 type foldedLine struct {
@@ -89,27 +98,162 @@ type foldedLine struct {
 	sums       [2]uint64 // of the baseline, of the others
 }
 
-// add adds the stack of a tally to a line.
-func (c *folder) add(t *tally) {
-	if !c.make(t) {
-		return
+// foldedBlock is the lines of consecutive tallies.
+type foldedBlock struct {
+	tallies []*tally
+	parts   []int32
+	ends    []int // in parts
+	hashes  []uint32
+}
+
+// newFolder numbers the names of all frames.
+func newFolder(c *StackSet, opts FoldedOptions) *folder {
+	f := &folder{set: c, FoldedOptions: opts, event: c.foldedEvent(), numbers: map[string]int32{},
+		roots: map[*subject][]int32{}, woken: map[string][]int32{}}
+	for java := range f.known {
+		k := &f.known[java]
+		k.frames, k.leaves = map[*session.Callchains][][]int32{}, map[*session.Frame][]int32{}
+		for frame, in := range session.FramesOf(f.chains(java, k)) {
+			list := k.frames[in]
+			if frame.ID >= len(list) {
+				list = append(list, make([][]int32, 1+frame.ID-len(list))...)
+				k.frames[in] = list
+			}
+			list[frame.ID] = f.numbersOf(f.text(frame, java > 0))
+		}
 	}
-	h := uint32(0)
-	for _, n := range c.line {
-		h = (h ^ uint32(n)) * 0x9e3779b1
-		h ^= h >> 15
+	return f
+}
+
+// chains yields the callchains that are shown, of java or of all others. It sets the names besides those of their
+// frames.
+func (c *folder) chains(java int, k *frameNames) iter.Seq[session.Chain] {
+	return func(yield func(session.Chain) bool) {
+		add := func(stack session.StackKey) bool {
+			if f := stack.Leaf; f != nil && k.leaves[f] == nil {
+				k.leaves[f] = c.numbersOf(c.text(f, java > 0))
+			}
+			chain := stack.Chain.Chain()
+			return yield(chain.Cut(c.set.MaxStack))
+		}
+		for i := range c.set.tallies {
+			t := &c.set.tallies[i]
+			if !c.folds(t) || c.java(t) != java {
+				continue
+			}
+			if _, ok := c.roots[t.of]; !ok {
+				c.roots[t.of] = c.root(t)
+			}
+			if t.Leaf == nil && !add(t.StackKey) {
+				return
+			}
+			if by := t.of.waker; by != nil {
+				if c.woken[by.Comm] == nil {
+					c.woken[by.Comm] = c.numbersOf(c.text(c.set.wakers.of(by.Comm), java > 0))
+				}
+				if !add(by.StackKey()) {
+					return
+				}
+			}
+		}
 	}
-	i, added := c.index.Add(h, func(i int32) bool { return slices.Equal(c.namesOf(&c.lines[i]), c.line) })
-	if added {
-		start := len(c.parts)
-		c.parts = append(c.parts, c.line...)
-		c.lines = append(c.lines, foldedLine{start: start, end: len(c.parts)})
+}
+
+// java is the index in folder.known of a stack's frames.
+func (c *folder) java(t *tally) int {
+	if c.Tidy && t.of.comm == "java" {
+		return 1
 	}
-	e := &c.set.events[t.event]
-	if sums := &c.lines[i].sums; t.base {
-		sums[0] += scaled(e.weightOf(t), e.base.weight, e.weight)
-	} else {
-		sums[1] += e.weightOf(t)
+	return 0
+}
+
+// root returns the numbers of the names before the callchain. It returns nil for a command that the Perl script does
+// not match, with Tidy.
+func (c *folder) root(t *tally) (list []int32) {
+	comm := c.thread(t)
+	if comm == "" {
+		return nil
+	}
+	if c.Event {
+		list = append(list, c.numbersOf(strings.ReplaceAll(c.set.events[t.of.event].name, ";", ":"))...)
+	}
+	for _, v := range t.of.group.Values {
+		list = append(list, c.numbersOf(separators.Replace(v.Key+"="+v.Text))...)
+	}
+	return append(list, c.numbersOf(lineBreaks.Replace(comm))...)
+}
+
+// numbersOf numbers names that are separated by semicolons.
+func (c *folder) numbersOf(text string) (list []int32) {
+	if text == "" {
+		return nil
+	}
+	for name := range strings.SplitSeq(text, ";") {
+		list = append(list, intern.Index(c.numbers, &c.names, name))
+	}
+	return list
+}
+
+// block makes the lines of tallies. Any goroutine may call it.
+func (c *folder) block(tallies []tally) (b foldedBlock) {
+	for i := range tallies {
+		t := &tallies[i]
+		root := c.roots[t.of]
+		if !c.folds(t) || root == nil {
+			continue
+		}
+		start := len(b.parts)
+		b.parts = append(b.parts, root...)
+		if t.Leaf == nil { // else the callchain is empty
+			k := &c.known[c.java(t)]
+			b.parts = c.appendStack(b.parts, k, t.StackKey)
+			if by := t.of.waker; by != nil {
+				b.parts = append(b.parts, c.woken[by.Comm]...)
+				b.parts = c.appendStack(b.parts, k, by.StackKey())
+			}
+		}
+		h := uint32(0)
+		for _, n := range b.parts[start:] {
+			h = (h ^ uint32(n)) * 0x9e3779b1
+			h ^= h >> 15
+		}
+		b.tallies, b.ends, b.hashes = append(b.tallies, t), append(b.ends, len(b.parts)), append(b.hashes, h)
+	}
+	return b
+}
+
+// appendStack appends the numbers of a stack's names, the outermost first.
+func (c *folder) appendStack(line []int32, k *frameNames, stack session.StackKey) []int32 {
+	if stack.Leaf != nil {
+		return append(line, k.leaves[stack.Leaf]...)
+	}
+	chain, names := stack.Chain.Chain(), k.frames[stack.Chain.In]
+	chain = chain.Cut(c.set.MaxStack)
+	for _, part := range [...]session.Part{chain.User, chain.Kernel} {
+		for _, id := range slices.Backward(part.IDs) {
+			line = append(line, names[id]...)
+		}
+	}
+	return line
+}
+
+// add adds the tallies of a block to their lines.
+func (c *folder) add(b foldedBlock) {
+	start := 0
+	for i, t := range b.tallies {
+		line := b.parts[start:b.ends[i]]
+		start = b.ends[i]
+		n, added := c.index.Add(b.hashes[i], func(n int32) bool { return slices.Equal(c.namesOf(&c.lines[n]), line) })
+		if added {
+			c.lines = append(c.lines, foldedLine{start: len(c.parts), end: len(c.parts) + len(line)})
+			c.parts = append(c.parts, line...)
+		}
+		e := &c.set.events[t.of.event]
+		if sums := &c.lines[n].sums; t.of.base {
+			sums[0] += scaled(e.weightOf(t), e.base.weight, e.weight)
+		} else {
+			sums[1] += e.weightOf(t)
+		}
 	}
 }
 
@@ -169,15 +313,15 @@ func after(more bool, b byte) int {
 
 // folds reports whether the stack is shown.
 func (c *folder) folds(t *tally) bool {
-	return t.chained && (c.Event || c.set.events[t.event].tracepoint || c.event == t.event)
+	return t.of.chained && (c.Event || c.set.events[t.of.event].tracepoint || c.event == t.of.event)
 }
 
 // foldedEvent returns the first event with callchains that is no tracepoint, -1 if
 // there is none.
 func (c *StackSet) foldedEvent() int32 {
 	for i := range c.tallies {
-		if t := &c.tallies[i]; t.chained && !c.events[t.event].tracepoint && !c.events[t.event].waker {
-			return t.event
+		if t := &c.tallies[i]; t.of.chained && !c.events[t.of.event].tracepoint && !c.events[t.of.event].waker {
+			return t.of.event
 		}
 	}
 	return -1
@@ -190,13 +334,13 @@ func (c *StackSet) NotFolded() (events []string, samples uint64) {
 	left := map[int32]bool{}
 	for i := range c.tallies {
 		t := &c.tallies[i]
-		if e := &c.events[t.event]; !t.chained || t.event == folded || e.tracepoint || e.waker {
+		if e := &c.events[t.of.event]; !t.of.chained || t.of.event == folded || e.tracepoint || e.waker {
 			continue
 		}
-		if !left[t.event] {
-			events = append(events, c.events[t.event].name)
+		if !left[t.of.event] {
+			events = append(events, c.events[t.of.event].name)
 		}
-		left[t.event] = true
+		left[t.of.event] = true
 		samples += t.samples
 	}
 	return events, samples
@@ -214,66 +358,12 @@ func (e *stackEvent) weightOf(t *tally) uint64 {
 	return t.period + t.zeroPeriods
 }
 
-// make makes the current line the stack's. It returns false for a command that the Perl
-// script does not match, with Tidy.
-func (c *folder) make(t *tally) bool {
-	comm := c.thread(t)
-	if comm == "" {
-		return false
-	}
-	c.line = c.line[:0]
-	if c.Event {
-		c.append(strings.ReplaceAll(c.set.events[t.event].name, ";", ":"))
-	}
-	for _, v := range t.group.Values {
-		c.append(separators.Replace(v.Key + "=" + v.Text))
-	}
-	c.append(lineBreaks.Replace(comm))
-	if t.Leaf != nil {
-		return true // an empty callchain
-	}
-	c.stack = slices.AppendSeq(c.stack[:0], c.set.stackOf(t))
-	for _, f := range slices.Backward(c.stack) {
-		c.appendFrame(f, comm)
-	}
-	return true
-}
-
-// append appends names, separated by semicolons, to the current line.
-func (c *folder) append(text string) {
-	if text == "" {
-		return
-	}
-	for name := range strings.SplitSeq(text, ";") {
-		c.line = append(c.line, intern.Index(c.numbers, &c.names, name))
-	}
-}
-
-// appendFrame appends the names of a frame's functions.
-func (c *folder) appendFrame(f *session.Frame, comm string) {
-	if java := c.Tidy && comm == "java"; java || f.ID < 0 { // java's names use another form
-		c.append(c.text(f, java))
-		return
-	}
-	if f.ID >= len(c.known) {
-		c.known = append(c.known, make([]frameNames, 1+f.ID-len(c.known))...)
-	}
-	k := &c.known[f.ID]
-	if k.frame != f {
-		start := len(c.line)
-		c.append(c.text(f, false))
-		*k = frameNames{f, slices.Clone(c.line[start:])}
-		return
-	}
-	c.line = append(c.line, k.numbers...)
-}
-
 // thread returns the text of the stack's thread, "" for one that is left out.
 func (c *folder) thread(t *tally) string {
-	comm, pid, tid := wholeComm(t.comm), strconv.Itoa(int(t.pid)), strconv.Itoa(int(t.tid))
+	comm, pid, tid := wholeComm(t.of.comm), strconv.Itoa(int(t.of.pid)), strconv.Itoa(int(t.of.tid))
 	if c.Tidy {
 		var number string
-		if comm, number = tidyComm(t.comm); comm == "" {
+		if comm, number = tidyComm(t.of.comm); comm == "" {
 			return ""
 		}
 		pid, tid = tidyIDs(pid, tid, number)

@@ -36,7 +36,7 @@ func TestFoldedWhole(t *testing.T) {
 	for comm, want := range map[string]string{"worker 1": "worker_1", " lead": "_lead", "": "[unnamed]",
 		"IO;net": "IO:net", "DB 10/2 x": "DB_10/2_x", "a": "a"} {
 		f := folder{}
-		if got := f.thread(&tally{tallyKey: tallyKey{comm: comm}}); got != want {
+		if got := f.thread(&tally{of: &subject{comm: comm}}); got != want {
 			t.Errorf("thread %q: %q, want %q", comm, got, want)
 		}
 	}

@@ -67,24 +67,20 @@ func (e *stackEvent) addTotals(of *stackEvent) {
 }
 
 func (m *StackMerger) add(t *tally, events []int32) {
-	t.event, t.StackKey = events[t.event], m.pool.Stack(t.StackKey)
-	t.group, t.fields = m.group(t.group), m.group(t.fields)
-	if known := m.set.fieldGroups[t.event]; t.fields != &noFields && len(known) >= maxGroups && !known[t.fields.ID] {
-		m.set.unlabeled[t.event] += t.samples
-		t.fields = &noFields
+	of := *t.of
+	of.number = 0
+	of.event, of.group, of.fields = events[of.event], m.group(of.group), m.group(of.fields)
+	if known := m.set.fieldGroups[of.event]; of.fields != &noFields && len(known) >= maxGroups && !known[of.fields.ID] {
+		m.set.unlabeled[of.event] += t.samples
+		of.fields = &noFields
 	}
-	if t.waker != nil {
-		t.waker = wakerOf(m.set.wakerKeys, m.pool.Waker(t.waker))
+	if of.waker != nil {
+		of.waker = wakerOf(m.set.wakerKeys, m.pool.Waker(of.waker))
 	}
-	i, added := m.set.numberOf(&t.tallyKey)
-	if added {
-		m.set.tallies = append(m.set.tallies, *t)
-		return
-	}
-	same := &m.set.tallies[i]
-	same.samples += t.samples
-	same.zeroPeriods += t.zeroPeriods
-	same.period += t.period
+	sum := &m.set.tallies[m.set.numberOf(m.set.subjects.same(of), m.pool.Stack(t.StackKey))]
+	sum.samples += t.samples
+	sum.zeroPeriods += t.zeroPeriods
+	sum.period += t.period
 }
 
 // group returns the same pointer for equal groups.

@@ -44,7 +44,7 @@ func (c *StackSet) OTLP(o OTLPOptions, emit func(request []byte) error) error {
 	session.LookUpCalls(allFrames(c))
 	e := otlpWriter{set: c, opts: &o, emit: emit}
 	for i := range c.tallies {
-		if c.tallies[i].base {
+		if c.tallies[i].of.base {
 			continue
 		}
 		if e.batch == nil {
@@ -207,18 +207,18 @@ func measure[M proto.Message](b *otlpBatch, m M) M {
 func (b *otlpBatch) add(t *tally) {
 	var in container.Container
 	attrs := b.sampleAttributes(t)
-	for _, v := range t.group.Values {
+	for _, v := range t.of.group.Values {
 		if v.Key == "cgroup" {
 			in = container.Parse(v.Text)
 		}
 	}
 	r := b.resource(in)
-	i, ok := r.index[t.event]
+	i, ok := r.index[t.of.event]
 	if !ok {
 		i = len(r.profiles)
-		r.index[t.event] = i
-		r.profiles = append(r.profiles, b.profile(t.event, "samples", "count"),
-			b.profile(t.event, b.set.events[t.event].name, b.set.events[t.event].unit))
+		r.index[t.of.event] = i
+		r.profiles = append(r.profiles, b.profile(t.of.event, "samples", "count"),
+			b.profile(t.of.event, b.set.events[t.of.event].name, b.set.events[t.of.event].unit))
 	}
 	stack := b.stack(t)
 	for j, n := range [...]uint64{t.samples, t.period} {
@@ -266,19 +266,19 @@ func (b *otlpBatch) text(s string) int32 {
 
 func (b *otlpBatch) sampleAttributes(t *tally) []int32 {
 	var l []int32
-	if t.comm != "" {
-		l = append(l, b.attribute(otlpAttributeKey{key: "thread.name", text: t.comm}))
+	if t.of.comm != "" {
+		l = append(l, b.attribute(otlpAttributeKey{key: "thread.name", text: t.of.comm}))
 	}
 	if b.set.Processes {
-		l = append(l, b.attribute(otlpAttributeKey{key: "process.pid", number: int64(t.pid)}))
+		l = append(l, b.attribute(otlpAttributeKey{key: "process.pid", number: int64(t.of.pid)}))
 	}
 	if b.set.Threads {
-		l = append(l, b.attribute(otlpAttributeKey{key: "thread.id", number: int64(t.tid)}))
+		l = append(l, b.attribute(otlpAttributeKey{key: "thread.id", number: int64(t.of.tid)}))
 	}
-	if b.set.CPUs && t.cpu >= 0 {
-		l = append(l, b.attribute(otlpAttributeKey{key: "cpu.logical_number", number: int64(t.cpu)}))
+	if b.set.CPUs && t.of.cpu >= 0 {
+		l = append(l, b.attribute(otlpAttributeKey{key: "cpu.logical_number", number: int64(t.of.cpu)}))
 	}
-	for _, v := range slices.Concat(t.fields.Values, t.group.Values) {
+	for _, v := range slices.Concat(t.of.fields.Values, t.of.group.Values) {
 		switch unit := session.Unit(v.Key); {
 		case v.Text == key.Missing:
 		case v.Numeric && unit != "count":

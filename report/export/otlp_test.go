@@ -190,7 +190,7 @@ func TestOTLPContainers(t *testing.T) {
 	id, pod := strings.Repeat("0123456789abcdef", 4), "0a1b2c3d-0000-1111-2222-0123456789ab"
 	c := counted(t, &StackSet{By: []string{"cgroup"}}, "threads.data")
 	for i, path := range []string{"/", "/kubepods/burstable/pod" + pod + "/" + id, "/system.slice/x.service"} {
-		c.tallies[i].group = key.GroupOf([]key.Value{{Key: "cgroup", Text: path}}, i+1)
+		c.tallies[i].of.group = key.GroupOf([]key.Value{{Key: "cgroup", Text: path}}, i+1)
 	}
 	_, requests := otlpOf(t, c, OTLPOptions{Limit: 1 << 20, Resource: [][2]string{{"host.name", "h"}}})
 	d, resources := requests[0].Dictionary, requests[0].ResourceProfiles

@@ -164,25 +164,25 @@ func comments(recordings []facts) (l []string) {
 }
 
 func (p *profiler) add(t *tally) {
-	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.comm}},
+	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.of.comm}},
 		NumLabel: map[string][]int64{}, NumUnit: map[string][]string{}}
-	s.Value[0], s.Value[p.index[t.event]] = int64(t.samples), int64(min(t.period, math.MaxInt64))
-	if e := &p.set.events[t.event]; t.base {
+	s.Value[0], s.Value[p.index[t.of.event]] = int64(t.samples), int64(min(t.period, math.MaxInt64))
+	if e := &p.set.events[t.of.event]; t.of.base {
 		s.Value[0] = -int64(scaled(t.samples, e.base.samples, e.samples))
-		s.Value[p.index[t.event]] = -int64(scaled(t.period, e.base.total, e.total))
+		s.Value[p.index[t.of.event]] = -int64(scaled(t.period, e.base.total, e.total))
 		s.Label["pprof::base"] = []string{"true"}
 	}
 	for _, l := range [...]struct {
 		name  string
 		value int32
 		has   bool
-	}{{"pid", t.pid, p.set.Processes}, {"tid", t.tid, p.set.Threads}, {"cpu", t.cpu, t.cpu >= 0}} {
+	}{{"pid", t.of.pid, p.set.Processes}, {"tid", t.of.tid, p.set.Threads}, {"cpu", t.of.cpu, t.of.cpu >= 0}} {
 		if l.has {
 			s.NumLabel[l.name] = []int64{int64(l.value)}
 		}
 	}
-	label(s, t.fields.Values)
-	label(s, t.group.Values)
+	label(s, t.of.fields.Values)
+	label(s, t.of.group.Values)
 	for f := range p.set.stackOf(t) {
 		l := p.location(f)
 		s.Location = append(s.Location, l)

@@ -12,7 +12,7 @@ import (
 // shows who woke each waiting stack.
 func (c *StackSet) stackOf(t *tally) iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
-		if by := t.waker; by != nil {
+		if by := t.of.waker; by != nil {
 			for f := range by.StackKey().Stack(c.MaxStack) {
 				if !yield(f) {
 					return
@@ -38,14 +38,36 @@ func (w wakerFrames) of(comm string) *session.Frame {
 	return f
 }
 
-// allFrames yields the frames of all stacks, some several times.
+// allFrames yields the frames of all stacks, those of callchains once.
 func allFrames(c *StackSet) iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
-		for i := range c.tallies {
-			for f := range c.stackOf(&c.tallies[i]) {
-				if !yield(f) {
+		stacks := allStacks(c)
+		for f := range session.FramesOf(func(yield func(session.Chain) bool) {
+			for stack := range stacks {
+				if chain := stack.Chain.Chain(); !yield(chain.Cut(c.MaxStack)) {
 					return
 				}
+			}
+		}) {
+			if !yield(f) {
+				return
+			}
+		}
+		for stack := range stacks {
+			if stack.Leaf != nil && !yield(stack.Leaf) {
+				return
+			}
+		}
+	}
+}
+
+// allStacks yields the stacks of all samples and wakers.
+func allStacks(c *StackSet) iter.Seq[session.StackKey] {
+	return func(yield func(session.StackKey) bool) {
+		for i := range c.tallies {
+			t := &c.tallies[i]
+			if by := t.of.waker; by != nil && !yield(by.StackKey()) || !yield(t.StackKey) {
+				return
 			}
 		}
 	}

@@ -49,9 +49,10 @@ type StackSet struct {
 	// Keep selects samples by data that the session resolved, such as the frames; nil selects all.
 	Keep func(*session.Sample) bool
 
-	events  []stackEvent
-	tallies []tally      // in the order of first samples
-	byKey   intern.Table // of tallies
+	events   []stackEvent
+	tallies  []tally      // in the order of first samples
+	byKey    intern.Table // of tallies
+	subjects subjects
 
 	wakerKeys map[wakerKey]*session.Waker
 	bases     []facts // about the recordings of the baseline
@@ -93,17 +94,30 @@ type eventTotals struct{ samples, total, weight uint64 }
 // counted reports whether each sample counts as one in folded stacks, regardless of the period.
 func (e *stackEvent) counted() bool { return e.tracepoint && e.field == "" && e.unit == "count" }
 
-// tallyKey distinguishes stacks. Equal ones may occur with several keys, as the
-// callchains may. Numbers that do not distinguish stacks are -1.
-type tallyKey struct {
+// subject is the values of samples that distinguish stacks, besides the callchain. Numbers that do not distinguish
+// stacks are -1.
+type subject struct {
 	event         int32
 	pid, tid, cpu int32
 	base, idle    bool // of the baseline; see session.Session.Idle
 	chained       bool // recorded with a callchain, which may be empty
 	comm          string
-	group, fields *key.Group // of Set.By, of Set.Fields
-	session.StackKey
-	waker *session.Waker // one of the equal ones, nil for most
+	group, fields *key.Group     // of Set.By, of Set.Fields
+	waker         *session.Waker // one of the equal ones, nil for most
+	number        uint32         // in StackSet.subjects
+}
+
+// subjects hold each subject once, by its values without the number.
+type subjects map[subject]*subject
+
+func (l subjects) same(s subject) *subject {
+	is := l[s]
+	if is == nil {
+		own := s
+		own.number, is = uint32(len(l)), &own
+		l[s] = is
+	}
+	return is
 }
 
 // wakerKey distinguishes wakers.
@@ -112,9 +126,11 @@ type wakerKey struct {
 	session.StackKey
 }
 
-// tally is the sum of the samples of one stack.
+// tally is the sum of the samples of one stack. Equal stacks may have several, as equal callchains may have several
+// keys.
 type tally struct {
-	tallyKey
+	of *subject // one of StackSet.subjects
+	session.StackKey
 	samples     uint64
 	zeroPeriods uint64 // samples with period 0
 	period      uint64 // all of theirs
@@ -160,7 +176,7 @@ func (c *StackSet) add(s *session.Session, base bool) (format.Skipped, error) {
 
 func (c *StackSet) init() {
 	if c.wakers == nil {
-		c.wakers = wakerFrames{}
+		c.wakers, c.subjects = wakerFrames{}, subjects{}
 		c.wakerKeys = map[wakerKey]*session.Waker{}
 		c.fieldGroups, c.unlabeled = map[int32]map[string]bool{}, map[int32]uint64{}
 	}
@@ -221,7 +237,8 @@ type stacksInput struct {
 const recentTallies = 512
 
 type recentTally struct {
-	key   tallyKey
+	of    subject
+	stack session.StackKey
 	tally int32
 	known bool
 }
@@ -262,7 +279,7 @@ func (in *stacksInput) count(b *session.Batch) error {
 		if s.Period == 0 {
 			t.zeroPeriods++
 		}
-		in.set.events[t.event].add(t.base, s.Period)
+		in.set.events[t.of.event].add(t.of.base, s.Period)
 	}
 	b.Release()
 	return nil
@@ -299,8 +316,8 @@ func scaled(part, all, others uint64) uint64 {
 // tally returns the tally of the sample's stack.
 func (in *stacksInput) tally(s *session.Sample) *tally {
 	a := &in.session.File.Attrs[s.Event]
-	k := tallyKey{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, base: in.base, comm: s.Comm,
-		chained: a.SampleType&format.SampleCallchain != 0, StackKey: s.StackKey()}
+	k, stack := subject{event: in.events[s.Event], pid: -1, tid: -1, cpu: -1, base: in.base, comm: s.Comm,
+		chained: a.SampleType&format.SampleCallchain != 0}, s.StackKey()
 	if in.set.Idle {
 		k.idle = in.session.Idle(s)
 	}
@@ -320,36 +337,35 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	if in.set.Fields {
 		k.fields = in.fields.Of(s)
 	}
-	chain := k.Chain.Number()
+	chain := stack.Chain.Number()
 	recent := &in.recent[(chain^chain>>28)&(recentTallies-1)]
-	if recent.known && recent.key == k {
+	if recent.known && recent.stack == stack && recent.of == k {
 		return &in.set.tallies[recent.tally]
 	}
 	fields := in.limited(k.fields, k.event)
-	recent.key, recent.known = k, fields == k.fields // each limited one is counted
+	recent.of, recent.stack, recent.known = k, stack, fields == k.fields // each limited one is counted
 	k.fields = fields
-	i, added := in.set.numberOf(&k)
-	if added {
-		in.set.tallies = append(in.set.tallies, tally{tallyKey: k})
-	}
-	recent.tally = i
-	return &in.set.tallies[i]
+	recent.tally = in.set.numberOf(in.set.subjects.same(k), stack)
+	return &in.set.tallies[recent.tally]
 }
 
-// numberOf returns the index of the tally with a key, and whether the caller must add it.
-func (c *StackSet) numberOf(k *tallyKey) (index int32, added bool) {
-	leaf := -1
-	if k.Leaf != nil {
-		leaf = k.Leaf.ID
+// numberOf returns the index of the tally of a stack. It adds the tally if it is missing.
+func (c *StackSet) numberOf(of *subject, stack session.StackKey) int32 {
+	h := uint64(of.number)
+	if stack.Leaf != nil {
+		h |= uint64(stack.Leaf.ID+1) << 32
 	}
-	h := uint64(0)
-	for _, v := range [...]uint64{k.Chain.Number(), uint64(uint32(k.tid))<<32 | uint64(uint32(k.pid)),
-		uint64(uint32(k.cpu))<<32 | uint64(uint32(k.event)), uint64(k.group.Number)<<32 | uint64(k.fields.Number),
-		uint64(leaf), uint64(len(k.comm))} {
-		h = (h ^ v) * 0x9e3779b97f4a7c15
+	for range 2 {
+		h = (h ^ stack.Chain.Number()) * 0x9e3779b97f4a7c15
 		h ^= h >> 32
 	}
-	return c.byKey.Add(uint32(h), func(i int32) bool { return c.tallies[i].tallyKey == *k })
+	i, added := c.byKey.Add(uint32(h), func(i int32) bool {
+		return c.tallies[i].of == of && c.tallies[i].StackKey == stack
+	})
+	if added {
+		c.tallies = append(c.tallies, tally{of: of, StackKey: stack})
+	}
+	return i
 }
 
 // wakerOf returns the same pointer for equal wakers.

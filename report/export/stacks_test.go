@@ -57,9 +57,9 @@ func stackKey(kernel []*session.Frame, user ...*session.Frame) session.StackKey 
 	return session.StackKey{Chain: chain.Key()}
 }
 
-// keyOf returns the key of a stack without labels.
-func keyOf(event int32, comm string, idle bool) tallyKey {
-	return tallyKey{event: event, comm: comm, idle: idle, group: &noFields, fields: &noFields}
+// subjectOf returns the subject of a stack without labels.
+func subjectOf(event int32, comm string, idle bool) *subject {
+	return &subject{event: event, comm: comm, idle: idle, group: &noFields, fields: &noFields}
 }
 
 func pprofOf(t *testing.T, c *StackSet) *profile.Profile {
@@ -216,15 +216,15 @@ func TestTable(t *testing.T) {
 		frame("/lib/x.so:", 0x100)
 	c := &StackSet{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60},
 		{name: "counted"}}, tallies: []tally{
-		{tallyKey: keyOf(2, "p", false), samples: 7},
-		{tallyKey: keyOf(1, "p", false), samples: 1, period: 10},
-		{tallyKey: keyOf(1, "p", false), samples: 3, period: 30},
-		{tallyKey: keyOf(1, "q", true), samples: 1, period: 20},
+		{of: subjectOf(2, "p", false), samples: 7},
+		{of: subjectOf(1, "p", false), samples: 1, period: 10},
+		{of: subjectOf(1, "p", false), samples: 3, period: 30},
+		{of: subjectOf(1, "q", true), samples: 1, period: 20},
 	}}
 	c.tallies[1].StackKey = stackKey([]*session.Frame{k}, a, a, b) // b is one too many
 	c.tallies[2].StackKey = stackKey(nil, a, a)
 	c.tallies[3].Leaf = none
-	c.tallies[0].chained = true
+	c.tallies[0].of.chained = true
 	tab := c.Table()
 	var got []string
 	for i, e := range tab.Events {
@@ -290,8 +290,8 @@ func TestFolderThread(t *testing.T) {
 		{" x", 12, 13, ""},
 	} {
 		f := folder{FoldedOptions: FoldedOptions{TID: true, Tidy: true}}
-		k := tallyKey{comm: test.comm, pid: test.pid, tid: test.tid}
-		if got := f.thread(&tally{tallyKey: k}); got != test.want {
+		of := &subject{comm: test.comm, pid: test.pid, tid: test.tid}
+		if got := f.thread(&tally{of: of}); got != test.want {
 			t.Errorf("%s %d/%d: %q, want %q", test.comm, test.pid, test.tid, got, test.want)
 		}
 	}
@@ -333,8 +333,9 @@ func TestTooManyFields(t *testing.T) {
 	for i := range maxGroups {
 		known[strconv.Itoa(i)] = true
 	}
-	c := StackSet{Fields: true, wakers: wakerFrames{}, fieldGroups: map[int32]map[string]bool{0: known},
-		unlabeled: map[int32]uint64{}}
+	c := StackSet{Fields: true}
+	c.init()
+	c.fieldGroups[0] = known
 	p := pprofOf(t, counted(t, &c, "drops.data"))
 	if n := c.Unlabeled()["skb:kfree_skb"]; n != 5 || len(p.Sample) != 1 || p.Sample[0].Label["reason"] != nil {
 		t.Errorf("%d samples without labels; %v", n, p.Sample)
@@ -380,9 +381,9 @@ func TestFoldedWeights(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			set := &StackSet{MaxStack: 9, Weight: c.event.field, events: []stackEvent{c.event}, tallies: []tally{{
-				tallyKey: keyOf(0, "p", false), samples: 3, period: 1000}}}
+				of: subjectOf(0, "p", false), samples: 3, period: 1000}}}
 			set.tallies[0].StackKey = stackKey(nil, frame("prog:a", 0x10))
-			set.tallies[0].chained = true
+			set.tallies[0].of.chained = true
 			var b strings.Builder
 			if err := set.Folded(&b, FoldedOptions{}); err != nil || !strings.HasSuffix(b.String(), c.want) {
 				t.Errorf("%q, %v; want %q", b.String(), err, c.want)
