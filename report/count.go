@@ -32,7 +32,9 @@ type counter struct {
 	buf     []byte
 
 	session         *session.Session
-	extra           extra // of the current sample
+	extra           extra    // of the current sample
+	last            *subject // of the sample before, with lastKey
+	lastKey         subjectKey
 	derived         derivedValues
 	sockets         []format.CPUPlace // by CPU
 	lineSize        uint64            // of caches, in bytes
@@ -256,8 +258,12 @@ func (c *counter) subjectOf(s *session.Sample) *subject {
 		k.pid = s.Thread.PID
 	}
 	c.addUsed(&k, c.layout, s.TID, c.cpu(s), s.Raw, &c.extra)
-	if known := c.subjects[k]; known != nil {
-		return known
+	if c.last != nil && k == c.lastKey {
+		return c.last
+	}
+	c.lastKey, c.last = k, c.subjects[k]
+	if c.last != nil {
+		return c.last
 	}
 	of := subject{event: int(k.event), comm: s.Comm, commID: k.comm, cpu: c.cpu(s), level: k.level,
 		filtered: k.filtered}
@@ -268,7 +274,8 @@ func (c *counter) subjectOf(s *session.Sample) *subject {
 	if c.layout.uses&usesRaw != 0 {
 		of.raw = bytes.Clone(s.Raw) // s.Raw would keep the file's buffer alive
 	}
-	return c.subject(k, of)
+	c.last = c.subject(k, of)
+	return c.last
 }
 
 // addUsed adds the values to a key that the layout uses.

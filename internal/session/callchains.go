@@ -69,14 +69,17 @@ func (c *Callchains) reserve(n int) (number int32, ids []int32) {
 		c.parts = append(c.parts, make([]keptPart, partBlock))
 	}
 	p := keptPart{block: int32(len(c.blocks) - 1), at: int32(c.used), n: int32(n)}
-	*c.keptPart(c.kept) = p
 	c.kept++
+	*c.keptPart(c.kept) = p
 	c.used += n
 	return c.kept, c.ids(&p)
 }
 
-// keptPart returns a part by its index.
-func (c *Callchains) keptPart(i int32) *keptPart { return &c.parts[i/partBlock][i%partBlock] }
+// keptPart returns a part by its number.
+func (c *Callchains) keptPart(number int32) *keptPart {
+	i := uint32(number - 1)
+	return &c.parts[i/partBlock][i%partBlock]
+}
 
 func (c *Callchains) ids(p *keptPart) []int32 { return c.blocks[p.block][p.at : p.at+p.n : p.at+p.n] }
 
@@ -85,7 +88,7 @@ func (c *Callchains) part(number int32) Part {
 	if number == 0 {
 		return Part{}
 	}
-	return Part{c.ids(c.keptPart(number - 1)), number, c}
+	return Part{c.ids(c.keptPart(number)), number, c}
 }
 
 // keep returns the part of frames with these IDs, the same for the same list.

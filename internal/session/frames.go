@@ -173,14 +173,15 @@ func (fs *frames) resolve(c *chains, part format.Words, hash uint64, called bool
 	}
 	s := c.slot(hash, maphash.Bytes(chainSeed2, part.Bytes()))
 	if s.number > 0 {
-		fs.chains.keptPart(s.number-1).samples++
-		return fs.chains.part(s.number)
+		kept := fs.chains.keptPart(s.number)
+		kept.samples++
+		return Part{fs.chains.ids(kept), s.number, fs.chains}
 	}
 	p := Part{in: fs.chains}
 	keep := s.number == seenOnce || fs.keepChains
 	if keep {
 		p.Number, p.IDs = fs.chains.reserve(n)
-		fs.chains.keptPart(p.Number - 1).samples = 1
+		fs.chains.keptPart(p.Number).samples = 1
 		s.number = p.Number
 	} else {
 		p.IDs, s.number = fs.batch.take(n), seenOnce
@@ -205,26 +206,20 @@ func (fs *frames) resolveKernel(part format.Words, hash uint64, called bool) Par
 	return fs.resolve(c, part, hash, called, fs.kernel)
 }
 
-// resolveUser returns a part of a callchain in the sample's process.
-func (fs *frames) resolveUser(s *Sample, part format.Words, hash uint64) Part {
+// addUser appends a part of a callchain in the sample's process.
+func (fs *frames) addUser(s *Sample, part format.Words, hash uint64) {
 	ms := s.maps
 	frame := func(ip uint64, isReturn bool, _ *Frame) *Frame { return fs.user(ms, ip, isReturn) }
-	if s.User.Len() > 0 { // the caller of the part before, such as of the function of a span
-		return fs.resolve(&ms.called, part, hash, true, frame)
+	if s.User.Len() == 0 {
+		s.User = fs.resolve(&ms.chains, part, hash, false, frame)
+		return
 	}
-	return fs.resolve(&ms.chains, part, hash, false, frame)
+	// It is the caller of the part before, such as of the function of a span.
+	fs.join(&s.User, fs.resolve(&ms.called, part, hash, true, frame))
 }
 
-// join returns a part of all frames of two parts. Nearly all chains have one, which is not copied.
-func (fs *frames) join(a, b Part) Part {
-	switch {
-	case a.Len() == 0:
-		return b
-	case b.Len() == 0:
-		return a
-	}
-	return fs.newPart(slices.Concat(a.IDs, b.IDs))
-}
+// join appends the frames of a part to another, which is not empty. Nearly all chains have one part.
+func (fs *frames) join(to *Part, p Part) { *to = fs.newPart(slices.Concat(to.IDs, p.IDs)) }
 
 // newPart returns a part of frames with these IDs, which the caller does not use again.
 func (fs *frames) newPart(ids []int32) Part {
@@ -249,7 +244,7 @@ func (fs *frames) count(part []int32, samples int) {
 // unresolved implements Session.Unresolved.
 func (fs *frames) unresolved() map[DSOFile]float64 {
 	for i := range fs.chains.kept {
-		p := fs.chains.keptPart(i)
+		p := fs.chains.keptPart(i + 1)
 		fs.count(fs.chains.ids(p), int(p.samples))
 		p.samples = 0
 	}

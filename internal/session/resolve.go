@@ -64,11 +64,15 @@ func (r *resolver) part(s *Sample, chain format.Words, p part) {
 	fs, ips := r.frames, chain.Slice(p.start, p.end)
 	switch p.mode {
 	case format.ContextKernel:
-		s.Kernel = fs.join(s.Kernel, fs.resolveKernel(ips, p.hash, r.called[s.Event] || s.Kernel.Len() > 0))
+		if s.Kernel.Len() == 0 {
+			s.Kernel = fs.resolveKernel(ips, p.hash, r.called[s.Event])
+			return
+		}
+		fs.join(&s.Kernel, fs.resolveKernel(ips, p.hash, true))
 	case format.ContextUser, format.ContextUserDeferred:
-		s.User = fs.join(s.User, fs.resolveUser(s, ips, p.hash))
+		fs.addUser(s, ips, p.hash)
 	default:
-		s.User = fs.join(s.User, fs.resolve(&s.maps.foreign, ips, p.hash, false, fs.foreign))
+		fs.join(&s.User, fs.resolve(&s.maps.foreign, ips, p.hash, false, fs.foreign))
 	}
 }
 
@@ -156,6 +160,6 @@ func (w *walk) unwind(samples []Sample) {
 			w.session.CutSize = max(w.session.CutSize, w.file.Attrs[s.Event].SampleStackUser)
 		}
 		ips := format.NewWords(t.ips, format.LittleEndian)
-		s.User = w.frames.join(s.User, w.frames.resolveUser(s, ips, hashOf(ips)))
+		w.frames.addUser(s, ips, hashOf(ips))
 	}
 }
