@@ -44,9 +44,9 @@ type places struct {
 	graph []int32  // place.chain by number
 	// hashes are by number: the same if neither keys without lines and addresses nor call graphs distinguish places.
 	hashes  []pairHash
-	list    []*place                          // by Frame.ID
-	others  map[*session.Frame]*place         // of frames whose ID an earlier one has
-	shown   map[*session.Callchains][][]int32 // by Frame.ID, see shownAt
+	list    []*place                  // by Frame.ID
+	others  map[*session.Frame]*place // of frames whose ID an earlier one has
+	shown   session.ByFrame[[]int32]  // by Frame.ID, see shownAt
 	ids     map[placeKey]int32
 	chains  map[chainKey]int32
 	dsos    map[session.DSO]int32
@@ -107,7 +107,7 @@ func (p *places) make(f *session.Frame, inlined string) *place {
 		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
 		p.builds = map[string]dso.BuildID{}
 		p.lines = map[string]int32{}
-		p.shown, p.others = map[*session.Callchains][][]int32{}, map[*session.Frame]*place{}
+		p.shown, p.others = session.ByFrame[[]int32]{}, map[*session.Frame]*place{}
 		p.dsos, p.names, p.files = map[session.DSO]int32{}, map[*session.DSO]string{}, map[fileKey]int32{}
 	}
 	pl := &place{frame: f, dso: "[unknown]"}
@@ -178,15 +178,9 @@ func (p *places) prepareChains(stacks []*stack) {
 			pl.ignoring = p.opts.IgnoreCallees != nil && sym != nil && pl.call == nil &&
 				p.opts.IgnoreCallees.MatchString(sym.Name)
 		}
-		if in == nil {
-			continue
+		if in != nil {
+			p.shown.Set(in, f, list)
 		}
-		known := p.shown[in]
-		if f.ID >= len(known) {
-			known = append(known, make([][]int32, 1+f.ID-len(known))...)
-			p.shown[in] = known
-		}
-		known[f.ID] = list
 	}
 }
 

@@ -113,26 +113,46 @@ func (c *Chain) in() *Callchains {
 // FramesOf yields each frame of chains once, with the callchains that have it by ID.
 func FramesOf(chains iter.Seq[Chain]) iter.Seq2[*Frame, *Callchains] {
 	return func(yield func(*Frame, *Callchains) bool) {
-		known := map[*Callchains][]bool{}
+		known := ByFrame[bool]{}
 		for c := range chains {
 			in := c.in()
-			ids := known[in]
+			list := known[in]
 			for _, part := range [...]Part{c.Kernel, c.User} {
 				for i, id := range part.IDs {
-					if int(id) >= len(ids) {
-						ids = append(ids, make([]bool, 1+int(id)-len(ids))...)
-						known[in] = ids
+					if int(id) < len(list) && list[id] {
+						continue
 					}
-					if !ids[id] {
-						ids[id] = true
-						if !yield(part.At(i), in) {
-							return
-						}
+					f := part.At(i)
+					known.Set(in, f, true)
+					list = known[in]
+					if !yield(f, in) {
+						return
 					}
 				}
 			}
 		}
 	}
+}
+
+// ByFrame holds values of the frames of callchains, by Frame.ID.
+type ByFrame[T any] map[*Callchains][]T
+
+// Set sets the value of a frame.
+func (b ByFrame[T]) Set(in *Callchains, f *Frame, v T) {
+	list := b[in]
+	if f.ID >= len(list) {
+		list = append(list, make([]T, 1+f.ID-len(list))...)
+		b[in] = list
+	}
+	list[f.ID] = v
+}
+
+// Get returns the value of a frame, zero if it was not set.
+func (b ByFrame[T]) Get(in *Callchains, f *Frame) (v T) {
+	if list := b[in]; f.ID < len(list) {
+		v = list[f.ID]
+	}
+	return v
 }
 
 // ChainKey identifies a chain that is kept (WalkOptions.KeepChains), in the least memory. Equal chains of one event and
@@ -152,6 +172,9 @@ func (k ChainKey) Chain() Chain {
 	}
 	return Chain{k.In.part(k.kernel), k.In.part(k.user)}
 }
+
+// Cut returns the innermost frames of the chain, at most n.
+func (k ChainKey) Cut(n int) Chain { return k.Chain().Cut(n) }
 
 // Number returns the numbers of both parts, for hashes.
 func (k ChainKey) Number() uint64 { return uint64(k.kernel)<<32 | uint64(k.user) }

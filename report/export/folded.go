@@ -89,8 +89,8 @@ type folder struct {
 
 // frameNames are the numbers of frames' names.
 type frameNames struct {
-	frames map[*session.Callchains][][]int32 // by Frame.ID
-	leaves map[*session.Frame][]int32        // of stacks without a callchain
+	frames session.ByFrame[[]int32]
+	leaves map[*session.Frame][]int32 // of stacks without a callchain
 }
 
 type foldedLine struct {
@@ -112,14 +112,9 @@ func newFolder(c *StackSet, opts FoldedOptions) *folder {
 		roots: map[*subject][]int32{}, woken: map[string][]int32{}}
 	for java := range f.known {
 		k := &f.known[java]
-		k.frames, k.leaves = map[*session.Callchains][][]int32{}, map[*session.Frame][]int32{}
+		k.frames, k.leaves = session.ByFrame[[]int32]{}, map[*session.Frame][]int32{}
 		for frame, in := range session.FramesOf(f.chains(java, k)) {
-			list := k.frames[in]
-			if frame.ID >= len(list) {
-				list = append(list, make([][]int32, 1+frame.ID-len(list))...)
-				k.frames[in] = list
-			}
-			list[frame.ID] = f.numbersOf(f.text(frame, java > 0))
+			k.frames.Set(in, frame, f.numbersOf(f.text(frame, java > 0)))
 		}
 	}
 	return f
@@ -133,8 +128,7 @@ func (c *folder) chains(java int, k *frameNames) iter.Seq[session.Chain] {
 			if f := stack.Leaf; f != nil && k.leaves[f] == nil {
 				k.leaves[f] = c.numbersOf(c.text(f, java > 0))
 			}
-			chain := stack.Chain.Chain()
-			return yield(chain.Cut(c.set.MaxStack))
+			return yield(stack.Chain.Cut(c.set.MaxStack))
 		}
 		for i := range c.set.tallies {
 			t := &c.set.tallies[i]
@@ -227,8 +221,7 @@ func (c *folder) appendStack(line []int32, k *frameNames, stack session.StackKey
 	if stack.Leaf != nil {
 		return append(line, k.leaves[stack.Leaf]...)
 	}
-	chain, names := stack.Chain.Chain(), k.frames[stack.Chain.In]
-	chain = chain.Cut(c.set.MaxStack)
+	chain, names := stack.Chain.Cut(c.set.MaxStack), k.frames[stack.Chain.In]
 	for _, part := range [...]session.Part{chain.User, chain.Kernel} {
 		for _, id := range slices.Backward(part.IDs) {
 			line = append(line, names[id]...)

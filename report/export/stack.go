@@ -44,7 +44,7 @@ func allFrames(c *StackSet) iter.Seq[*session.Frame] {
 		stacks := allStacks(c)
 		for f := range session.FramesOf(func(yield func(session.Chain) bool) {
 			for stack := range stacks {
-				if chain := stack.Chain.Chain(); !yield(chain.Cut(c.MaxStack)) {
+				if !yield(stack.Chain.Cut(c.MaxStack)) {
 					return
 				}
 			}

@@ -36,16 +36,19 @@ type Loader struct {
 	Ticks <-chan time.Time
 	Tick  func() error
 
-	table      Table
-	events     map[string]uint16
-	threads    map[Thread]int32
-	groups     map[string]int32 // by key.Group.ID
-	dsos       map[string]int32
-	functions  map[Function]int32
-	frames     map[Frame]int32
-	nodes      map[Node]int32
-	chains     []session.StackKey // by stack; zero for those with names
-	chainFrame map[*session.Frame][]int32
+	table     Table
+	events    map[string]uint16
+	threads   map[Thread]int32
+	groups    map[string]int32 // by key.Group.ID
+	dsos      map[string]int32
+	functions map[Function]int32
+	frames    map[Frame]int32
+	nodes     intern.Table
+	chains    []session.StackKey // by stack; zero for those with names
+	// The indexes in Table.Frames of frames: of callchains, and of others.
+	chainFrames session.ByFrame[[]int32]
+	otherFrames map[*session.Frame][]int32
+	line        []int32 // of tableFrames, used again
 }
 
 // maxGroups limits the combinations of fields' values in a Table without Words. Samples with others belong to no group.
@@ -60,8 +63,8 @@ type threadKey struct {
 func (l *Loader) init() {
 	l.events, l.threads, l.groups = map[string]uint16{}, map[Thread]int32{}, map[string]int32{}
 	l.dsos, l.functions, l.frames = map[string]int32{}, map[Function]int32{}, map[Frame]int32{}
-	l.nodes, l.chainFrame = map[Node]int32{}, map[*session.Frame][]int32{}
-	l.table.Nodes = []Node{{Parent: -1, Frame: -1}}
+	l.chainFrames, l.otherFrames = session.ByFrame[[]int32]{}, map[*session.Frame][]int32{}
+	addNode(&l.nodes, &l.table.Nodes, Node{Parent: -1, Frame: -1})
 }
 
 // Source is a recording to add.
@@ -241,7 +244,7 @@ func (l *Loader) group(g *key.Group) int32 {
 // their memory can be freed, except with Exact.
 func (l *Loader) NameFrames() {
 	l.addNewStacks()
-	l.chainFrame = map[*session.Frame][]int32{}
+	l.chainFrames, l.otherFrames = session.ByFrame[[]int32]{}, map[*session.Frame][]int32{}
 }
 
 // Table returns the samples that were read so far. It looks up the names of new frames on all CPUs. Later calls of Add
@@ -259,25 +262,38 @@ func (l *Loader) addNewStacks() {
 	if l.events == nil {
 		l.init()
 	}
-	chains := l.chains[len(l.table.Stacks):]
+	stacks := l.chains[len(l.table.Stacks):]
+	var list []frameFunctions
+	depth := cmp.Or(l.MaxStack, math.MaxInt)
+	for f, in := range session.FramesOf(func(yield func(session.Chain) bool) {
+		for _, k := range stacks {
+			if !yield(k.Chain.Cut(depth)) {
+				return
+			}
+		}
+	}) {
+		if l.chainFrames.Get(in, f) == nil {
+			list = append(list, frameFunctions{frame: f, in: in})
+		}
+	}
+	l.nameFrames(list)
 	l.lookUp(func(yield func(*session.Frame) bool) {
-		for i := range chains {
-			for f := range l.framesOf(chains[i]) {
-				if !yield(f) {
-					return
-				}
+		for _, k := range stacks {
+			if k.Leaf != nil && !yield(k.Leaf) {
+				return
 			}
 		}
 	})
-	for i := range chains {
-		l.table.Stacks = append(l.table.Stacks, l.node(0, l.tableFrames(chains[i])...))
-		chains[i] = session.StackKey{} // it keeps the recording's frames in memory
+	for i, k := range stacks {
+		l.table.Stacks = append(l.table.Stacks, l.node(0, l.tableFrames(k, depth)...))
+		stacks[i] = session.StackKey{} // it keeps the recording's frames in memory
 	}
 }
 
 // frameFunctions is a frame of the recording with functions.
 type frameFunctions struct {
 	frame     *session.Frame
+	in        *session.Callchains // nil: in otherFrames
 	functions []session.Function
 }
 
@@ -285,20 +301,24 @@ type frameFunctions struct {
 func (l *Loader) lookUp(frames iter.Seq[*session.Frame]) {
 	var list []frameFunctions
 	for f := range frames {
-		if _, ok := l.chainFrame[f]; !ok {
-			l.chainFrame[f] = nil
+		if _, ok := l.otherFrames[f]; !ok {
+			l.otherFrames[f] = nil
 			list = append(list, frameFunctions{frame: f})
 		}
 	}
-	parallel.Do(len(list), func(i int) { list[i].functions = list[i].frame.Functions(!l.NoInline) })
-	for _, f := range list {
-		l.chainFrame[f.frame] = l.newFrames(f.frame, f.functions)
-	}
+	l.nameFrames(list)
 }
 
-// framesOf yields the frames of a stack, innermost first.
-func (l *Loader) framesOf(k session.StackKey) iter.Seq[*session.Frame] {
-	return k.Stack(cmp.Or(l.MaxStack, math.MaxInt))
+func (l *Loader) nameFrames(list []frameFunctions) {
+	parallel.Do(len(list), func(i int) { list[i].functions = list[i].frame.Functions(!l.NoInline) })
+	for _, f := range list {
+		ids := l.newFrames(f.frame, f.functions)
+		if f.in == nil {
+			l.otherFrames[f.frame] = ids
+		} else {
+			l.chainFrames.Set(f.in, f.frame, ids)
+		}
+	}
 }
 
 // functionIn returns a function without a name in the file of a frame.
@@ -375,26 +395,47 @@ func (l *Loader) dsoOf(key string, d DSO) int32 {
 	return id
 }
 
-// tableFrames returns the frames of a chain as indexes in Table.Frames, innermost first.
-func (l *Loader) tableFrames(k session.StackKey) (frames []int32) {
-	for f := range l.framesOf(k) {
-		if l.Exact && len(frames) == 0 && f.Sym() == nil {
+// tableFrames returns the frames of a stack, at most depth of a callchain, as indexes in Table.Frames, innermost first,
+// until the next call.
+func (l *Loader) tableFrames(k session.StackKey, depth int) []int32 {
+	chain, frames := k.Chain.Cut(depth), l.line[:0]
+	if first := k.Leaf; l.Exact {
+		if chain.Len() > 0 {
+			first = chain.Frame(0)
+		}
+		if first != nil && first.Sym() == nil {
 			// perf distinguishes sampled addresses without a symbol by their place in the file, and frames of
 			// callchains, which include the sampled one, by their ips.
-			frames = append(frames, l.address(l.functionIn(f), f, f.MapOff()))
-			if k.Leaf != nil {
-				continue
-			}
+			frames = append(frames, l.address(l.functionIn(first), first, first.MapOff()))
 		}
-		frames = append(frames, l.chainFrame[f]...)
 	}
+	if len(frames) == 0 && k.Leaf != nil {
+		frames = append(frames, l.otherFrames[k.Leaf]...)
+	}
+	known := l.chainFrames[k.Chain.In]
+	for _, part := range [...]session.Part{chain.Kernel, chain.User} {
+		for _, id := range part.IDs {
+			frames = append(frames, known[id]...)
+		}
+	}
+	l.line = frames
 	return frames
 }
 
 // node returns the node to which frames, innermost first, lead from another node, and adds the missing ones.
 func (l *Loader) node(at int32, frames ...int32) int32 {
 	for i := len(frames) - 1; i >= 0; i-- {
-		at = intern.Index(l.nodes, &l.table.Nodes, Node{Parent: at, Frame: frames[i]})
+		at = addNode(&l.nodes, &l.table.Nodes, Node{Parent: at, Frame: frames[i]})
 	}
 	return at
+}
+
+// addNode returns the index of a node in a list, and adds it if it is missing. index contains the list's nodes.
+func addNode(index *intern.Table, list *[]Node, node Node) int32 {
+	h := (uint64(uint32(node.Parent))<<32 | uint64(uint32(node.Frame))) * 0x9e3779b97f4a7c15
+	i, added := index.Add(uint32(h>>32), func(i int32) bool { return (*list)[i] == node })
+	if added {
+		*list = append(*list, node)
+	}
+	return i
 }

@@ -61,7 +61,7 @@ func (l *Loader) addStack(s *Stack) {
 	at = l.node(at, l.label(s.Comm))
 	var frames []int32
 	for f := range s.Frames {
-		frames = append(frames, l.chainFrame[f]...)
+		frames = append(frames, l.otherFrames[f]...)
 	}
 	l.chains = append(l.chains, session.StackKey{}) // as many as stacks
 	t.Stacks = append(t.Stacks, l.node(at, frames...))

@@ -32,7 +32,8 @@ type header struct {
 	Files      []string    `json:"files"` // source files; the first one is "", for unknown
 	Columns    []column    `json:"columns"`
 
-	data []byte
+	data [][]byte // of the columns
+	size int      // of data, in bytes
 }
 
 type recording struct {
@@ -96,7 +97,7 @@ func writeBlock(w io.Writer, t *table.Table, about About) error {
 		text = append(text, ' ')
 	}
 	start := binary.LittleEndian.AppendUint32([]byte(magic), uint32(len(text)))
-	for _, part := range [][]byte{start, text, h.data} {
+	for _, part := range append([][]byte{start, text}, h.data...) {
 		if _, err := w.Write(part); err != nil {
 			return err
 		}
@@ -232,9 +233,7 @@ func (h *header) addInts(name string, list []int32) {
 
 // add adds a column.
 func (h *header) add(name, typ string, length int, data []byte) {
-	h.Columns = append(h.Columns, column{name, typ, length, len(h.data), len(data)})
-	h.data = append(h.data, data...)
-	for len(h.data)%8 != 0 {
-		h.data = append(h.data, 0)
-	}
+	h.Columns = append(h.Columns, column{name, typ, length, h.size, len(data)})
+	data = append(data, make([]byte, -len(data)&7)...)
+	h.data, h.size = append(h.data, data), h.size+len(data)
 }
