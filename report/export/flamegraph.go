@@ -2,6 +2,7 @@ package export
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 // Table returns the stacks with their sums, for flame graphs: of the baseline first. The weights are the sums of
 // periods, or of an event without periods the numbers of samples.
 func (c *StackSet) Table() *table.Table {
-	l := table.Loader{NoInline: c.NoInline}
+	l := table.Loader{NoInline: c.NoInline, MaxStack: c.MaxStack}
 	if c.differs() {
 		l.Shared = session.SharedPaths(slices.Concat(c.dsos.base, c.dsos.others),
 			session.Renamed(c.dsos.base, c.dsos.others))
@@ -22,8 +23,8 @@ func (c *StackSet) Table() *table.Table {
 	return l.Table()
 }
 
-// stacks returns the stacks of the baseline, or of the other recordings, event by event.
-func stacks(c *StackSet, base bool) (list []table.Stack) {
+// stacks yields the stacks of the baseline, or of the other recordings, event by event.
+func stacks(c *StackSet, base bool) iter.Seq[table.Stack] {
 	of := make([]*tally, 0, len(c.tallies))
 	for i := range c.tallies {
 		if c.tallies[i].of.base == base {
@@ -31,15 +32,22 @@ func stacks(c *StackSet, base bool) (list []table.Stack) {
 		}
 	}
 	slices.SortStableFunc(of, func(a, b *tally) int { return cmp.Compare(a.of.event, b.of.event) })
-	for _, t := range of {
-		e, sum := &c.events[t.of.event], table.Sum{Weight: t.period, Samples: t.samples}
-		if e.total+e.base.total == 0 {
-			sum.Weight = t.samples
+	return func(yield func(table.Stack) bool) {
+		for _, t := range of {
+			e, sum := &c.events[t.of.event], table.Sum{Weight: t.period, Samples: t.samples}
+			if e.total+e.base.total == 0 {
+				sum.Weight = t.samples
+			}
+			stack := table.Stack{Event: table.Event{Name: e.name, Unit: e.unit, Kind: e.kind, Clock: e.clock},
+				Comm: t.of.comm, Group: t.of.group, StackKey: t.StackKey, Sum: sum, Idle: t.of.idle}
+			if by := t.of.waker; by != nil {
+				stack.Waker = &table.Waker{Frame: c.wakers.of(by.Comm), StackKey: by.StackKey()}
+			}
+			if !yield(stack) {
+				return
+			}
 		}
-		list = append(list, table.Stack{Event: table.Event{Name: e.name, Unit: e.unit, Kind: e.kind, Clock: e.clock},
-			Comm: t.of.comm, Group: t.of.group, Frames: c.stackOf(t), Sum: sum, Idle: t.of.idle})
 	}
-	return list
 }
 
 // Title returns the command lines of the recordings, those of the baseline first.

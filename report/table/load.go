@@ -263,29 +263,9 @@ func (l *Loader) addNewStacks() {
 		l.init()
 	}
 	stacks := l.chains[len(l.table.Stacks):]
-	var list []frameFunctions
-	depth := cmp.Or(l.MaxStack, math.MaxInt)
-	for f, in := range session.FramesOf(func(yield func(session.Chain) bool) {
-		for _, k := range stacks {
-			if !yield(k.Chain.Cut(depth)) {
-				return
-			}
-		}
-	}) {
-		if l.chainFrames.Get(in, f) == nil {
-			list = append(list, frameFunctions{frame: f, in: in})
-		}
-	}
-	l.nameFrames(list)
-	l.lookUp(func(yield func(*session.Frame) bool) {
-		for _, k := range stacks {
-			if k.Leaf != nil && !yield(k.Leaf) {
-				return
-			}
-		}
-	})
+	l.nameStacks(slices.Values(stacks))
 	for i, k := range stacks {
-		l.table.Stacks = append(l.table.Stacks, l.node(0, l.tableFrames(k, depth)...))
+		l.table.Stacks = append(l.table.Stacks, l.node(0, l.tableFrames(k)...))
 		stacks[i] = session.StackKey{} // it keeps the recording's frames in memory
 	}
 }
@@ -297,17 +277,31 @@ type frameFunctions struct {
 	functions []session.Function
 }
 
-// lookUp names the frames that are not known yet.
-func (l *Loader) lookUp(frames iter.Seq[*session.Frame]) {
+// nameStacks names the frames of stacks that are not known yet.
+func (l *Loader) nameStacks(stacks iter.Seq[session.StackKey]) {
 	var list []frameFunctions
-	for f := range frames {
-		if _, ok := l.otherFrames[f]; !ok {
-			l.otherFrames[f] = nil
-			list = append(list, frameFunctions{frame: f})
+	for f, in := range session.FramesOf(func(yield func(session.Chain) bool) {
+		for k := range stacks {
+			if !yield(k.Chain.Cut(l.depth())) {
+				return
+			}
+		}
+	}) {
+		if l.chainFrames.Get(in, f) == nil {
+			list = append(list, frameFunctions{frame: f, in: in})
+		}
+	}
+	for k := range stacks {
+		if _, ok := l.otherFrames[k.Leaf]; !ok && k.Leaf != nil {
+			l.otherFrames[k.Leaf] = nil
+			list = append(list, frameFunctions{frame: k.Leaf})
 		}
 	}
 	l.nameFrames(list)
 }
+
+// depth is how many frames of a callchain count.
+func (l *Loader) depth() int { return cmp.Or(l.MaxStack, math.MaxInt) }
 
 func (l *Loader) nameFrames(list []frameFunctions) {
 	parallel.Do(len(list), func(i int) { list[i].functions = list[i].frame.Functions(!l.NoInline) })
@@ -395,10 +389,9 @@ func (l *Loader) dsoOf(key string, d DSO) int32 {
 	return id
 }
 
-// tableFrames returns the frames of a stack, at most depth of a callchain, as indexes in Table.Frames, innermost first,
-// until the next call.
-func (l *Loader) tableFrames(k session.StackKey, depth int) []int32 {
-	chain, frames := k.Chain.Cut(depth), l.line[:0]
+// tableFrames returns the frames of a stack as indexes in Table.Frames, innermost first, until the next call.
+func (l *Loader) tableFrames(k session.StackKey) []int32 {
+	chain, frames := k.Chain.Cut(l.depth()), l.line[:0]
 	if first := k.Leaf; l.Exact {
 		if chain.Len() > 0 {
 			first = chain.Frame(0)

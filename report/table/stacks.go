@@ -10,34 +10,41 @@ import (
 
 // Stack is the sum of samples that have the stack and all other members in common.
 type Stack struct {
-	Event  Event
-	Comm   string
-	Group  *key.Group
-	Frames iter.Seq[*session.Frame] // innermost first
-	Sum    Sum
-	Idle   bool
+	Event Event
+	Comm  string
+	Group *key.Group
+	session.StackKey
+	Waker *Waker // nil: none is known, or it is no wait
+	Sum   Sum
+	Idle  bool
+}
+
+// Waker is the stack that ended a wait, which is shown as if the wait called it, after a frame that says so.
+type Waker struct {
+	Frame *session.Frame
+	session.StackKey
 }
 
 // AddStacks adds the sums of the stacks of recordings, without single samples. r describes all recordings; its Start
 // and Samples are set here. The table then contains an entry per sum, at r.First, with the number of samples in
 // Columns.Samples. The values of groups and the command are the outermost callers of the stacks: Functions with Label.
-func (l *Loader) AddStacks(r Recording, stacks []Stack) {
+func (l *Loader) AddStacks(r Recording, stacks iter.Seq[Stack]) {
 	l.addNewStacks()
 	t := &l.table
-	r.Start, r.Samples = t.Len(), len(stacks)
+	r.Start = t.Len()
 	t.Recordings = append(t.Recordings, r)
-	l.lookUp(func(yield func(*session.Frame) bool) {
-		for _, s := range stacks {
-			for f := range s.Frames {
-				if !yield(f) {
-					return
-				}
+	l.nameStacks(func(yield func(session.StackKey) bool) {
+		for s := range stacks {
+			if !yield(s.StackKey) || s.Waker != nil && (!yield(s.Waker.StackKey) ||
+				!yield(session.StackKey{Leaf: s.Waker.Frame})) {
+				return
 			}
 		}
 	})
-	for i := range stacks {
-		l.addStack(&stacks[i])
+	for s := range stacks {
+		l.addStack(&s)
 	}
+	t.Recordings[len(t.Recordings)-1].Samples = t.Len() - r.Start
 }
 
 func (l *Loader) addStack(s *Stack) {
@@ -59,12 +66,13 @@ func (l *Loader) addStack(s *Stack) {
 		at = l.node(at, l.label(v.Key+"="+v.Text))
 	}
 	at = l.node(at, l.label(s.Comm))
-	var frames []int32
-	for f := range s.Frames {
-		frames = append(frames, l.otherFrames[f]...)
+	at = l.node(at, l.tableFrames(s.StackKey)...)
+	if s.Waker != nil {
+		at = l.node(at, l.otherFrames[s.Waker.Frame]...)
+		at = l.node(at, l.tableFrames(s.Waker.StackKey)...)
 	}
 	l.chains = append(l.chains, session.StackKey{}) // as many as stacks
-	t.Stacks = append(t.Stacks, l.node(at, frames...))
+	t.Stacks = append(t.Stacks, at)
 }
 
 // label returns a frame of a name that is no function's.

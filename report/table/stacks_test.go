@@ -14,14 +14,15 @@ func TestAddStacks(t *testing.T) {
 	f := session.NamedFrame(0, 0x10, false, nil, &symbolize.Symbol{Start: 0x10, End: 0x20, Name: "main"})
 	clock, none := Event{Name: "cpu-clock", Unit: "nanoseconds"}, key.GroupOf(nil, 0)
 	drops := key.GroupOf([]key.Value{{Key: "reason", Text: "NO_SOCKET"}}, 1)
+	main := session.NewChain(nil, []*session.Frame{f})
 	stack := func(event Event, group *key.Group, samples, weight uint64, idle bool) Stack {
-		return Stack{Event: event, Comm: "p", Group: group, Frames: slices.Values([]*session.Frame{f}),
+		return Stack{Event: event, Comm: "p", Group: group, StackKey: session.StackKey{Chain: main.Key()},
 			Sum: Sum{Weight: weight, Samples: samples}, Idle: idle}
 	}
 	var l Loader
-	l.AddStacks(Recording{Baseline: true}, []Stack{stack(clock, none, 2, 20, false)})
-	l.AddStacks(Recording{}, []Stack{stack(clock, none, 3, 30, false), stack(clock, none, 5, 50, true),
-		stack(Event{Name: "drop"}, drops, 7, 7, false)})
+	l.AddStacks(Recording{Baseline: true}, slices.Values([]Stack{stack(clock, none, 2, 20, false)}))
+	l.AddStacks(Recording{}, slices.Values([]Stack{stack(clock, none, 3, 30, false), stack(clock, none, 5, 50, true),
+		stack(Event{Name: "drop"}, drops, 7, 7, false)}))
 	tab := l.Table()
 	if r := tab.Recordings; len(r) != 2 || r[0].Samples != 1 || r[1].Start != 1 || r[1].Samples != 3 {
 		t.Fatalf("recordings %+v", r)

@@ -28,23 +28,26 @@ func sumsPage(t *testing.T, baseline bool) string {
 		var list []*session.Frame
 		for i, name := range names {
 			if frames[name] == nil {
-				frames[name] = session.NamedFrame(i, uint64(i), comm == "swapper", nil, &symbolize.Symbol{Name: name})
+				sym := &symbolize.Symbol{Name: name}
+				frames[name] = session.NamedFrame(len(frames), uint64(i), comm == "swapper", nil, sym)
 			}
 			list = append(list, frames[name])
 		}
-		s.Frames = slices.Values(list)
+		chain := session.NewChain(nil, list)
+		s.StackKey = session.StackKey{Chain: chain.Key()}
 		return s
 	}
 	var l table.Loader
 	if baseline {
-		l.AddStacks(table.Recording{Baseline: true}, []table.Stack{stack("clock", "prog", 1200, "old", "main"),
-			stack("clock", "prog", 800, "work", "main")})
-		l.AddStacks(table.Recording{}, []table.Stack{stack("clock", "prog", 1000, "work", "main"),
-			stack("clock", "prog", 3, "new", "main")})
+		l.AddStacks(table.Recording{Baseline: true}, slices.Values([]table.Stack{
+			stack("clock", "prog", 1200, "old", "main"), stack("clock", "prog", 800, "work", "main")}))
+		l.AddStacks(table.Recording{}, slices.Values([]table.Stack{
+			stack("clock", "prog", 1000, "work", "main"), stack("clock", "prog", 3, "new", "main")}))
 	} else {
-		l.AddStacks(table.Recording{}, []table.Stack{stack("clock", "swapper", 90, "halt", "do_idle"),
+		l.AddStacks(table.Recording{}, slices.Values([]table.Stack{
+			stack("clock", "swapper", 90, "halt", "do_idle"),
 			stack("clock", "swapper", 4, "softirq", "halt", "do_idle"), stack("clock", "prog", 6, "main"),
-			stack("sleepy", "swapper", 5, "halt", "do_idle")})
+			stack("sleepy", "swapper", 5, "halt", "do_idle")}))
 	}
 	address, size := writeSums(t, l.Table())
 	if size > 300<<10 {
@@ -150,11 +153,13 @@ func BenchmarkBrowserSums(b *testing.B) {
 				stack[at] = frames[at]
 			}
 		}
+		chain := session.NewChain(nil, stack)
 		list[i] = table.Stack{Event: table.Event{Name: "clock", Unit: "count"}, Comm: "prog",
-			Group: key.GroupOf(nil, 0), Sum: table.Sum{Weight: 1, Samples: 1}, Frames: slices.Values(stack)}
+			Group: key.GroupOf(nil, 0), Sum: table.Sum{Weight: 1, Samples: 1},
+			StackKey: session.StackKey{Chain: chain.Key()}}
 	}
 	var l table.Loader
-	l.AddStacks(table.Recording{}, list)
+	l.AddStacks(table.Recording{}, slices.Values(list))
 	address, size := writeSums(b, l.Table())
 	tab := open(b, address, 1400, 900)
 	b.ReportMetric(float64(size), "bytes")
