@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gperf/format"
+	"gperf/internal/parallel"
 	"gperf/internal/session"
 	"gperf/symbolize"
 )
@@ -53,6 +54,7 @@ type Entry struct {
 	text             string // of raw, once it was made
 	depth            int    // of the longest callchain
 	last             int    // number of the stack that was added last
+	of               *Entry // has the samples of this entry and those of other fillers
 	calls            []call // none if every branch is too small to be shown
 	hops             hopSum // of the callchains
 }
@@ -194,36 +196,30 @@ type identities struct {
 	raws, extras, names, numbers ids
 }
 
-// histBuilder adds stacks to a histogram, one at a time.
+// histBuilder makes a histogram of stacks.
 type histBuilder struct {
 	hist       *Hist
 	entries    []*Entry // in the order in which they came up
 	identities *identities
 	buf        []byte
-
-	number int      // of the stack
-	tails  []hopSum // of the stack's callchain from each frame on
-	stack  *folded
 }
 
 // fill adds the stacks of the histogram's event.
 func (b *histBuilder) fill(stacks []*stack) {
 	b.hist.folds = b.fold(b.total(stacks))
-	for i, st := range b.hist.folds {
-		b.number, b.stack = i+1, st
-		b.leaf().Self.add(&st.Stat)
-		b.sumHops(st)
-		b.each(func(e *Entry, from int) {
-			e.Children.add(&st.Stat)
-			e.depth = max(e.depth, len(st.chain)-from)
-			if st.hops != nil {
-				e.hops.AddTotals(&b.tails[from])
-			}
-		})
-	}
+	fillers := b.fillers()
+	parallel.Do(len(fillers), func(i int) { fillers[i].sum() })
+	b.join(fillers)
 	if b.hist.chains {
 		b.hist.minHits = b.hist.opts.Graph.minPeriod(b.hist.Total.Period)
-		b.fillCalls()
+		parallel.Do(len(fillers), func(i int) { fillers[i].addCalls() })
+		for _, f := range fillers {
+			for _, e := range f.entries {
+				if e.of != e {
+					e.of.calls = append(e.of.calls, e.calls...)
+				}
+			}
+		}
 	}
 	if b.hist.opts.SymbolFilter != "" {
 		b.filterSymbols()
@@ -232,6 +228,25 @@ func (b *histBuilder) fill(stacks []*stack) {
 	b.hist.list = order(b.entries, b.hist.before)
 	if b.hist.layout.uses&usesComm != 0 {
 		b.hist.list = order(b.hist.list, b.hist.before)
+	}
+}
+
+// join sets the entries of the histogram to those of all fillers, in the order in which one filler would have made
+// them.
+func (b *histBuilder) join(fillers []*filler) {
+	for _, f := range fillers {
+		for _, e := range f.entries {
+			if e.of = b.hist.byKey[e.key]; e.of == nil {
+				e.of = e
+				b.hist.byKey[e.key] = e
+				b.entries = append(b.entries, e)
+				continue
+			}
+			e.of.Self.add(&e.Self)
+			e.of.Children.add(&e.Children)
+			e.of.depth = max(e.of.depth, e.depth)
+			e.of.hops.AddTotals(&e.hops)
+		}
 	}
 }
 
@@ -253,18 +268,6 @@ func (b *histBuilder) total(stacks []*stack) (list []*stack) {
 		}
 	}
 	return list
-}
-
-// fillCalls adds the callchains to the entries that may show a branch.
-func (b *histBuilder) fillCalls() {
-	for i, st := range b.hist.folds {
-		b.number, b.stack = -i-1, st
-		b.each(func(e *Entry, from int) {
-			if share := e.shown(b.hist.opts); share >= b.hist.minHits && b.hist.visible(share) && from < len(st.chain) {
-				e.calls = append(e.calls, call{int32(i), int32(from)})
-			}
-		})
-	}
 }
 
 // filterSymbols drops the entries whose symbols the filter does not match. If callers
@@ -301,92 +304,3 @@ func (b *histBuilder) rawID(raw []byte) int32 {
 	return b.identities.raws.number(b.buf)
 }
 
-// leaf returns the entry of the stack's sampled frame.
-func (b *histBuilder) leaf() *Entry {
-	pl := b.stack.leaf
-	return b.entry(pl, pl.leafID, b.hist.places.leafIP(pl), b.stack.of.level, atSample)
-}
-
-// each visits the stack's entries, each once although functions recur: the entry of
-// the leaf with the whole callchain, and the callers' with the rest of it, from
-// them on.
-func (b *histBuilder) each(visit func(e *Entry, from int)) {
-	e := b.leaf()
-	e.last = b.number
-	visit(e, 0)
-	if b.hist.opts.NoChildren {
-		return
-	}
-	level := b.stack.of.level
-	for i, n := range b.stack.chain {
-		pl := b.hist.places.all[n]
-		// Perf 7.3 marks the kernel's callers like a process's, and an address
-		// in no mapping like the frame before it.
-		if pl.frame.Map != nil {
-			level = '.'
-		}
-		e := b.entry(pl, pl.id, pl.frame.IP, level, b.stack.position(i))
-		if e.last != b.number {
-			e.last = b.number
-			visit(e, i)
-		}
-	}
-}
-
-// entry finds or makes the entry of the stack at a place.
-func (b *histBuilder) entry(pl *place, id int32, ip uint64, level byte, at position) *Entry {
-	k := b.stack.of.key
-	if b.stack.parent != nil {
-		k.parent = b.identities.names.numberOf(b.stack.parent.Name)
-	}
-	var src source
-	if b.hist.layout.uses&(usesSrcline|usesSrcfile) != 0 {
-		src = b.source(pl, at)
-		if b.hist.layout.uses&usesSrcline != 0 {
-			k.srcline = src.lineNumber
-		}
-		if b.hist.layout.uses&usesSrcfile != 0 {
-			k.srcfile = src.fileNumber
-		}
-	}
-	switch b.hist.layout.uses & (usesDSO | usesSymbol | usesAddress) {
-	case 0:
-	case usesDSO:
-		k.place = pl.file
-	case usesSymbol, usesDSO | usesSymbol:
-		k.place = id
-	case usesAddress:
-		k.place = b.hist.places.address("", pl.frame.IP)
-	default:
-		k.place = b.hist.places.address(pl.dso, pl.frame.IP)
-	}
-	if b.hist.layout.uses&usesPlace != 0 {
-		k.numbers = b.numbersOf(pl, ip)
-	}
-	if pl.hist == b.hist && pl.entry.key == k {
-		return pl.entry
-	}
-	e := b.hist.byKey[k]
-	pl.hist = b.hist
-	if pl.entry = e; e == nil {
-		st := b.stack
-		e = &Entry{
-			Comm:    st.of.comm,
-			Thread:  st.thread,
-			CPU:     st.of.cpu,
-			Level:   level,
-			place:   pl,
-			ip:      ip,
-			raw:     st.of.raw,
-			srcline: src.line,
-			srcfile: src.file,
-			extra:   st.of.extra,
-			parent:  st.parent,
-			key:     k,
-		}
-		b.hist.byKey[k] = e
-		pl.entry = e
-		b.entries = append(b.entries, e)
-	}
-	return e
-}

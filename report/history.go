@@ -195,15 +195,15 @@ func hopKey(name, head string, shown func([]byte, *hopSum) []byte) *SortKey {
 }
 
 // sumHops sums up the branches of a stack's callchain, from each frame on.
-func (b *histBuilder) sumHops(st *folded) {
+func (f *filler) sumHops(st *folded) {
 	n := len(st.hops)
-	b.tails = slices.Grow(b.tails[:0], n+1)[:n+1]
-	b.tails[n] = hopSum{}
+	f.tails = slices.Grow(f.tails[:0], n+1)[:n+1]
+	f.tails[n] = hopSum{}
 	for i := n - 1; i >= 0; i-- {
 		s := hopSum{}
 		s.Add(st.hops[i], st.Samples)
-		s.AddTotals(&b.tails[i+1])
-		b.tails[i] = s
+		s.AddTotals(&f.tails[i+1])
+		f.tails[i] = s
 	}
 }
 

@@ -31,10 +31,6 @@ type place struct {
 	ignoring bool  // the function gets the samples of its callees
 
 	sources *[positions]source // set by histBuilder.source
-
-	// entry is the last entry of the histogram hist at the place: most functions are of one program.
-	hist  *Hist
-	entry *Entry
 }
 
 // places makes the place of a frame once. After prepare, any goroutine may call chain.

@@ -7,7 +7,7 @@
 //
 // Samples that nothing distinguishes are counted as one stack (count.go), and then
 // stacks that only differ in addresses that nothing shows (fold.go). Each becomes an
-// entry of its event's histogram, and adds to the entries of its callers (hist.go, by
+// entry of its event's histogram, and adds to the entries of its callers (fill.go, by
 // the keys of sort.go). An entry's callchains are merged into a tree (chain.go), which
 // graph.go draws. So the work grows with the distinct stacks, not with the samples.
 package report

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"fmt"
 	"math/rand"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -335,3 +337,24 @@ func TestUnknownKey(t *testing.T) {
 
 // noRank leaves the order of equal branches to their addresses.
 func noRank(string) int32 { return 0 }
+
+// TestFillers: entries and graphs are the same for any number of CPUs.
+func TestFillers(t *testing.T) {
+	w := &world{}
+	functions := make([]*session.Frame, 60)
+	for i := range functions {
+		functions[i] = w.frame(fmt.Sprintf("prog:f%d", i), uint64(0x1000+0x100*i))
+	}
+	var stacks []*stack
+	for i := range 2200 {
+		user := []*session.Frame{functions[i%7], functions[7+i%11], functions[18+i%13], functions[31+i%29]}
+		stacks = append(stacks, sampled(0, []string{"a", "b", "c"}[i%3], uint64(1+i%5), nil, user))
+	}
+	print := func(cpus int) string {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cpus))
+		return printedText(t, Options{Graph: DefaultCallGraph}, stacks...)
+	}
+	if one, several := print(1), print(4); one != several || len(one) < 1000 {
+		t.Errorf("%d bytes on one CPU, %d others on four", len(one), len(several))
+	}
+}

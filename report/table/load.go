@@ -282,7 +282,7 @@ func (l *Loader) nameStacks(stacks iter.Seq[session.StackKey]) {
 	var list []frameFunctions
 	for f, in := range session.FramesOf(func(yield func(session.Chain) bool) {
 		for k := range stacks {
-			if !yield(k.Chain.Cut(l.depth())) {
+			if !yield(k.Chain.Cut(cmp.Or(l.MaxStack, math.MaxInt))) {
 				return
 			}
 		}
@@ -299,9 +299,6 @@ func (l *Loader) nameStacks(stacks iter.Seq[session.StackKey]) {
 	}
 	l.nameFrames(list)
 }
-
-// depth is how many frames of a callchain count.
-func (l *Loader) depth() int { return cmp.Or(l.MaxStack, math.MaxInt) }
 
 func (l *Loader) nameFrames(list []frameFunctions) {
 	parallel.Do(len(list), func(i int) { list[i].functions = list[i].frame.Functions(!l.NoInline) })
@@ -391,7 +388,7 @@ func (l *Loader) dsoOf(key string, d DSO) int32 {
 
 // tableFrames returns the frames of a stack as indexes in Table.Frames, innermost first, until the next call.
 func (l *Loader) tableFrames(k session.StackKey) []int32 {
-	chain, frames := k.Chain.Cut(l.depth()), l.line[:0]
+	chain, frames := k.Chain.Cut(cmp.Or(l.MaxStack, math.MaxInt)), l.line[:0]
 	if first := k.Leaf; l.Exact {
 		if chain.Len() > 0 {
 			first = chain.Frame(0)
