@@ -303,4 +303,3 @@ func (b *histBuilder) rawID(raw []byte) int32 {
 	}
 	return b.identities.raws.number(b.buf)
 }
-
