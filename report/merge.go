@@ -130,12 +130,11 @@ type merging struct {
 }
 
 func (m *merging) add(st *stack) {
-	chain := m.to.pool.Chain(st.chain.Chain())
+	own, chain := *st, m.to.pool.Chain(st.chain.Chain())
+	own.leaf, own.thread, own.chain = m.to.frame(st.leaf), m.to.pool.Thread(st.thread), chain.Key()
 	for i := range chain.Len() {
 		m.to.rank(chain.Frame(i))
 	}
-	own := *st
-	own.leaf, own.thread, own.chain = m.to.frame(st.leaf), m.to.pool.Thread(st.thread), chain.Key()
 	if st.history != nil {
 		own.history = m.history(st.history)
 	}

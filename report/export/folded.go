@@ -78,13 +78,19 @@ type folder struct {
 
 	names   []string // none contains a semicolon
 	numbers map[string]int32
-	roots   map[*subject][]int32 // the names before the callchain; nil: the stack is left out
-	known   [2]frameNames        // 1 for java, whose names Tidy writes in another form
-	woken   map[string][]int32   // the names between the stacks of a wait and the waker, by the waker's command
+	roots   map[*subject]root
+	known   [2]frameNames      // by root.java
+	woken   map[string][]int32 // the names between the stacks of a wait and the waker, by the waker's command
 
 	lines []foldedLine
 	index intern.Table // of lines
 	parts []int32      // the numbers of all lines' names
+}
+
+// root is how the lines of a subject begin.
+type root struct {
+	names []int32 // before the callchain; nil: the stacks are left out
+	java  int     // 1: Tidy writes the names of functions in another form
 }
 
 // frameNames are the numbers of frames' names.
@@ -109,7 +115,7 @@ type foldedBlock struct {
 // newFolder numbers the names of all frames.
 func newFolder(c *StackSet, opts FoldedOptions) *folder {
 	f := &folder{set: c, FoldedOptions: opts, event: c.foldedEvent(), numbers: map[string]int32{},
-		roots: map[*subject][]int32{}, woken: map[string][]int32{}}
+		roots: map[*subject]root{}, woken: map[string][]int32{}}
 	for java := range f.known {
 		k := &f.known[java]
 		k.frames, k.leaves = session.ByFrame[[]int32]{}, map[*session.Frame][]int32{}
@@ -132,11 +138,16 @@ func (c *folder) chains(java int, k *frameNames) iter.Seq[session.Chain] {
 		}
 		for i := range c.set.tallies {
 			t := &c.set.tallies[i]
-			if !c.folds(t) || c.java(t) != java {
+			if !c.folds(t) {
 				continue
 			}
-			if _, ok := c.roots[t.of]; !ok {
-				c.roots[t.of] = c.root(t)
+			of, ok := c.roots[t.of]
+			if !ok {
+				of = c.root(t)
+				c.roots[t.of] = of
+			}
+			if of.java != java {
+				continue
 			}
 			if t.Leaf == nil && !add(t.StackKey) {
 				return
@@ -153,28 +164,24 @@ func (c *folder) chains(java int, k *frameNames) iter.Seq[session.Chain] {
 	}
 }
 
-// java is the index in folder.known of a stack's frames.
-func (c *folder) java(t *tally) int {
-	if c.Tidy && t.of.comm == "java" {
-		return 1
-	}
-	return 0
-}
-
-// root returns the numbers of the names before the callchain. It returns nil for a command that the Perl script does
-// not match, with Tidy.
-func (c *folder) root(t *tally) (list []int32) {
+// root returns how the lines of a stack begin. With Tidy, stacks are left out whose command the Perl script does not
+// match.
+func (c *folder) root(t *tally) (r root) {
 	comm := c.thread(t)
 	if comm == "" {
-		return nil
+		return root{}
+	}
+	if c.Tidy && comm == "java" {
+		r.java = 1
 	}
 	if c.Event {
-		list = append(list, c.numbersOf(strings.ReplaceAll(c.set.events[t.of.event].name, ";", ":"))...)
+		r.names = append(r.names, c.numbersOf(strings.ReplaceAll(c.set.events[t.of.event].name, ";", ":"))...)
 	}
 	for _, v := range t.of.group.Values {
-		list = append(list, c.numbersOf(separators.Replace(v.Key+"="+v.Text))...)
+		r.names = append(r.names, c.numbersOf(separators.Replace(v.Key+"="+v.Text))...)
 	}
-	return append(list, c.numbersOf(lineBreaks.Replace(comm))...)
+	r.names = append(r.names, c.numbersOf(lineBreaks.Replace(comm))...)
+	return r
 }
 
 // numbersOf numbers names that are separated by semicolons.
@@ -193,13 +200,13 @@ func (c *folder) block(tallies []tally) (b foldedBlock) {
 	for i := range tallies {
 		t := &tallies[i]
 		root := c.roots[t.of]
-		if !c.folds(t) || root == nil {
+		if !c.folds(t) || root.names == nil {
 			continue
 		}
 		start := len(b.parts)
-		b.parts = append(b.parts, root...)
+		b.parts = append(b.parts, root.names...)
 		if t.Leaf == nil { // else the callchain is empty
-			k := &c.known[c.java(t)]
+			k := &c.known[root.java]
 			b.parts = c.appendStack(b.parts, k, t.StackKey)
 			if by := t.of.waker; by != nil {
 				b.parts = append(b.parts, c.woken[by.Comm]...)

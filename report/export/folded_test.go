@@ -1,6 +1,7 @@
 package export
 
 import (
+	"strings"
 	"testing"
 
 	"gperf/internal/dso"
@@ -38,6 +39,27 @@ func TestFoldedWhole(t *testing.T) {
 		f := folder{}
 		if got := f.thread(&tally{of: &subject{comm: comm}}); got != want {
 			t.Errorf("thread %q: %q, want %q", comm, got, want)
+		}
+	}
+}
+
+// TestFoldedJava: the Perl script shortens the names of java's functions if the line begins with "java", which it does
+// without IDs, and for a command with IDs in it.
+func TestFoldedJava(t *testing.T) {
+	for _, c := range []struct {
+		comm string
+		pid  bool
+		want string
+	}{{"java", false, "java;org/x/f 1\n"}, {"java", true, "java-7;Lorg/x/f 1\n"},
+		{"java 12/13", false, "java;org/x/f 1\n"}, {"node", false, "node;Lorg/x/f 1\n"}} {
+		of := subjectOf(0, c.comm, false)
+		of.pid, of.tid, of.chained = 7, 7, true
+		set := &StackSet{MaxStack: 9, Processes: c.pid,
+			events:  []stackEvent{{name: "e", tracepoint: true, unit: "count"}},
+			tallies: []tally{{of: of, StackKey: stackKey(nil, frame("prog:Lorg/x/f", 0x10)), samples: 1}}}
+		var b strings.Builder
+		if err := set.Folded(&b, FoldedOptions{Tidy: true, PID: c.pid}); err != nil || b.String() != c.want {
+			t.Errorf("%q: %q, %v; want %q", c.comm, b.String(), err, c.want)
 		}
 	}
 }
