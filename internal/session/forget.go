@@ -28,10 +28,20 @@ func (m *machine) forget() {
 	}
 }
 
+// dropChains frees the tables by which callchains are found.
+func (m *machine) dropChains() {
+	m.kernel.maps.dropChains()
+	for _, th := range m.threads {
+		th.space.maps.dropChains()
+	}
+}
+
+func (ms *maps) dropChains() { ms.chains, ms.called, ms.foreign = chains{}, chains{}, chains{} }
+
 // forget empties the caches of the mappings. It reports whether there was anything to empty, because threads share
 // mappings.
 func (ms *maps) forget() bool {
-	ms.chains, ms.called, ms.foreign = chains{}, chains{}, chains{}
+	ms.dropChains()
 	list := ms.list()
 	for _, mp := range list {
 		mp.frames, mp.counted = frameTables{}, 0

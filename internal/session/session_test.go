@@ -24,7 +24,7 @@ func newSession() *Session {
 
 // resolve resolves the sample in the session's present state.
 func resolve(s *Session, opts WalkOptions, sample *Sample) {
-	s.machine.forget() // as at the end of a walk
+	s.machine.forget() // the frames of another walk
 	w := s.newWalk(opts, nil)
 	w.begin(newBatch())
 	w.resolver.resolve(sample)

@@ -90,7 +90,7 @@ func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped
 	}
 	skipped.Merge(reader.Skipped)
 	s.Late = reader.Late
-	s.machine.forget() // nothing is resolved any more
+	s.machine.dropChains() // nothing is resolved any more
 	return skipped, err
 }
 
