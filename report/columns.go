@@ -118,5 +118,6 @@ func (h *Hist) Detach() {
 	traces := *h.traces
 	traces.env.Symbol = nil // the texts are known
 	h.traces = &traces
-	h.places = &places{opts: h.opts, mapSize: func(f *session.Frame) uint64 { return f.Map.End - f.Map.Start }}
+	h.places = newPlaces(h.opts, func(string) int32 { return 0 },
+		func(f *session.Frame) uint64 { return f.Map.End - f.Map.Start })
 }

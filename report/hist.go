@@ -105,7 +105,7 @@ func (h *Hist) trace(e *Entry) string {
 // newHists makes the histograms of all events with samples.
 func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(string) int32,
 	mapSize func(*session.Frame) uint64, stacks []*stack) []*Hist {
-	p := places{opts: opts, rank: rank, mapSize: mapSize}
+	p := newPlaces(opts, rank, mapSize)
 	if l.uses()&usesParent != 0 || opts.Parents.Only {
 		p.parents = newParents(opts.Parents.Match)
 	}
@@ -124,7 +124,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 			traces: t,
 			event:  i,
 			byKey:  map[entryKey]*Entry{},
-			places: &p,
+			places: p,
 		}
 		h.chains = opts.Graph.Mode != GraphNone && opts.hasChains(&f.Attrs[i])
 		(&histBuilder{hist: h, identities: same}).fill(stacks)

@@ -78,6 +78,14 @@ type chainKey struct {
 	inlined string // the function
 }
 
+// newPlaces returns places of frames whose DSOs rank numbers.
+func newPlaces(opts *Options, rank func(string) int32, mapSize func(*session.Frame) uint64) *places {
+	return &places{opts: opts, rank: rank, mapSize: mapSize, others: map[*session.Frame]*place{},
+		shown: session.ByFrame[[]int32]{}, ids: map[placeKey]int32{}, chains: map[chainKey]int32{},
+		dsos: map[session.DSO]int32{}, builds: map[string]dso.BuildID{}, names: map[*session.DSO]string{},
+		files: map[fileKey]int32{}, lines: map[string]int32{}}
+}
+
 // of returns the place of a frame.
 func (p *places) of(f *session.Frame) *place {
 	if f.ID >= len(p.list) {
@@ -99,13 +107,6 @@ func (p *places) of(f *session.Frame) *place {
 
 // make makes the place of a frame, or of a function inlined there.
 func (p *places) make(f *session.Frame, inlined string) *place {
-	if p.ids == nil {
-		p.ids, p.chains = map[placeKey]int32{}, map[chainKey]int32{}
-		p.builds = map[string]dso.BuildID{}
-		p.lines = map[string]int32{}
-		p.shown, p.others = session.ByFrame[[]int32]{}, map[*session.Frame]*place{}
-		p.dsos, p.names, p.files = map[session.DSO]int32{}, map[*session.DSO]string{}, map[fileKey]int32{}
-	}
 	pl := &place{frame: f, dso: "[unknown]"}
 	ck := chainKey{start: f.IP, inlined: inlined}
 	if f.Map != nil {
@@ -140,7 +141,6 @@ func (p *places) idOf(pl *place, ip uint64, inlined string) int32 {
 // bare is the same for frames with the same symbol's addresses, whatever their
 // DSOs, or without symbols with the same address.
 func (p *places) bare(f *session.Frame) int32 {
-	p.of(f)
 	k := placeKey{start: f.IP}
 	if sym := f.Sym(); sym != nil {
 		k = placeKey{named: true, start: sym.Start, end: sym.End}

@@ -338,6 +338,18 @@ func TestUnknownKey(t *testing.T) {
 // noRank leaves the order of equal branches to their addresses.
 func noRank(string) int32 { return 0 }
 
+// TestUnresolvedFirst: --hide-unresolved leaves out callers without symbols, also if they are all callers.
+func TestUnresolvedFirst(t *testing.T) {
+	w := &world{}
+	st := sampled(0, "prog", 3, nil, []*session.Frame{w.frame("prog:", 0x1000), w.frame("prog:", 0x1010)})
+	st.leaf = w.frame("prog:sampled", 0x2000)
+	for _, order := range []Order{Caller, Callee} {
+		graph := DefaultCallGraph
+		graph.Order = order
+		alike(t, printedText(t, Options{Resolved: true, Graph: graph}, st), "sampled")
+	}
+}
+
 // TestFillers: entries and graphs are the same for any number of CPUs.
 func TestFillers(t *testing.T) {
 	w := &world{}

@@ -29,8 +29,7 @@ var (
 func branchLineKey(name, head string, frame func(*extra) *session.Frame) *SortKey {
 	k := leftKey(name, head, 0, func(h *Hist, e *Entry) string { return h.places.line(frame(e.extra)) })
 	k.frame, k.identity = frame, func(p *places, f *session.Frame) int32 {
-		line := p.line(f) // makes the maps of p
-		return number(p.lines, line)
+		return number(p.lines, p.line(f))
 	}
 	return branchKey(k)
 }
