@@ -92,7 +92,11 @@ type stackSet struct {
 
 // add adds the samples of a stack, whose subject and history are the set's.
 func (s *stackSet) add(st *stack) {
-	i, added := s.index.Add(st.hashOf(), func(i int32) bool {
+	number := st.of.number
+	if st.history != nil {
+		number ^= st.history.number << 16
+	}
+	i, added := s.index.Add(session.StackKey{Chain: st.chain, Leaf: st.leaf}.Hash(number), func(i int32) bool {
 		is := s.stacks[i]
 		return is.of == st.of && is.leaf == st.leaf && is.chain == st.chain && is.history == st.history
 	})
@@ -106,18 +110,6 @@ func (s *stackSet) add(st *stack) {
 	own := &s.free[0]
 	*own, s.free = *st, s.free[1:]
 	s.stacks = append(s.stacks, own)
-}
-
-func (st *stack) hashOf() uint32 {
-	h := uint64(st.leaf.ID)<<32 | uint64(st.of.number)
-	if st.history != nil {
-		h ^= uint64(st.history.number) << 16
-	}
-	for range 2 {
-		h = (h ^ st.chain.Number()) * 0x9e3779b97f4a7c15
-		h ^= h >> 32
-	}
-	return uint32(h)
 }
 
 // subject returns the subject with a key: of, unless the set has one.
@@ -135,7 +127,7 @@ func (s *stackSet) subject(k subjectKey, of subject) *subject {
 func (s *stackSet) sameHistory(h *history) *history {
 	is := s.histories[string(h.id)]
 	if is == nil {
-		is, h.number = h, len(s.histories)
+		is, h.number = h, uint32(len(s.histories))
 		s.histories[string(h.id)] = is
 	}
 	return is

@@ -13,11 +13,10 @@ type Callchains struct {
 	frames atomic.Pointer[[]*Frame] // by ID; as long as its capacity
 	made   int                      // number of frames
 
-	parts  [][]keptPart // by Part.Number - 1, in blocks of partBlock
-	kept   int32        // number of parts
-	blocks [][]int32    // memory of the parts
-	used   int          // of the last block
-	lists  chains       // parts by their IDs, see keep
+	parts  []keptPart // by Part.Number - 1
+	blocks [][]int32  // memory of the parts
+	used   int        // of the last block
+	lists  chains     // parts by their IDs, see keep
 	buf    []byte
 }
 
@@ -27,10 +26,8 @@ type keptPart struct {
 	samples      uint32
 }
 
-const (
-	partBlock = 1 << 12 // parts in a block of Callchains.parts
-	idBlock   = 1 << 16 // IDs in a block of Callchains.blocks
-)
+// Blocks of IDs grow from the first size to the last, in IDs.
+const firstBlock, lastBlock = 1 << 8, 1 << 16
 
 func newCallchains() *Callchains {
 	c := &Callchains{}
@@ -62,24 +59,21 @@ func (c *Callchains) set(f *Frame) {
 
 // reserve returns the number of a new part of n frames, and its IDs for the caller to set.
 func (c *Callchains) reserve(n int) (number int32, ids []int32) {
-	if len(c.blocks) == 0 || c.used+n > len(c.blocks[len(c.blocks)-1]) {
-		c.blocks, c.used = append(c.blocks, make([]int32, max(n, idBlock))), 0
+	last := len(c.blocks) - 1
+	if last < 0 || c.used+n > len(c.blocks[last]) {
+		size := firstBlock
+		if last >= 0 {
+			size = min(2*len(c.blocks[last]), lastBlock)
+		}
+		last, c.blocks, c.used = last+1, append(c.blocks, make([]int32, max(n, size))), 0
 	}
-	if c.kept%partBlock == 0 {
-		c.parts = append(c.parts, make([]keptPart, partBlock))
-	}
-	p := keptPart{block: int32(len(c.blocks) - 1), at: int32(c.used), n: int32(n)}
-	c.kept++
-	*c.keptPart(c.kept) = p
-	c.used += n
-	return c.kept, c.ids(&p)
+	p := keptPart{block: int32(last), at: int32(c.used), n: int32(n)}
+	c.parts, c.used = append(c.parts, p), c.used+n
+	return int32(len(c.parts)), c.ids(&p)
 }
 
-// keptPart returns a part by its number.
-func (c *Callchains) keptPart(number int32) *keptPart {
-	i := uint32(number - 1)
-	return &c.parts[i/partBlock][i%partBlock]
-}
+// keptPart returns a part by its number, until the next call of reserve.
+func (c *Callchains) keptPart(number int32) *keptPart { return &c.parts[number-1] }
 
 func (c *Callchains) ids(p *keptPart) []int32 { return c.blocks[p.block][p.at : p.at+p.n : p.at+p.n] }
 

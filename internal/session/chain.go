@@ -134,6 +134,34 @@ func FramesOf(chains iter.Seq[Chain]) iter.Seq2[*Frame, *Callchains] {
 	}
 }
 
+// FramesOfStacks yields the frames of stacks, at most max of each callchain: those of callchains as FramesOf does, and
+// then the sampled frames of stacks without callchain, each once, with nil.
+func FramesOfStacks(stacks iter.Seq[StackKey], max int) iter.Seq2[*Frame, *Callchains] {
+	return func(yield func(*Frame, *Callchains) bool) {
+		for f, in := range FramesOf(func(yield func(Chain) bool) {
+			for k := range stacks {
+				if !yield(k.Chain.Cut(max)) {
+					return
+				}
+			}
+		}) {
+			if !yield(f, in) {
+				return
+			}
+		}
+		known := map[*Frame]bool{nil: true}
+		for k := range stacks {
+			if known[k.Leaf] {
+				continue
+			}
+			known[k.Leaf] = true
+			if !yield(k.Leaf, nil) {
+				return
+			}
+		}
+	}
+}
+
 // ByFrame holds values of the frames of callchains, by Frame.ID.
 type ByFrame[T any] map[*Callchains][]T
 
@@ -176,7 +204,7 @@ func (k ChainKey) Chain() Chain {
 // Cut returns the innermost frames of the chain, at most n.
 func (k ChainKey) Cut(n int) Chain { return k.Chain().Cut(n) }
 
-// Number returns the numbers of both parts, for hashes.
+// Number returns the numbers of both parts.
 func (k ChainKey) Number() uint64 { return uint64(k.kernel)<<32 | uint64(k.user) }
 
 // StackKey identifies the stack of a sample: the callchain, or without callchain the sampled frame.
@@ -196,6 +224,19 @@ func stackKey(c *Chain, leaf *Frame) StackKey {
 		return StackKey{Leaf: leaf}
 	}
 	return StackKey{Chain: c.Key()}
+}
+
+// Hash returns a hash of the key and of the number of something else.
+func (k StackKey) Hash(number uint32) uint32 {
+	h := uint64(number)
+	if k.Leaf != nil {
+		h |= uint64(k.Leaf.ID+1) << 32
+	}
+	for range 2 {
+		h = (h ^ k.Chain.Number()) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+	}
+	return uint32(h)
 }
 
 // Stack yields the frames of the stack as Sample.Stack does.

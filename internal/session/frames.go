@@ -218,8 +218,15 @@ func (fs *frames) addUser(s *Sample, part format.Words, hash uint64) {
 	fs.join(&s.User, fs.resolve(&ms.called, part, hash, true, frame))
 }
 
-// join appends the frames of a part to another, which is not empty. Nearly all chains have one part.
-func (fs *frames) join(to *Part, p Part) { *to = fs.newPart(slices.Concat(to.IDs, p.IDs)) }
+// join appends the frames of a part to another. Nearly all chains have one part, which is not copied.
+func (fs *frames) join(to *Part, p Part) {
+	switch {
+	case to.Len() == 0:
+		*to = p
+	case p.Len() > 0:
+		*to = fs.newPart(slices.Concat(to.IDs, p.IDs))
+	}
+}
 
 // newPart returns a part of frames with these IDs, which the caller does not use again.
 func (fs *frames) newPart(ids []int32) Part {
@@ -243,8 +250,8 @@ func (fs *frames) count(part []int32, samples int) {
 
 // unresolved implements Session.Unresolved.
 func (fs *frames) unresolved() map[DSOFile]float64 {
-	for i := range fs.chains.kept {
-		p := fs.chains.keptPart(i + 1)
+	for i := range fs.chains.parts {
+		p := &fs.chains.parts[i]
 		fs.count(fs.chains.ids(p), int(p.samples))
 		p.samples = 0
 	}

@@ -78,7 +78,7 @@ func (g *registry) forked(rec *format.Fork) {
 }
 
 // exec replaces a process after an exec. The process's count of execs increases by one. A child that is
-// registered for its parent, as the children of a shell, is registered anew by its first sample after the exec.
+// registered for its parent, as the children of a shell, is registered again by its first sample after the exec.
 func (g *registry) exec(rec *format.Comm) {
 	var p bpfProcess
 	if old := g.tracker.byPID[rec.PID]; old != nil && old.registered && !old.inherited {

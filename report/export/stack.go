@@ -38,23 +38,11 @@ func (w wakerFrames) of(comm string) *session.Frame {
 	return f
 }
 
-// allFrames yields the frames of all stacks, those of callchains once.
+// allFrames yields the frames of all stacks.
 func allFrames(c *StackSet) iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
-		stacks := allStacks(c)
-		for f := range session.FramesOf(func(yield func(session.Chain) bool) {
-			for stack := range stacks {
-				if !yield(stack.Chain.Cut(c.MaxStack)) {
-					return
-				}
-			}
-		}) {
+		for f := range session.FramesOfStacks(allStacks(c), c.MaxStack) {
 			if !yield(f) {
-				return
-			}
-		}
-		for stack := range stacks {
-			if stack.Leaf != nil && !yield(stack.Leaf) {
 				return
 			}
 		}

@@ -351,15 +351,7 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 
 // numberOf returns the index of the tally of a stack. It adds the tally if it is missing.
 func (c *StackSet) numberOf(of *subject, stack session.StackKey) int32 {
-	h := uint64(of.number)
-	if stack.Leaf != nil {
-		h |= uint64(stack.Leaf.ID+1) << 32
-	}
-	for range 2 {
-		h = (h ^ stack.Chain.Number()) * 0x9e3779b97f4a7c15
-		h ^= h >> 32
-	}
-	i, added := c.byKey.Add(uint32(h), func(i int32) bool {
+	i, added := c.byKey.Add(stack.Hash(of.number), func(i int32) bool {
 		return c.tallies[i].of == of && c.tallies[i].StackKey == stack
 	})
 	if added {

@@ -280,27 +280,15 @@ type frameFunctions struct {
 // nameStacks names the frames of stacks that are not known yet.
 func (l *Loader) nameStacks(stacks iter.Seq[session.StackKey]) {
 	var list []frameFunctions
-	for f, in := range session.FramesOf(func(yield func(session.Chain) bool) {
-		for k := range stacks {
-			if !yield(k.Chain.Cut(cmp.Or(l.MaxStack, math.MaxInt))) {
-				return
-			}
+	for f, in := range session.FramesOfStacks(stacks, cmp.Or(l.MaxStack, math.MaxInt)) {
+		known := l.otherFrames[f] != nil
+		if in != nil {
+			known = l.chainFrames.Get(in, f) != nil
 		}
-	}) {
-		if l.chainFrames.Get(in, f) == nil {
+		if !known {
 			list = append(list, frameFunctions{frame: f, in: in})
 		}
 	}
-	for k := range stacks {
-		if _, ok := l.otherFrames[k.Leaf]; !ok && k.Leaf != nil {
-			l.otherFrames[k.Leaf] = nil
-			list = append(list, frameFunctions{frame: k.Leaf})
-		}
-	}
-	l.nameFrames(list)
-}
-
-func (l *Loader) nameFrames(list []frameFunctions) {
 	parallel.Do(len(list), func(i int) { list[i].functions = list[i].frame.Functions(!l.NoInline) })
 	for _, f := range list {
 		ids := l.newFrames(f.frame, f.functions)
