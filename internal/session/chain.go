@@ -103,7 +103,8 @@ func (c Chain) Cut(n int) Chain {
 	return Chain{c.Kernel.Cut(n), c.User.Cut(max(n-c.Kernel.Len(), 0))}
 }
 
-func (c *Chain) in() *Callchains {
+// In returns the callchains that have the frames of the chain, nil without frames.
+func (c *Chain) In() *Callchains {
 	if c.Kernel.in != nil {
 		return c.Kernel.in
 	}
@@ -115,7 +116,7 @@ func FramesOf(chains iter.Seq[Chain]) iter.Seq2[*Frame, *Callchains] {
 	return func(yield func(*Frame, *Callchains) bool) {
 		known := ByFrame[bool]{}
 		for c := range chains {
-			in := c.in()
+			in := c.In()
 			list := known[in]
 			for _, part := range [...]Part{c.Kernel, c.User} {
 				for i, id := range part.IDs {
@@ -191,7 +192,7 @@ type ChainKey struct {
 }
 
 // Key returns the chain's key.
-func (c *Chain) Key() ChainKey { return ChainKey{c.in(), c.Kernel.Number, c.User.Number} }
+func (c *Chain) Key() ChainKey { return ChainKey{c.In(), c.Kernel.Number, c.User.Number} }
 
 // Chain returns the chain of a key.
 func (k ChainKey) Chain() Chain {

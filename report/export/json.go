@@ -27,7 +27,9 @@ type jsonWriter struct {
 
 	fields *fieldReader // of the current recording, as the next ones
 	events []jsonEvent
-	frames map[*session.Frame][]byte // their objects
+	// The objects of frames: of callchains, and of samples without.
+	frames session.ByFrame[[]byte]
+	leaves map[*session.Frame][]byte
 	comms  map[string][]byte
 	origin []byte // members of each sample
 	line   []byte // reused
@@ -40,7 +42,7 @@ func (j *jsonWriter) Add(s *session.Session) (format.Skipped, error) {
 		return format.Skipped{}, err
 	}
 	j.events = nil
-	j.frames, j.comms = map[*session.Frame][]byte{}, map[string][]byte{}
+	j.frames, j.leaves, j.comms = session.ByFrame[[]byte]{}, map[*session.Frame][]byte{}, map[string][]byte{}
 	j.origin = nil
 	for _, key := range session.OriginKeys {
 		if j.Origins {
@@ -64,7 +66,7 @@ type jsonEvent struct {
 }
 
 func (j *jsonWriter) batch(b *session.Batch) error {
-	lookUp(j.TimelineOptions, b.Samples, j.frames)
+	j.nameFrames(b.Samples)
 	for i := range b.Samples {
 		j.sample(&b.Samples[i])
 		if _, err := j.out.Write(j.line); err != nil {
@@ -103,13 +105,61 @@ func (j *jsonWriter) sample(s *session.Sample) {
 	wakerFields(s, func(name string, v value) { b = appendMember(append(b, ','), name, v) })
 	b = append(b, `,"stack":[`...)
 	from := len(b)
-	for f := range s.Stack(j.MaxStack) {
-		if len(b) > from {
-			b = append(b, ',')
+	chain := s.Chain.Cut(j.MaxStack)
+	objects := j.frames[chain.In()]
+	for _, part := range [...]session.Part{chain.Kernel, chain.User} {
+		for _, id := range part.IDs {
+			if len(b) > from {
+				b = append(b, ',')
+			}
+			b = append(b, objects[id]...)
 		}
-		b = append(b, j.frame(f)...)
+	}
+	if chain.Len() == 0 && s.Leaf != nil {
+		b = append(b, j.leaves[s.Leaf]...)
 	}
 	j.line = append(b, "]}\n"...)
+}
+
+// nameFrames makes the objects of frames that have none yet. It looks up their functions on all CPUs.
+func (j *jsonWriter) nameFrames(samples []session.Sample) {
+	type newFrame struct {
+		frame *session.Frame
+		in    *session.Callchains // nil: in leaves
+	}
+	var list []newFrame
+	for i := range samples {
+		s := &samples[i]
+		chain := s.Chain.Cut(j.MaxStack)
+		if _, ok := j.leaves[s.Leaf]; chain.Len() == 0 && s.Leaf != nil && !ok {
+			j.leaves[s.Leaf] = nil
+			list = append(list, newFrame{s.Leaf, nil})
+		}
+		in := chain.In()
+		for _, part := range [...]session.Part{chain.Kernel, chain.User} {
+			for i, id := range part.IDs {
+				if known := j.frames[in]; int(id) < len(known) && known[id] != nil {
+					continue
+				}
+				list = append(list, newFrame{part.At(i), in})
+				j.frames.Set(in, part.At(i), []byte{})
+			}
+		}
+	}
+	session.LookUpCalls(func(yield func(*session.Frame) bool) {
+		for _, f := range list {
+			if !yield(f.frame) {
+				return
+			}
+		}
+	})
+	for _, f := range list {
+		if f.in == nil {
+			j.leaves[f.frame] = j.object(f.frame)
+		} else {
+			j.frames.Set(f.in, f.frame, j.object(f.frame))
+		}
+	}
 }
 
 func (j *jsonWriter) comm(name string) []byte {
@@ -121,12 +171,8 @@ func (j *jsonWriter) comm(name string) []byte {
 	return b
 }
 
-// timelineFrame returns the objects of a timelineFrame's functions.
-func (j *jsonWriter) frame(f *session.Frame) []byte {
-	b, ok := j.frames[f]
-	if ok {
-		return b
-	}
+// object returns the objects of a frame's functions, separated by commas.
+func (j *jsonWriter) object(f *session.Frame) (b []byte) {
 	type object struct {
 		Function string `json:"function,omitempty"`
 		Inlined  bool   `json:"inlined,omitempty"`
@@ -154,9 +200,6 @@ func (j *jsonWriter) frame(f *session.Frame) []byte {
 			b = append(b, ',')
 		}
 		b = append(b, encodedTimeline(of)...)
-	}
-	if f.ID >= 0 { // others are not shared
-		j.frames[f] = b
 	}
 	return b
 }

@@ -37,16 +37,3 @@ type TimelineOptions struct {
 	Weight   string // the field that session.Weight made the periods from; "" for none
 	Origins  bool   // JSON: each sample names the host, file and boot of the recording
 }
-
-// lookUp looks up the functions of frames that seen lacks, on all CPUs.
-func lookUp[T any](o TimelineOptions, samples []session.Sample, seen map[*session.Frame]T) {
-	session.LookUpCalls(func(yield func(*session.Frame) bool) {
-		for i := range samples {
-			for f := range samples[i].Stack(o.MaxStack) {
-				if _, ok := seen[f]; !ok && !yield(f) {
-					return
-				}
-			}
-		}
-	})
-}

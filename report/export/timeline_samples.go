@@ -142,7 +142,7 @@ func (p *set) Add(s *session.Session) (format.Skipped, error) {
 	r.events = fields.events
 	p.recordings = append(p.recordings, r)
 	return s.Walk(session.WalkOptions{Names: true, KeepChains: true}, func(b *session.Batch) error {
-		lookUp(p.TimelineOptions, b.Samples, p.known)
+		p.lookUp(b.Samples)
 		for i := range b.Samples {
 			p.sample(r, fields, &b.Samples[i])
 		}
@@ -207,6 +207,19 @@ func (p *set) stack(s *session.Sample) int32 {
 		p.stacks, p.stackIDs[k] = append(p.stacks, stack), id
 	}
 	return id
+}
+
+// lookUp looks up the functions of new frames, on all CPUs.
+func (p *set) lookUp(samples []session.Sample) {
+	session.LookUpCalls(func(yield func(*session.Frame) bool) {
+		for i := range samples {
+			for f := range samples[i].Stack(p.MaxStack) {
+				if _, ok := p.known[f]; !ok && !yield(f) {
+					return
+				}
+			}
+		}
+	})
 }
 
 // framesOf returns the indexes of a frame's functions in set.frames, innermost first.
