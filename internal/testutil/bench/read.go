@@ -35,16 +35,20 @@ func (b readPart) read() error {
 		if err != nil {
 			return err
 		}
-		var scripts, reports []*row
+		flat := []string{"report", "--stdio", "--no-children", "-g", "none", "-i", file}
+		var scripts, reports, flats []*row
 		for _, p := range perfs {
 			scripts = append(scripts, &row{tool: p, args: []string{"script", "--no-inline", "-i", file}})
 			reports = append(reports, &row{tool: p, args: []string{"report", "--stdio", "-i", file}})
+			flats = append(flats, &row{tool: p, args: flat})
 		}
 		rows := slices.Concat(scripts, []*row{
 			{tool: b.gperf, args: []string{"script", "--no-inline", "-i", file}, against: scripts},
 			{tool: b.gperf, args: []string{"script", "--format", "folded", "-i", file}, against: scripts},
 		}, reports, []*row{
 			{tool: b.gperf, args: []string{"report", "--stdio", "-i", file}, against: reports},
+		}, flats, []*row{
+			{tool: b.gperf, args: flat, against: flats},
 		})
 		if err := b.readRows(file, samples, rows); err != nil {
 			return err
