@@ -188,12 +188,11 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 	return skipped, nil
 }
 
-// readsChains reports whether anything reads the callchains of samples: the keys and the graph of an event, the kind of
-// a wait, filters, or the functions of runtimes that replace native ones.
+// readsChains reports whether anything reads the callchains of samples: the keys and the graph of an event, or the
+// session.
 func readsChains(c *counter, s *session.Session) bool {
 	keys := func(l *layout) bool { return slices.ContainsFunc(l.derived, key.ReadsChain) }
-	return slices.Contains(c.chains, true) || slices.ContainsFunc(c.layouts.byEvent, keys) || s.Select != nil ||
-		s.NoNative
+	return slices.Contains(c.chains, true) || slices.ContainsFunc(c.layouts.byEvent, keys) || s.ReadsChains()
 }
 
 // hists makes the histograms of the counted samples.

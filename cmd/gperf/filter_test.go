@@ -27,6 +27,7 @@ type jsonSample struct {
 	Event, Comm      string
 	PID, TID, Period int
 	CPU              int
+	Kind             string
 	WakerComm        string `json:"waker_comm"`
 	WakerPID         int    `json:"waker_pid"`
 	Fields           map[string]any
@@ -109,6 +110,10 @@ var filterCases = []struct {
 	{"waits.z", "duration >= 20ms", func(s *jsonSample) bool { return s.Event == "offcpu-time" && s.Period >= 20e6 }},
 	{"waits.z", "event == offcpu-time && waker_comm == bash", func(s *jsonSample) bool {
 		return s.Event == "offcpu-time" && s.WakerComm == "bash"
+	}},
+	{"waits.z", "kind == other", func(s *jsonSample) bool { return s.Kind == "other" }},
+	{"waits.z", "kind != idle && duration > 10ms", func(s *jsonSample) bool {
+		return s.Kind != "" && s.Kind != "idle" && s.Period > 10e6
 	}},
 	{"waits.z", "waker_pid > 0 && period < 20ms", func(s *jsonSample) bool { return s.WakerPID > 0 && s.Period < 20e6 }},
 	{"threads", `comm ~ "worker*" && period > 2ms`, func(s *jsonSample) bool {

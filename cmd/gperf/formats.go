@@ -84,6 +84,9 @@ func (o *formatFlags) stacks() bool { return o.format != "text" && o.format != "
 // counts reports whether the format counts samples with equal stacks.
 func (o *formatFlags) counts() bool { return o.stacks() && slices.Contains(stackFormats, o.format) }
 
+// sums reports whether the format has sums of samples alone: others list samples, or can hide those without work.
+func (o *formatFlags) sums() bool { return !o.stacks() || o.counts() && o.format != "flamegraph" }
+
 // check checks the combination of flags. names are the values of --format.
 func (o *formatFlags) check(s *pflag.FlagSet, names []string) (err error) {
 	if !slices.Contains(names, o.format) {

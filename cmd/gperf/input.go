@@ -92,7 +92,7 @@ const defaultFile = "perf.data"
 
 // inputs returns the recordings' paths, those in directories included; "" means the default one.
 func (in *inputFlags) inputs() ([]string, error) {
-	if err := in.files.check(); err != nil {
+	if err := cmp.Or(in.files.check(), in.filters.check()); err != nil {
 		return nil, err
 	}
 	if len(in.paths) == 0 {

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"gperf/cmd/gperf/cli"
@@ -18,10 +22,13 @@ type filterFlags struct {
 	comms      string
 	times      string
 	expression string
+	kinds      string
 	guests     bool
 	noIdle     bool
 	noNative   bool
 	weight     string
+	// hideWaits leaves out waits for work, unless --kind or --filter name kinds of waits.
+	hideWaits bool
 }
 
 func (f *filterFlags) add(s *pflag.FlagSet) {
@@ -45,6 +52,7 @@ func (f *filterFlags) addNoIdle(s *pflag.FlagSet) {
 
 func (f *filterFlags) addFilter(s *pflag.FlagSet) {
 	s.StringVar(&f.expression, "filter", "", "show only samples that match an `expr`: 'dport == 53'")
+	s.StringVar(&f.kinds, "kind", "", "show only waits of these kinds, a `list` such as lock,disk")
 }
 
 func (f *filterFlags) addWeight(s *pflag.FlagSet) {
@@ -78,6 +86,32 @@ func (f *filterFlags) filter(file *format.File) (*session.Filter, error) {
 	return l, nil
 }
 
+// kindKey is the key of the kinds of waits.
+const kindKey = "kind"
+
+// check checks the list of --kind.
+func (f *filterFlags) check() error {
+	for _, kind := range words(f.kinds) {
+		if kinds := session.WaitKinds(); !slices.Contains(kinds, kind) {
+			return cli.WrongUse("--kind %s: no such kind of waits%s", kind, suggestion(kind, kinds, "the kinds are"))
+		}
+	}
+	return nil
+}
+
+// where returns the expression that --filter and --kind make, "" without them.
+func (f *filterFlags) where() string {
+	var kinds []string
+	for _, kind := range words(f.kinds) {
+		kinds = append(kinds, kindKey+" == "+kind)
+	}
+	only := strings.Join(kinds, " || ")
+	if only == "" || f.expression == "" {
+		return cmp.Or(f.expression, only)
+	}
+	return "(" + f.expression + ") && (" + only + ")"
+}
+
 // toEntries moves the filters of threads and guests to a filter of entries, and adds lists of DSOs and symbols. The
 // filter of entries leaves the totals as they are, so the session must select all samples.
 func (f *filterFlags) toEntries(e *report.Filter, dsos, symbols string) (err error) {
@@ -93,16 +127,19 @@ func (f *filterFlags) toEntries(e *report.Filter, dsos, symbols string) (err err
 // selectSamples makes a session select the samples of --filter. Of several recordings, one may lack a key or value:
 // see many.checkFilter.
 func (f *filterFlags) selectSamples(r *openInput, opts *session.Options, several bool) (err error) {
-	if f.expression == "" {
+	opts.NoIdleWaits = f.hideWaits
+	where := f.where()
+	if where == "" {
 		return nil
 	}
-	r.selected, err = key.NewFilter(opts.File, opts.Symbols, f.expression, opts.Origin)
+	r.selected, err = key.NewFilter(opts.File, opts.Symbols, where, opts.Origin)
 	if err == nil && !several {
 		err = key.FirstImpossible(r.selected.Impossible())
 	}
 	if err != nil {
 		return cli.WrongUse("--filter: %v", err)
 	}
+	opts.NoIdleWaits = f.hideWaits && !r.selected.Compares(kindKey)
 	if r.selected.NeedsFrames() {
 		opts.Select = r.selected.Match
 		return nil

@@ -118,7 +118,7 @@ func (m *many) describe(r *openInput, origins *session.Origins, src *source,
 		}
 	}
 	o = origins.Of(r.recording.File, r.recording.Path)
-	if text := m.flags.filters.expression; text != "" {
+	if text := m.flags.filters.where(); text != "" {
 		f, err := key.NewFilter(r.recording.File, nil, text, o)
 		if err != nil {
 			return o, cli.WrongUse("--filter: %v", err)

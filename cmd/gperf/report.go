@@ -42,6 +42,7 @@ type reportFlags struct {
 
 	branches, noBranches, branchHistory bool
 	memory                              bool
+	idle                                bool
 	group, noGroup                      bool
 }
 
@@ -55,6 +56,7 @@ func (o *reportFlags) add(c *cobra.Command) {
 	cli.AddFlags(c, "Selection", func(s *pflag.FlagSet) {
 		s.StringVarP(&o.dsos, "dsos", "d", "", "show only samples in these DSOs, a `list`")
 		s.StringVarP(&o.symbols, "symbols", "S", "", "show only samples in these functions, a `list`")
+		s.BoolVar(&o.idle, "idle", false, "show waits of threads without work, too")
 		o.view.addSelection(s)
 	})
 	cli.AddFlags(c, "Columns", func(s *pflag.FlagSet) {
@@ -148,6 +150,7 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	o.input.filters.hideWaits = !o.idle && o.formats.sums()
 	if o.formats.stacks() {
 		if o.Sort != "" {
 			o.formats.byFlag = "--sort"
@@ -272,8 +275,9 @@ func (o *reportFlags) noteMisses(s *session.Session) { s.Misses = o.Filter.Misse
 
 // Flags that select samples, and flags about the entries of a table.
 var (
-	selectionFlags = []string{"cpu", "pid", "tid", "comms", "no-idle", "time", "filter", "dsos", "symbols"}
-	entryFlags     = []string{"symbol-filter", "percent-limit", "exclude-other", "hide-unresolved", "weight",
+	selectionFlags = []string{"cpu", "pid", "tid", "comms", "no-idle", "idle", "kind", "time", "filter", "dsos",
+		"symbols"}
+	entryFlags = []string{"symbol-filter", "percent-limit", "exclude-other", "hide-unresolved", "weight",
 		"parallelism"}
 )
 

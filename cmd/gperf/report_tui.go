@@ -55,13 +55,13 @@ func (in *openInput) browse(command string, flags *inputFlags, o tui.Options, r 
 	if err != nil {
 		return err
 	}
-	o.Path, o.Where, r.Session = in.recording.Path, flags.filters.expression, in.session
+	o.Path, o.Where, r.Session = in.recording.Path, flags.filters.where(), in.session
 	o.Filter.NoGuests = f.NoGuests
 	r.Comms, r.PIDs, r.TIDs = f.Comms, f.PIDs, f.TIDs
 	if len(in.recording.Parts) > 0 {
 		r.Reopen = func(where string) (*session.Session, func(), error) {
 			selecting := *flags
-			selecting.filters.expression = where
+			selecting.filters.expression, selecting.filters.kinds = where, ""
 			again, err := selecting.openPath(in.recording.Path, io.Discard)
 			if err != nil {
 				return nil, nil, err

@@ -32,10 +32,16 @@ func SamplesCPU(a *format.Attr) bool {
 	return true
 }
 
-// Idle reports whether a resolved sample shows an idle CPU: the sampled event measures the activity of CPUs, and
-// the idle task was in the idle loop. Interrupts on an idle CPU count as work, and events that happen there, such
-// as dropped packets, are no idle time. Idle looks the function up.
+// Idle reports whether a resolved sample shows a CPU or a thread without work: an idle CPU, or a wait for work. Idle
+// looks functions up.
 func (s *Session) Idle(sample *Sample) bool {
+	return s.idleCPU(sample) || s.idleWaits.is(&s.File.Attrs[sample.Event], sample)
+}
+
+// idleCPU reports whether a sample shows an idle CPU: the sampled event measures the activity of CPUs, and the idle
+// task was in the idle loop. Interrupts on an idle CPU count as work, and events that happen there, such as dropped
+// packets, are no idle time.
+func (s *Session) idleCPU(sample *Sample) bool {
 	if sample.PID != 0 || sample.TID != 0 || !sample.inKernel() || !SamplesCPU(&s.File.Attrs[sample.Event]) {
 		return false
 	}

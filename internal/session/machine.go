@@ -1,7 +1,6 @@
 package session
 
 import (
-	"slices"
 	"sync"
 
 	"gperf/format"
@@ -53,18 +52,13 @@ func newCgroup(path string) cgroup {
 	return cgroup{path, &c}
 }
 
-// hasSums reports whether samples of exited threads are at the end of the recording: the sums of these threads'
-// short waits.
-func hasSums(f *format.File) bool {
-	return slices.ContainsFunc(f.Attrs, func(a format.Attr) bool { return IsWait(&a) })
-}
-
 func newMachine(opts *Options, keepRecords bool) *machine {
 	f := opts.File
 	m := &machine{
-		file:        f,
-		symbols:     opts.Symbols,
-		keepExited:  opts.KeepExited || f.Has(format.FeatureAuxtrace) || hasSums(f),
+		file:    f,
+		symbols: opts.Symbols,
+		// The sums of threads' short waits are at the end of the recording, also those of exited threads.
+		keepExited:  opts.KeepExited || f.Has(format.FeatureAuxtrace) || hasWaits(f),
 		keepRecords: keepRecords,
 		until:       endOf(f, opts.Written),
 

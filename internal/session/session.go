@@ -29,6 +29,8 @@ type Options struct {
 	Select func(*Sample) bool
 	// NoIdle drops the samples for which Session.Idle is true.
 	NoIdle bool
+	// NoIdleWaits drops the waits for work among them. Summary.Waits has their share.
+	NoIdleWaits bool
 	// NoNative leaves out the frames of machine code from samples with functions that an interpreter runs.
 	NoNative bool
 	// KeepExited keeps a thread's name for samples that follow its EXIT, as perf 6.1 and perf report do. perf 7.3's
@@ -47,15 +49,16 @@ type Session struct {
 	Options
 	Summary
 
-	machine  *machine
-	frames   *frames // nil before Walk
-	counts   counts
-	unwinder func() *unwinder // the first call makes it
+	machine   *machine
+	frames    *frames // nil before Walk
+	counts    counts
+	idleWaits idleWaits
+	unwinder  func() *unwinder // the first call makes it
 }
 
 // New returns a session. It reads nothing but the lists in the file's header.
 func New(opts Options) *Session {
-	s := &Session{Options: opts, machine: newMachine(&opts, false), counts: counts{}}
+	s := &Session{Options: opts, machine: newMachine(&opts, false), counts: counts{}, idleWaits: idleWaits{}}
 	s.unwinder = sync.OnceValue(func() *unwinder { return newUnwinder(opts.File, opts.Symbols) })
 	return s
 }

@@ -9,6 +9,8 @@ type Summary struct {
 	// Unnamed counts the samples of idle tasks for which Idle cannot decide whether the CPU was working, because
 	// the functions are unnamed.
 	Unnamed int
+	// Waits is counted if waits for work are left out.
+	Waits Waits
 	// OnlyLeaf counts the copied stacks of 32-bit Arm programs: gperf finds the sampled function alone.
 	OnlyLeaf int
 	// Cut counts the stacks that continue above the copies, and CutSize is the size of these copies in bytes.

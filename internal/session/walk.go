@@ -2,6 +2,7 @@ package session
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"gperf/format"
@@ -51,6 +52,8 @@ type walk struct {
 	shown  map[format.Type]bool // WalkOptions.Records
 	stacks []stackSample        // of the current batch
 	wakers wakers
+	// hidesWaits is Session.hidesWaits.
+	hidesWaits bool
 
 	decoders *decoders // nil: the walk decodes each sample record when it comes to it
 }
@@ -97,7 +100,7 @@ func (s *Session) Walk(opts WalkOptions, use func(*Batch) error) (format.Skipped
 func (s *Session) newWalk(opts WalkOptions, use func(*Batch) error) *walk {
 	s.frames = newFrames(s.machine, &opts)
 	w := &walk{session: s, file: s.File, machine: s.machine, frames: s.frames, opts: opts, use: use,
-		shown: map[format.Type]bool{}, wakers: wakers{}}
+		shown: map[format.Type]bool{}, wakers: wakers{}, hidesWaits: s.hidesWaits()}
 	for _, t := range opts.Records {
 		w.shown[t] = true
 	}
@@ -118,6 +121,9 @@ func (w *walk) readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struc
 		b := newBatch()
 		var err error
 		b.raws, err = r.Append(b.raws)
+		if n := len(b.raws); w.hidesWaits && err == nil && endsWithWaker(w.file, b.raws) {
+			b.raws, err = r.Append(slices.Grow(b.raws, 1)[: n : n+1])
+		}
 		b.read, b.size = r.Progress()
 		if d := w.decoders; d != nil {
 			d.offer(b)
@@ -198,6 +204,9 @@ func (w *walk) finish() error {
 	}
 	if w.session.Select != nil {
 		b.Keep(w.session.Select)
+	}
+	if w.hidesWaits {
+		w.hideIdleWaits()
 	}
 	return w.use(b)
 }
@@ -290,7 +299,7 @@ func (w *walk) place() {
 	if IsWaker(a) {
 		w.wakers.add(s, w.opts.KeepChains)
 	}
-	if !keep || w.session.NoIdle && w.session.Idle(s) {
+	if !keep || w.session.NoIdle && w.session.idleCPU(s) {
 		w.batch.removeLast()
 	}
 }

@@ -245,9 +245,10 @@ func (e *event) schema() firefoxSchema {
 		labels = append(labels, fmt.Sprintf("%s={marker.data.%s}", fd.Key, one.Key))
 	}
 	if e.wait {
-		s.Fields = append(s.Fields, firefoxField{"waker_comm", "waker", "string"},
+		s.Fields = append(s.Fields, firefoxField{"kind", "kind", "string"},
+			firefoxField{"waker_comm", "waker", "string"},
 			firefoxField{"waker_pid", "waker pid", "integer"}, firefoxField{"waker_tid", "waker tid", "integer"})
-		labels = append(labels, "{marker.data.waker_comm}")
+		labels = append(labels, "{marker.data.kind}", "{marker.data.waker_comm}")
 	}
 	if e.marksCPU() {
 		s.Fields = append(s.Fields, firefoxField{"cpu", "CPU", "integer"})

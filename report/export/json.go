@@ -19,8 +19,8 @@ import (
 // Times are in ns of the recording's clock. A stack is innermost first; functions that were inlined at an address
 // precede the one that contains them, and have "inlined": true. The fields are fields of a tracepoint: text as perf
 // script prints it, a name, or a decimal number; system calls have syscall, and errno if they failed. Waits have
-// waker_comm, waker_pid and waker_tid if their wakers were recorded. Samples of several recordings have host, file and
-// boot after the time. Members without a value are missing.
+// their kind, and waker_comm, waker_pid and waker_tid if their wakers were recorded. Samples of several recordings have
+// host, file and boot after the time. Members without a value are missing.
 type jsonWriter struct {
 	TimelineOptions
 	out *bufio.Writer
@@ -102,7 +102,7 @@ func (j *jsonWriter) sample(s *session.Sample) {
 		})
 		b = append(b, '}')
 	}
-	wakerFields(s, func(name string, v value) { b = appendMember(append(b, ','), name, v) })
+	j.fields.ofWait(s, func(name string, v value) { b = appendMember(append(b, ','), name, v) })
 	b = append(b, `,"stack":[`...)
 	from := len(b)
 	chain := s.Chain.Cut(j.MaxStack)

@@ -72,7 +72,7 @@ func (m *Metrics) Add(s *session.Session) (format.Skipped, error) {
 	counted := map[values]int{}
 	rest := make([]int, len(s.File.Attrs)) // the index of the event's series "other", plus 1
 	series, most := make([]int, len(s.File.Attrs)), cmp.Or(m.MaxSeries, maxSeries)
-	leaf := s.Select == nil && !s.NoNative && !slices.ContainsFunc(by, key.ReadsChain)
+	leaf := !s.ReadsChains() && !slices.ContainsFunc(by, key.ReadsChain)
 	skipped, err := s.Walk(session.WalkOptions{LeafOnly: leaf}, func(b *session.Batch) error {
 		for i := range b.Samples {
 			smp := &b.Samples[i]

@@ -44,7 +44,8 @@ type StackSet struct {
 	// Fields makes the fields of tracepoints with few values distinguish stacks, besides By: labels of
 	// Pprof.
 	Fields bool
-	// Idle distinguishes samples of CPUs without work, which the page of Table hides until the user asks for them.
+	// Idle distinguishes samples of CPUs and threads without work, which the page of Table hides until the user asks
+	// for them.
 	Idle bool
 	// Keep selects samples by data that the session resolved, such as the frames; nil selects all.
 	Keep func(*session.Sample) bool

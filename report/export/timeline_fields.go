@@ -124,8 +124,13 @@ func (fd *field) value(v *key.Value) value {
 	return value{text: strconv.FormatInt(v.Number, 10)}
 }
 
-// wakerFields calls use for the known fields of the thread that ended a wait.
-func wakerFields(s *session.Sample, use func(name string, v value)) {
+// ofWait calls use for the kind of a wait, and for the known fields of the thread that ended it.
+func (r *fieldReader) ofWait(s *session.Sample, use func(name string, v value)) {
+	if r.events[s.Event].wait {
+		if kind := s.WaitKind(); kind != "" {
+			use("kind", value{text: kind})
+		}
+	}
 	if by := s.Waker; by != nil {
 		use("waker_comm", value{text: by.Comm})
 		use("waker_pid", value{number: true, n: int64(by.PID)})

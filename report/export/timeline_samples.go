@@ -168,7 +168,7 @@ func (p *set) sample(r *timelineInput, fields *fieldReader, s *session.Sample) {
 		p.text = p.text[:0]
 		add := func(name string, v value) { p.text = p.format.field(p.text, name, v) }
 		fields.read(s, add)
-		wakerFields(s, add)
+		fields.ofWait(s, add)
 		one.fields = p.keep(p.text)
 	}
 	from := min(one.start, one.time)

@@ -107,7 +107,7 @@ func countReader(key string, get func(s *session.Sample) int64) reader {
 	}
 }
 
-// ofLeaf returns the reader of a key of the sampled instruction.
+// ofLeaf returns the reader of a key that is known once the sample's frames are.
 func ofLeaf(r reader) reader {
 	r.leaf = true
 	return r

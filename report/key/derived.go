@@ -1,6 +1,7 @@
 package key
 
 import (
+	"cmp"
 	"net"
 	"strings"
 
@@ -64,8 +65,7 @@ func (p *parser) derived(word string, event int) *reader {
 		}
 	case "kind":
 		if session.IsWait(a) {
-			r := textReader(word, waitKind)
-			return &r
+			return kindReader(word)
 		}
 	case "errno":
 		if t != nil && HasSyscalls(t) && t.Field("ret") != nil {
@@ -92,6 +92,13 @@ func hasEnds(t *tracepoint.Format) bool {
 // ofSocket reports whether the source of a tracepoint's addresses is its socket, not the sender of a segment.
 func ofSocket(t *tracepoint.Format) bool {
 	return t.Field("skaddr") != nil || t.Field("skbaddr") == nil
+}
+
+// kindReader returns the reader of the kind of a wait.
+func kindReader(word string) *reader {
+	r := ofLeaf(textReader(word, func(s *session.Sample) string { return cmp.Or(s.WaitKind(), Missing) }))
+	r.texts = session.WaitKinds
+	return &r
 }
 
 func periodReader(word string) *reader {

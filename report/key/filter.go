@@ -26,6 +26,7 @@ type Filter struct {
 	text   string
 	tests  []test // by event
 	parts  []*part
+	words  []string // the keys that it compares
 	frames bool
 	// impossible has, by comparison, why no event of the recording can meet it, nil if one can.
 	impossible []error
@@ -79,6 +80,9 @@ func FirstImpossible(lists ...[]error) error {
 	}
 	return nil
 }
+
+// Compares reports whether the filter compares a key.
+func (f *Filter) Compares(word string) bool { return f != nil && slices.Contains(f.words, word) }
 
 // NeedsFrames reports whether the filter compares functions: Match must be called once the frames are resolved.
 func (f *Filter) NeedsFrames() bool { return f.frames }
@@ -160,6 +164,7 @@ func (c *compiler) join(n *tracepoint.Filter) ([]test, error) {
 // comparison returns the tests of a comparison. Keys of the same name may differ between events: the comparison is
 // possible if it is for one of them.
 func (c *compiler) comparison(n *tracepoint.Filter) ([]test, error) {
+	c.filter.words = append(c.filter.words, n.Field.Text)
 	readers, err := c.parse(n.Field.Text)
 	if err != nil {
 		c.filter.impossible = append(c.filter.impossible, c.unknown(n.Field, err.(*KeyError)))

@@ -53,7 +53,7 @@ type Columns struct {
 // Flags are properties of a sample.
 type Flags uint8
 
-// Idle means that the sample's CPU was idle, see session.Session.Idle.
+// Idle means that the sample shows a CPU or a thread without work, see session.Session.Idle.
 const Idle Flags = 1
 
 // guest means that the sample was taken in a virtual machine.

@@ -76,7 +76,7 @@ const found = `document.getElementById("found").textContent`
 // TestBrowserSums: a page of sums has no views of time, counts the samples of entries, and hides idle CPUs.
 func TestBrowserSums(t *testing.T) {
 	b := open(t, sumsPage(t, false), 1200, 800)
-	const hidden = "10 of 105 samples, 10; idle CPUs are hidden: 90.00 % of all"
+	const hidden = "10 of 105 samples, 10; idle is hidden: 90.00 % of all"
 	status := func(want string) { t.Helper(); b.until(statusSum + ` === "` + want + `"`) }
 	status(hidden)
 	if got := b.text(`[...document.querySelectorAll("#tabs button")].map(b => b.textContent).join()`); got !=

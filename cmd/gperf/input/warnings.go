@@ -24,6 +24,7 @@ type Warnings struct {
 	field      string
 	omitted    uint64 // samples without field
 	noIdle     bool
+	hidesWaits bool
 	missed     int // recordings in which filters selected no sample
 	skipped    []damage
 	counts     []string // recordings of perf stat, by path
@@ -63,7 +64,7 @@ func (l *Warnings) Add(r Recording) {
 		l.field = w.Field
 		l.omitted += w.Omitted
 	}
-	l.noIdle = s.NoIdle
+	l.noIdle, l.hidesWaits = s.NoIdle, s.NoIdleWaits
 	l.addMisses(slices.Concat(r.Misses, s.Misses))
 	if r.Skipped.Count > 0 {
 		l.skipped = append(l.skipped, damage{r.Path, r.Skipped})
@@ -89,6 +90,8 @@ func (l *Warnings) Add(r Recording) {
 func (l *Warnings) addSummary(s *session.Summary) {
 	l.Samples += s.Samples
 	l.Unnamed += s.Unnamed
+	l.Waits.All += s.Waits.All
+	l.Waits.Idle += s.Waits.Idle
 	l.OnlyLeaf += s.OnlyLeaf
 	l.Cut += s.Cut
 	l.CutSize = max(l.CutSize, s.CutSize)
@@ -162,6 +165,10 @@ func (l *Warnings) Print(stderr io.Writer, servers func(io.Writer)) (incomplete 
 	if l.noIdle && l.Unnamed > 0 {
 		fmt.Fprintf(stderr, "gperf: --no-idle: %d samples of idle tasks remain, whose functions have no names: "+
 			"name the kernel's symbols with --kallsyms or -k\n", l.Unnamed)
+	}
+	if l.hidesWaits && !l.noIdle && l.Waits.Idle > 0 {
+		fmt.Fprintf(stderr, "gperf: left out idle, %.1f %% of the time of waits: threads without work; "+
+			"--idle shows it\n", 100*float64(l.Waits.Idle)/float64(l.Waits.All))
 	}
 	if l.OnlyLeaf > 0 {
 		fmt.Fprintf(stderr, "gperf: %d stacks of 32-bit Arm programs have only the sampled function: "+

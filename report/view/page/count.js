@@ -25,7 +25,7 @@ function makeMasks(table, state) {
 	};
 }
 
-// hidesIdle reports whether samples of idle CPUs are hidden: not if the selected events have no others.
+// hidesIdle reports whether idle samples are hidden: not if the selected events have no others.
 function hidesIdle(table, events, state) {
 	return !state.showIdle && events.some((selected, i) => selected && table.idleEvents[i]);
 }
@@ -158,7 +158,7 @@ class Counter {
 		if (this.masks !== masks) {
 			for (const list of [this.self, this.count, this.off, this.base, this.baseCount]) list?.fill(0);
 			this.masks = masks;
-			this.idle = 0; // what is hidden of idle CPUs
+			this.idle = 0; // what is hidden as idle
 			for (const [from, to] of now) this.add(from, to, 1);
 		} else {
 			now.forEach(([from, to], r) => this.move(this.ranges[r] || [from, from], from, to));

@@ -45,14 +45,14 @@ function decodeBlock(buffer) {
 	return table;
 }
 
-// idleEvents has a 1 for each event of which some samples are of idle CPUs, and some are not.
+// idleEvents has a 1 for each event of which some samples are idle, and some are not.
 function idleEvents(table) {
 	const seen = new Uint8Array(table.events.length);
 	for (let i = 0; i < table.length; i++) seen[table.event[i]] |= table.flags[i] & idle ? 2 : 1;
 	return seen.map(s => (s === 3 ? 1 : 0));
 }
 
-// idle is the flag of samples of idle CPUs.
+// idle is the flag of samples of CPUs and threads without work.
 const idle = 1;
 
 function decodeColumn(buffer, offset, c, table) {

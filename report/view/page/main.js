@@ -389,7 +389,7 @@ function showFilters() {
 			)) ||
 			"",
 		toggle("merge", "Merge recursion", state.merge, () => page.set({merge: !state.merge, zoom: 0})),
-		table.hasIdle ? toggle("idle", "Show idle CPUs", state.showIdle, switchIdle) : "",
+		table.hasIdle ? toggle("idle", "Show idle", state.showIdle, switchIdle) : "",
 		...chips,
 		chips.length + (state.filter ? 1 : 0) > 1 ? el("button", {class: "link", onclick: clearFilters}, "Remove all") : "",
 	);
@@ -501,7 +501,7 @@ function showStatus() {
 	byID("sum").textContent =
 		`${(all.count || 0).toLocaleString("en")} of ${table.allSamples.toLocaleString("en")} samples` +
 		(state.metric === "weight" && all.self ? ", " + formatWeight(all.self, page.unit()) : "") +
-		(counted.idle ? `; idle CPUs are hidden: ${formatShare(counted.idle, counted.idle + all.self)} of all` : "") +
+		(counted.idle ? `; idle is hidden: ${formatShare(counted.idle, counted.idle + all.self)} of all` : "") +
 		(table.hasBaseline ? `; the baseline is scaled by ${digits(counted.scale)}` : "");
 	let found = "";
 	const matched = page.matches();
@@ -563,7 +563,7 @@ const keys = [
 	["m", "periods or samples"],
 	["d", "dark or light"],
 	["r", "merge recursion"],
-	["i", "show idle CPUs, or hide them"],
+	["i", "show idle CPUs and threads, or hide them"],
 	["t", "select time: arrow keys, + and −"],
 	["c", "remove all filters"],
 	["g", "back to the flame graph’s root"],
