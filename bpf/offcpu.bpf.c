@@ -17,6 +17,7 @@ char _license[] SEC("license") = "GPL";
 /* Set when the programs are loaded. */
 const volatile __u64 threshold = 0;   /* ns: shorter waits are summed by thread and stack */
 const volatile __u32 with_wakers = 0; /* waits include the wakers */
+const volatile __u32 long_wakers = 0; /* only waits that are not summed do */
 
 struct range { /* of code */
 	__u64 start, end;
@@ -337,11 +338,17 @@ int on_waking(__u64 *args)
 	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
 	struct stack *s = bpf_map_lookup_elem(&stacks, &cpu);
 	struct control_value *c = controls();
+	struct wait *w;
 
 	if (!c || !s || !m || !c->on || woken == bpf_get_current_task())
 		return 0;
-	if (!bpf_map_lookup_elem(&waits, &tid) && !still_runs(woken))
+	w = bpf_map_lookup_elem(&waits, &tid);
+	if (long_wakers) {
+		if (!w || bpf_ktime_get_ns() - w->start < threshold)
+			return 0;
+	} else if (!w && !still_runs(woken)) {
 		return 0;
+	}
 	kernel_frames(args, s, ALL_KERNEL);
 	__builtin_memset(&m->waker, 0, sizeof(m->waker));
 	m->waker.known = 1;

@@ -37,6 +37,7 @@ type OffCPUOptions struct {
 	// for the interrupted thread: Interrupts is the kernel code where interrupts begin, Returns is the code at the
 	// end of interrupts that works for the thread again. Each contains at most MaxRanges.
 	Wakers              bool
+	LongWakers          bool // only of waits that are not summed
 	Interrupts, Returns []Code
 }
 
@@ -80,7 +81,8 @@ func LoadOffCPU(o OffCPUOptions) (*OffCPU, error) {
 	l := newLoader(o.Unwinder, o.Cgroups)
 	coll, err := l.load(spec, map[string]any{"per_task": flag(o.PerTask != nil), "cpus": o.CPUs,
 		"user_stacks": uint32(o.UserStacks), "threshold": uint64(o.Threshold), "with_wakers": flag(o.Wakers),
-		"interrupts": interrupts, "returns": returns}, programs...)
+		"long_wakers": flag(o.LongWakers),
+		"interrupts":  interrupts, "returns": returns}, programs...)
 	if err != nil {
 		return nil, err
 	}

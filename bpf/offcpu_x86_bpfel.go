@@ -92,6 +92,7 @@ const (
 	offcpuVarByCgroup        = "by_cgroup"
 	offcpuVarCpus            = "cpus"
 	offcpuVarInterrupts      = "interrupts"
+	offcpuVarLongWakers      = "long_wakers"
 	offcpuVarPerTask         = "per_task"
 	offcpuVarReturns         = "returns"
 	offcpuVarThreshold       = "threshold"
@@ -184,6 +185,7 @@ type offcpuVariableSpecs struct {
 	ByCgroup   *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	Cpus       *ebpf.VariableSpec `ebpf:"cpus"`
 	Interrupts *ebpf.VariableSpec `ebpf:"interrupts"`
+	LongWakers *ebpf.VariableSpec `ebpf:"long_wakers"`
 	PerTask    *ebpf.VariableSpec `ebpf:"per_task"`
 	Returns    *ebpf.VariableSpec `ebpf:"returns"`
 	Threshold  *ebpf.VariableSpec `ebpf:"threshold"`
@@ -275,6 +277,7 @@ type offcpuVariables struct {
 	ByCgroup   *ebpf.Variable `ebpf:"by_cgroup"`
 	Cpus       *ebpf.Variable `ebpf:"cpus"`
 	Interrupts *ebpf.Variable `ebpf:"interrupts"`
+	LongWakers *ebpf.Variable `ebpf:"long_wakers"`
 	PerTask    *ebpf.Variable `ebpf:"per_task"`
 	Returns    *ebpf.Variable `ebpf:"returns"`
 	Threshold  *ebpf.Variable `ebpf:"threshold"`

@@ -23,6 +23,7 @@ type Options struct {
 	// summed by thread and stack.
 	OffCPU          bool
 	OffCPUWaker     bool // add an event for the wakeups that end the waits; needs OffCPU
+	LongWakers      bool // of waits that are not summed alone
 	OffCPUThreshold time.Duration
 	// Count counts the events by thread and stack in the kernel, in place of samples. The file gets a sample
 	// for each count at the end, and at each Snapshot.
@@ -351,6 +352,11 @@ func (o *plan) attr(ev *event.Event) format.Attr {
 		a.SamplePeriod = min(defaultFreq, perfevent.MaxFreq())
 		a.Flags |= format.FlagFreq
 		a.SampleType |= format.SamplePeriod
+	}
+	if a.SamplePeriod > 1 && a.Flags&format.FlagFreq == 0 && fixedPeriod(ev) {
+		// With the period in its samples, the kernel would sample each occurrence: perf_swevent_event in
+		// kernel/events/core.c.
+		a.SampleType &^= format.SamplePeriod
 	}
 	if o.NoSamples {
 		a.SamplePeriod = 0

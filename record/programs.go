@@ -128,7 +128,7 @@ func (p *bpfPrograms) loadOffCPU(o *plan, set *perfevent.Set, cpus []int) (err e
 	opts := programs.OffCPUOptions{CPUs: cpus, Cgroups: o.cgroups, Threshold: o.OffCPUThreshold,
 		KernelChain: o.Stacks.KernelChain, Event: at, Attr: set.Attrs[at]}
 	if o.OffCPUWaker {
-		opts.Waker = &set.Attrs[at+1]
+		opts.Waker, opts.LongWakers = &set.Attrs[at+1], o.LongWakers
 	}
 	if !o.Target.byCPU() {
 		opts.PerTask = counterIDs(set)

@@ -24,9 +24,10 @@ type maker struct {
 // makers returns the makers of all commands. Recorders need Linux.
 func makers() []maker {
 	return slices.Concat(recorders(), []maker{{"report", reportCommand}, {"view", viewCommand},
-		{"script", scriptCommand}, {"diff", diffCommand}, {"annotate", annotateCommand}, {"evlist", evlistCommand},
-		{"buildid-list", buildIDCommand}, {"archive", archiveCommand}, {"push", pushCommand},
-		{"cache", cacheCommand}, {"completion", completionCommand}, {"version", versionCommand}})
+		{"overview", overviewCommand}, {"script", scriptCommand}, {"diff", diffCommand},
+		{"annotate", annotateCommand}, {"evlist", evlistCommand}, {"buildid-list", buildIDCommand},
+		{"archive", archiveCommand}, {"push", pushCommand}, {"cache", cacheCommand},
+		{"completion", completionCommand}, {"version", cli.VersionCommand}})
 }
 
 // linuxOnly returns the makers of the commands that record, as they are on other systems than Linux.

@@ -26,6 +26,7 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 	{"`report -D`", "no remark about records that have no output", "`: unhandled!`", "TestFlagsAsPerf"},
 	{"`record --off-cpu`", "waits only, unless -e, -F or -c is given", "`cycles`, too", "TestScenarioOffCPU"},
 	{"`record --off-cpu-thresh`: default", "1 ms", "500 ms", "TestScenarioOffCPU"},
+	{"`record -c N` of tracepoints", "every Nth occurrence", "each occurrence", "TestRecordEveryNth"},
 	{"names with control characters, on a terminal", "escaped: `^[`", "as they are", "TestTerminalGetsNoControls"},
 	{"callers of functions that do not return", "their names; in the text of `script` and `report` for recordings " +
 		"that perf made, as perf", "their names in recordings of `gperf record -g`; else the function at the return " +
@@ -144,8 +145,8 @@ disappears.
 		}
 	}
 	b.WriteString("\n## Commands that gperf does not have\n\n| command | instead |\n|---|---|\n")
-	for _, c := range otherCommands {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", c.name, cell(c.way))
+	for _, c := range cli.OtherCommands {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, cell(c.Way))
 	}
 	return b.String()
 }

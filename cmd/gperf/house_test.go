@@ -57,6 +57,7 @@ var house = []floor{
 		report/push
 		report/export
 		report/table
+		report/overview
 		report/spans
 		report/annotate
 		report/annotate/disasm

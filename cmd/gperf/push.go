@@ -158,7 +158,7 @@ func (p *pushFlags) options() (err error) {
 			return err
 		}
 	}
-	p.opts.Version, p.opts.Log = buildVersion(), func(line string) { p.say("%s", line) }
+	p.opts.Version, p.opts.Log = cli.BuildVersion(), func(line string) { p.say("%s", line) }
 	p.opts.Header, err = headers(p.header)
 	return err
 }

@@ -70,7 +70,7 @@ func (f *recordFlags) options(s *pflag.FlagSet) error {
 	o := &f.opts
 	o.Target.Command = s.Args()
 	o.Output.Cmdline = os.Args
-	o.Output.Version = "gperf " + buildVersion()
+	o.Output.Version = "gperf " + cli.BuildVersion()
 	o.Tracefs = new(tracefs.FS)
 	for _, apply := range []func() error{
 		func() error { return f.applyContinuous(s, o) },
@@ -143,6 +143,9 @@ func (f *recordFlags) run(s *pflag.FlagSet, stderr io.Writer) error {
 		printSummary(sum, stderr)
 		if f.verbose {
 			status(stderr, "Cost: %s", inspect.CostText(&sum.Cost))
+		}
+		if s.NFlag()+s.NArg() == 0 {
+			status(stderr, "gperf overview records more, and shows on one screen what this machine does")
 		}
 		if f.output.implied {
 			status(stderr, "The recording went into the pipe of standard output: -o FILE names a file")

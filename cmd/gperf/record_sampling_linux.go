@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,15 +21,23 @@ type samplingFlags struct {
 	freq   string
 	period uint64
 	strict bool
+	waker  string
 	thresh uint32 // of waits, in ms
 }
+
+// Values of --waker.
+const (
+	allWakers  = "all"
+	longWakers = "long" // of waits that are not summed
+)
 
 func (f *samplingFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.StringVarP(&f.freq, "freq", "F", "", "sample at this `frequency` in Hz, or max (default 4000)")
 	cli.NumberOrBare(s, &f.period, &o.Count, "count", "c", "event period `n`; --count alone: count in the kernel")
 	s.BoolVar(&f.strict, "strict-freq", false, "fail if the kernel does not allow this frequency")
 	s.BoolVar(&o.OffCPU, "off-cpu", false, "record how long threads wait, in ns, and where")
-	s.BoolVar(&o.OffCPUWaker, "waker", false, "with --off-cpu: record who ends each wait, and where")
+	s.StringVar(&f.waker, "waker", "", "with --off-cpu: record who ends `all` waits, or long")
+	s.Lookup("waker").NoOptDefVal = allWakers
 	s.Uint32Var(&f.thresh, "off-cpu-thresh", 1, "sum waits shorter than this, in `ms`")
 	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "record side-band events only, no samples")
 	s.BoolVarP(&o.Samples.Stat, "stat", "s", false, "record event counts per thread")
@@ -51,6 +60,10 @@ func (f *samplingFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 	if o.Freq != 0 && o.Period != 0 {
 		return cli.WrongUse("cannot set frequency and period at the same time")
 	}
+	if !slices.Contains([]string{"", allWakers, longWakers}, f.waker) {
+		return cli.WrongUse("--waker %s: use all, or long for waits that are not summed", f.waker)
+	}
+	o.OffCPUWaker, o.LongWakers = f.waker != "", f.waker == longWakers
 	if o.OffCPUWaker && !o.OffCPU {
 		return cli.WrongUse("--waker without --off-cpu: it records who ends the waits, use record --off-cpu --waker -g")
 	}

@@ -197,7 +197,7 @@ func (f *topFlags) source(ctx context.Context, s *pflag.FlagSet, stderr io.Write
 // events: the kernel filters tracepoints, and show does the rest.
 func (f *topFlags) recordOptions(s *pflag.FlagSet, stderr io.Writer) error {
 	o := &f.opts
-	o.Output.Cmdline, o.Output.Version, o.Tracefs = os.Args, "gperf "+buildVersion(), new(tracefs.FS)
+	o.Output.Cmdline, o.Output.Version, o.Tracefs = os.Args, "gperf "+cli.BuildVersion(), new(tracefs.FS)
 	o.Notice = func(what error) { fmt.Fprint(stderr, notice("top", what)) }
 	o.Say, o.Progress = func(string) {}, func(string, int, int) {}
 	for _, apply := range []func() error{

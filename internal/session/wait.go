@@ -63,7 +63,7 @@ var faultFunctions = []string{"exc_page_fault", "do_user_addr_fault", "do_page_f
 var poolFunctions = setOf(
 	// Go: threads without goroutines to run, and the runtime's own.
 	"runtime.findRunnable", "runtime.findrunnable", "runtime.stopm", "runtime.sysmon", "runtime.templateThread",
-	"runtime.stoplockedm",
+	"runtime.stoplockedm", "os/signal.signal_recv",
 	// Java.
 	"GCTaskManager::get_task", "CompileQueue::get", "ServiceThread::service_thread_entry",
 	"MonitorDeflationThread::monitor_deflation_thread_entry", "WatcherThread::sleep",

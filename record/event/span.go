@@ -18,7 +18,8 @@ type Span struct {
 	Min time.Duration // shorter spans are not sampled
 	// Begin and End are the tracepoints of a pair, nil for other spans.
 	Begin, End *SpanEnd
-	Key        []string // fields that both have; none: the thread
+	// Key and EndKey are the fields of Begin and End whose values make a pair; none: the thread.
+	Key, EndKey []string
 	// Call is a function, nil for other spans.
 	Call *probe.Call
 	// Hist counts histograms of the durations in the kernel, in place of samples: one for each
@@ -163,7 +164,7 @@ func (ev *Event) setSpan(w *words, t term) error {
 		ev.Span.Min = d
 		return nil
 	case t.key == "key":
-		ev.Span.Key = strings.Split(t.value, ",")
+		ev.Span.Key, ev.Span.EndKey = keyFields(t.value)
 		return ev.Span.checkKey(w)
 	case t.key == "hist":
 		ev.Span.Hist = true
@@ -175,6 +176,18 @@ func (ev *Event) setSpan(w *words, t term) error {
 		return ev.set(w, t)
 	}
 	return w.spec.unknownTerm(t, "", spanTermKeys)
+}
+
+// keyFields returns the fields of a key at the begin and at the end: NAME is the same at both, NAME:NAME are two.
+func keyFields(list string) (begin, end []string) {
+	for word := range strings.SplitSeq(list, ",") {
+		first, last, both := strings.Cut(word, ":")
+		if !both {
+			last = first
+		}
+		begin, end = append(begin, first), append(end, last)
+	}
+	return begin, end
 }
 
 // joinKeys appends words without a value to the preceding term key or hist: key=dev,sector.
@@ -220,7 +233,7 @@ func (w *words) spanEnd(name string, at *Resolver) (*SpanEnd, error) {
 // maxKeys limits the fields of a key.
 const maxKeys = 4
 
-// checkKey returns an error unless both tracepoints have the fields of the key, as numbers.
+// checkKey returns an error unless the tracepoints have the fields of the key, as numbers.
 func (s *Span) checkKey(w *words) error {
 	switch {
 	case s.Begin == nil:
@@ -228,7 +241,7 @@ func (s *Span) checkKey(w *words) error {
 	case len(s.Key) > maxKeys:
 		return w.spec.bad(fmt.Sprintf("term key: a key has up to %d fields", maxKeys))
 	}
-	for _, end := range []*SpanEnd{s.Begin, s.End} {
+	for i, end := range []*SpanEnd{s.Begin, s.End} {
 		var names []string
 		for _, f := range end.Format.Fields {
 			if !f.Array && !f.Dynamic && !f.String {
@@ -238,7 +251,7 @@ func (s *Span) checkKey(w *words) error {
 		own := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			return strings.HasPrefix(name, "common_")
 		})
-		for _, name := range s.Key {
+		for _, name := range [...][]string{s.Key, s.EndKey}[i] {
 			if !slices.Contains(names, name) {
 				return w.spec.bad(fmt.Sprintf("term key: %s:%s has no number %q; it has %s", end.System, end.Name, name,
 					strings.Join(own, ", ")))

@@ -45,6 +45,8 @@ type OffCPUOptions struct {
 	Attr        format.Attr // of the event
 	// Waker, if not nil, is the attr of the wakers' event.
 	Waker *format.Attr
+	// LongWakers records the wakers of waits that are not summed alone.
+	LongWakers bool
 }
 
 // OffCPU records waits.
@@ -89,6 +91,7 @@ func NewOffCPU(o OffCPUOptions) (*OffCPU, error) {
 	}
 	r.bpf, err = bpf.LoadOffCPU(bpf.OffCPUOptions{UserStacks: o.userStacks(), Unwinder: o.Unwinder, PerTask: o.PerTask,
 		Cgroups: o.Cgroups, CPUs: cpus, On: o.CPUs, Threshold: o.Threshold, Wakers: o.Waker != nil,
+		LongWakers: o.LongWakers,
 		Interrupts: r.code.interrupts, Returns: r.code.returns})
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func (a *attachments) attachPair(span bpf.Span, ev *event.Event) (err error) {
 	if p.Begin, err = a.pairEnd(ev.Span.Begin, ev.Span.Key); err != nil {
 		return err
 	}
-	if p.End, err = a.pairEnd(ev.Span.End, ev.Span.Key); err != nil {
+	if p.End, err = a.pairEnd(ev.Span.End, ev.Span.EndKey); err != nil {
 		return err
 	}
 	return a.bpf.AttachPair(p)

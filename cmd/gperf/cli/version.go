@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -6,22 +6,20 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"gperf/cmd/gperf/cli"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-// versionCommand returns `gperf version`.
-func versionCommand() *cobra.Command {
+// VersionCommand returns `gperf version`.
+func VersionCommand() *cobra.Command {
 	verbose := false
-	c := cli.NewCommand(cli.GroupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
-	cli.AddFlags(c, cli.General, func(s *pflag.FlagSet) {
+	c := NewCommand(GroupOther, "version [FLAGS]", "print the version of gperf, and the features of this build")
+	AddFlags(c, General, func(s *pflag.FlagSet) {
 		s.BoolVarP(&verbose, "verbose", "v", false, "print the features of this build, too")
 		s.BoolVar(&verbose, "build-options", false, "") // perf's name
-		cli.Hide(s, "build-options")
+		Hide(s, "build-options")
 	})
-	c.Args = cli.NoOperands
+	c.Args = NoOperands
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		info := buildInfo()
 		text := describeBuild(info)
@@ -92,8 +90,8 @@ func setting(info *debug.BuildInfo, key string) string {
 	return ""
 }
 
-// buildVersion returns the version in one word, for the header of recordings.
-func buildVersion() string { return moduleVersion(buildInfo()) }
+// BuildVersion returns the version in one word, for the header of recordings.
+func BuildVersion() string { return moduleVersion(buildInfo()) }
 
 const develVersion = "0.1-devel"
 

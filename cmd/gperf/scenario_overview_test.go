@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gperf/report/overview"
+)
+
+// TestScenarioOverview: what planted programs do is in the overview, the screen fits, and each command shows more.
+func TestScenarioOverview(t *testing.T) {
+	needOffCPU(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "seen.data")
+	planted := []*exec.Cmd{
+		exec.Command("sh", "-c", "while :; do :; done"),
+		exec.Command(waiterProgram.Path(t), "60000", dir),                                    // among others, threads that wait for a lock
+		exec.Command("sh", "-c", "while sleep 0.02; do echo x >/dev/full; done 2>/dev/null"), // ENOSPC, and programs
+		exec.Command("bash", "-c", fmt.Sprintf("while sleep 0.02; do echo x >/dev/udp/127.0.0.1/%d; done 2>/dev/null",
+			closedPort(t))), // NO_SOCKET
+		exec.Command("sh", "-c", "while sleep 0.02; do stat -c %a /none /none/none /not /no /none/1 /none/2 /none/3; done 2>/dev/null"),
+	}
+	for _, c := range planted {
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			c.Process.Kill()
+			c.Wait()
+		}()
+	}
+	self := binary(t, "./cmd/gperf")
+	out, err := exec.Command(self, "overview", "-d", strconv.Itoa(patience(3)), "-o", file, "--format", "json").Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, err.(*exec.ExitError).Stderr)
+	}
+	var seen overview.Overview
+	if err := json.Unmarshal(out, &seen); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	has := func(section string, is func(overview.Item) bool) {
+		t.Helper()
+		for _, s := range seen.Sections {
+			if s.Name == section && slices.ContainsFunc(s.Items, is) {
+				return
+			}
+		}
+		t.Errorf("%s lacks an item: %s", section, out)
+	}
+	has("CPU", func(i overview.Item) bool { return i.Who == "sh" })
+	has("waits", func(i overview.Item) bool { return i.What == "lock" && i.Who == "waiter" })
+	has("failing", func(i overview.Item) bool { return i.Who == "stat" && strings.HasSuffix(i.What, ": ENOENT") })
+	has("syscalls", func(i overview.Item) bool { return strings.HasPrefix(i.What, "fsync, ") })
+	has("errors", func(i overview.Item) bool { return i.Who == "sh" && i.What == "write: ENOSPC" })
+	has("programs", func(i overview.Item) bool { return i.Who == "sleep" || i.Who == "stat" })
+	has("drops", func(i overview.Item) bool { return i.Who == "NO_SOCKET" && strings.Contains(i.What, ">") })
+	for _, s := range seen.Sections {
+		for _, i := range s.Items {
+			var stdout, stderr outputText
+			args := append(slices.Clone(i.More), "-i", file)
+			code := run(args, &stdout, &stderr)
+			if rows := withoutComments(stdout.String()); code != exitOK || rows == "" {
+				t.Errorf("gperf %q shows nothing, exit code %d: %s", args, code, stderr.String())
+			}
+		}
+	}
+	text, _ := gperf(t, "overview", "-i", file)
+	if !strings.Contains(text, "NO_SOCKET") || !strings.Contains(text, "gperf report -i "+file+" --kind lock ") {
+		t.Errorf("the text lacks lines:\n%s", text)
+	}
+	screen := seen.Text(overview.Screen{Width: 80, Height: 24})
+	for line := range strings.Lines(screen) {
+		if len([]rune(line)) > 81 {
+			t.Errorf("%d columns: %s", len([]rune(line)), line)
+		}
+	}
+	if n := strings.Count(screen, "\n"); n > 23 {
+		t.Errorf("%d lines:\n%s", n, screen)
+	}
+	t.Logf("%s", screen)
+}
+
+// withoutComments returns the lines that are neither empty nor comments.
+func withoutComments(text string) string {
+	var b bytes.Buffer
+	for line := range strings.Lines(text) {
+		if line != "\n" && !strings.HasPrefix(line, "#") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// TestRecordEveryNth: -c N takes every Nth occurrence of a tracepoint, and each sample counts as N.
+func TestRecordEveryNth(t *testing.T) {
+	needTracepoints(t)
+	dir := t.TempDir()
+	for _, args := range [][]string{{"-c", "10", "-e", "raw_syscalls:sys_enter"},
+		{"-e", "raw_syscalls:sys_enter/period=10/"}} {
+		mustRecord(t, dir, append(args, "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=1", "count=2000")...)
+		out, _ := gperf(t, "script", "-i", filepath.Join(dir, "perf.data"), "-F", "event,period")
+		if n := strings.Count(out, "\n"); n < 400 || n > 450 || strings.Count(out, " 10 raw_syscalls:sys_enter:") != n {
+			t.Errorf("%v: %d samples of at least 4,000 calls, or not with a period of 10:\n%.300s", args, n, out)
+		}
+	}
+}

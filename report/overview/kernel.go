@@ -1,0 +1,310 @@
+package overview
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gperf/format/fields"
+	"gperf/internal/quantile"
+	"gperf/internal/session"
+	"gperf/report/key"
+)
+
+// calls are the waits in system calls, by name.
+type calls struct {
+	byName map[string]*call
+	last   uint64 // time of the last wait: the sums of short waits are at the end
+}
+
+// call is the waits in a system call.
+type call struct {
+	waits   []wait // those of at least slowCall
+	longest uint64
+}
+
+// wait is a wait of a process, in ns.
+type wait struct {
+	process, kind  string
+	time, duration uint64
+	pid            int32
+}
+
+func newCalls() collector { return &calls{byName: map[string]*call{}} }
+
+// waiting are system calls that take long because they wait for what may come.
+var waiting = []string{"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6", "futex",
+	"futex_waitv", "nanosleep", "clock_nanosleep", "wait4", "waitid", "pause", "rt_sigtimedwait", "rt_sigsuspend",
+	"accept", "accept4", "io_getevents", "io_pgetevents", "io_uring_enter", "restart_syscall", "read", "recvfrom",
+	"recvmsg", "semop", "semtimedop", "msgrcv", "vfork", "clone", "clone3", "ioctl", "exit_group"}
+
+func (c *calls) add(_ *reader, s *session.Sample) {
+	c.last = max(c.last, s.Time)
+	name := syscallOf(s)
+	if s.Period < slowCall || name == "" || slices.Contains(waiting, name) {
+		return
+	}
+	one := at(c.byName, name)
+	one.waits = append(one.waits, wait{process(s), kindOf(s), s.Time, s.Period, s.PID})
+}
+
+// syscallOf returns the name of the system call in which a thread waits, "" if it is not known.
+func syscallOf(s *session.Sample) string {
+	for _, f := range s.Kernel.All() {
+		for _, prefix := range syscallPrefixes {
+			if name, is := strings.CutPrefix(f.Symbol(), prefix); is {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// syscallPrefixes are the beginnings of the names of functions that handle system calls, of x86-64, arm64, and 32-bit
+// programs.
+var syscallPrefixes = []string{"__x64_sys_", "__arm64_sys_", "__ia32_sys_", "__ia32_compat_sys_"}
+
+func (c *calls) sections(*Overview) []Section {
+	section := Section{Name: "syscalls"}
+	for _, one := range c.byName {
+		one.waits = slices.DeleteFunc(one.waits, func(w wait) bool { return w.time == c.last })
+		for _, w := range one.waits {
+			one.longest = max(one.longest, w.duration)
+		}
+	}
+	for _, name := range sorted(c.byName, func(one *call) uint64 { return one.longest }) {
+		one := c.byName[name]
+		if len(one.waits) == 0 {
+			continue
+		}
+		w := slices.MaxFunc(one.waits, func(a, b wait) int { return cmp.Compare(a.duration, b.duration) })
+		section.Items = append(section.Items, Item{Value: seconds(w.duration), Who: w.process,
+			What: fmt.Sprintf("%s, %d longer than %s", name, len(one.waits), seconds(slowCall)),
+			More: []string{"report", "--kind", w.kind, "--pid", strconv.Itoa(int(w.pid))}})
+	}
+	return []Section{section}
+}
+
+// slowCall is the duration of a wait in a system call that is worth a line, in ns.
+const slowCall = 5_000_000
+
+// count returns a number of times.
+func count(n uint64) string {
+	switch {
+	case n >= 10e6:
+		return fmt.Sprintf("%d M", n/1e6)
+	case n >= 10e3:
+		return fmt.Sprintf("%d k", n/1e3)
+	}
+	return fmt.Sprint(n)
+}
+
+// failures counts system calls that fail.
+type failures struct {
+	name   string // of the section
+	least  uint64 // failures that are worth a line
+	byKind map[failure]uint64
+}
+
+// failure is a system call of a process, with the error.
+type failure struct{ process, syscall, errno string }
+
+func newFailures(name string, least uint64) collector {
+	return &failures{name, least, map[failure]uint64{}}
+}
+
+func (c *failures) add(r *reader, s *session.Sample) {
+	c.byKind[failure{process(s), r.text(s, key.Syscall), fields.ErrorName(r.value(s, "ret").Number)}] += s.Period
+}
+
+func (c *failures) sections(*Overview) []Section {
+	section := Section{Name: c.name}
+	for _, f := range sorted(c.byKind, func(n uint64) uint64 { return n }) {
+		if n := c.byKind[f]; n >= c.least {
+			section.Items = append(section.Items, Item{Value: count(n), Who: f.process,
+				What: f.syscall + ": " + f.errno,
+				More: []string{"script", "--filter", "errno==" + f.errno}})
+		}
+	}
+	return []Section{section}
+}
+
+// disk counts requests of block devices.
+type disk struct {
+	devices map[string]*quantile.Durations
+	totals  sums
+	who     map[string]sums // bytes by device and process
+}
+
+func newDisk() collector {
+	return &disk{map[string]*quantile.Durations{}, sums{}, map[string]sums{}}
+}
+
+const issueName = "block:block_rq_issue"
+
+func (c *disk) add(r *reader, s *session.Sample) {
+	const minorBits = 20 // include/linux/kdev_t.h
+	dev := r.number(s, "dev")
+	name := fmt.Sprintf("%d:%d", dev>>minorBits, dev&(1<<minorBits-1))
+	if r.session.File.EventName(s.Event) == issueName {
+		addTo(c.who, name, process(s), r.number(s, "bytes"))
+		return
+	}
+	at(c.devices, name).Add(r.number(s, "max"), r.number(s, "count"))
+	c.totals[name] += r.number(s, "total")
+}
+
+func (c *disk) sections(*Overview) []Section {
+	section := Section{Name: "disk"}
+	for _, name := range c.totals.top(2) {
+		d := c.devices[name]
+		what := fmt.Sprintf("p99 of %s, max %s, device %s", count(d.N()), seconds(d.Longest()), name)
+		section.Items = append(section.Items, Item{Value: seconds(d.Percentile(99)), Who: c.who[name].first(),
+			What: what,
+			More: []string{"report", "--latency-hist"}})
+	}
+	return []Section{section}
+}
+
+// reclaim sums the time in which processes free memory for themselves.
+type reclaim struct {
+	times   sums // ns
+	number  sums
+	longest uint64
+}
+
+func newReclaim() collector { return &reclaim{times: sums{}, number: sums{}} }
+
+func (c *reclaim) add(r *reader, s *session.Sample) {
+	name := process(s)
+	c.times[name] += r.number(s, "total")
+	c.number[name] += r.number(s, "count")
+	c.longest = max(c.longest, r.number(s, "max"))
+}
+
+func (c *reclaim) sections(*Overview) []Section {
+	section := Section{Name: "memory"}
+	for _, name := range c.times.top(2) {
+		section.Items = append(section.Items, Item{Value: seconds(c.times[name]), Who: name,
+			What: "frees memory " + count(c.number[name]) + " times: too little is free",
+			More: []string{"report", "--latency-hist"}})
+	}
+	return []Section{section}
+}
+
+// drops counts dropped packets by reason.
+type drops struct {
+	reasons sums
+	flows   map[string]sums // by reason
+}
+
+func newDrops() collector { return &drops{reasons: sums{}, flows: map[string]sums{}} }
+
+func (c *drops) add(r *reader, s *session.Sample) {
+	reason := r.text(s, "reason")
+	c.reasons[reason]++
+	if flow := r.text(s, "flow"); flow != "unknown" {
+		addTo(c.flows, reason, flow, 1)
+	}
+}
+
+func (c *drops) sections(*Overview) []Section {
+	section := Section{Name: "drops"}
+	for _, reason := range c.reasons.top(3) {
+		section.Items = append(section.Items, Item{Value: count(c.reasons[reason]), Who: reason,
+			What: c.flows[reason].first(),
+			More: []string{"script", "--filter", "reason==" + reason}})
+	}
+	return []Section{section}
+}
+
+// segmentEvents are events of TCP and sockets that are recorded besides drops.
+var segmentEvents = []string{"tcp:tcp_retransmit_skb", "tcp:tcp_retransmit_synack", "tcp:tcp_send_reset",
+	"tcp:tcp_receive_reset", "tcp:tcp_bad_csum", "sock:sock_rcvqueue_full", "sock:sock_exceed_buf_limit",
+	"udp:udp_fail_queue_rcv_skb", "net:net_dev_xmit_timeout"}
+
+// segments counts events of TCP and sockets.
+type segments struct {
+	events sums
+	ends   map[string]sums // by event
+}
+
+func newSegments() collector { return &segments{sums{}, map[string]sums{}} }
+
+func (c *segments) add(r *reader, s *session.Sample) {
+	name := r.session.File.EventName(s.Event)
+	c.events[name]++
+	end := r.text(s, "flow")
+	if end == "" {
+		end = r.text(s, "sport") + " > " + r.text(s, "daddr") + ":" + r.text(s, "dport")
+	}
+	addTo(c.ends, name, end, 1)
+}
+
+func (c *segments) sections(*Overview) []Section {
+	section := Section{Name: "network"}
+	for _, name := range c.events.top(3) {
+		section.Items = append(section.Items, Item{Value: count(c.events[name]), Who: path.Base(name),
+			What: c.ends[name].first(),
+			More: []string{"script", "--filter", "event==" + name}})
+	}
+	return []Section{section}
+}
+
+const (
+	faultsName      = "page-faults"
+	majorFaultsName = "major-faults"
+)
+
+// faults counts page faults.
+type faults struct{ minor, major sums }
+
+func newFaults() collector { return &faults{sums{}, sums{}} }
+
+func (c *faults) add(r *reader, s *session.Sample) {
+	if r.session.File.EventName(s.Event) == majorFaultsName {
+		c.major[process(s)] += s.Period
+	} else {
+		c.minor[process(s)] += s.Period
+	}
+}
+
+func (c *faults) sections(o *Overview) []Section {
+	section := Section{Name: "faults"}
+	for _, kind := range []struct {
+		of    sums
+		what  string
+		least float64 // in a second
+	}{{c.major, "pages read from disk", 2}, {c.minor, "new pages of memory", 2000}} {
+		for _, name := range kind.of.top(2) {
+			if float64(kind.of[name]) >= kind.least*o.Duration.Seconds() {
+				section.Items = append(section.Items, Item{Value: count(kind.of[name]), Who: name, What: kind.what,
+					More: []string{"report", "-c", name}})
+			}
+		}
+	}
+	return []Section{section}
+}
+
+const execName = "exec"
+
+// programs counts programs that were started.
+type programs struct{ files sums }
+
+func newPrograms() collector { return &programs{sums{}} }
+
+func (c *programs) add(r *reader, s *session.Sample) { c.files[r.text(s, "filename")]++ }
+
+func (c *programs) sections(*Overview) []Section {
+	section := Section{Name: "programs"}
+	if all := c.files.all(); all > 0 {
+		first := c.files.first()
+		section.Items = []Item{{Value: count(all), Who: path.Base(first),
+			What: fmt.Sprintf("started; %s times %s", count(c.files[first]), first),
+			More: []string{"script", "--filter", "event==" + execName}}}
+	}
+	return []Section{section}
+}
