@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"net/url"
 	"os"
 	"path"
@@ -360,5 +362,47 @@ func TestFilterKeysOfData(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestReportSpans: the table of spans by key has the calls, errors and longest durations that JSON has.
+func TestReportSpans(t *testing.T) {
+	from := []string{"-i", "../../testdata/spans.data"}
+	type sum struct {
+		calls, errors int
+		longest       float64
+	}
+	want, got := map[string]sum{}, map[string]sum{}
+	for _, s := range jsonSamples(t, from...) {
+		one := want[s.text("syscall")]
+		one.calls++
+		if s.text("errno") != "" {
+			one.errors++
+		}
+		one.longest = max(one.longest, s.number("duration"))
+		want[s.text("syscall")] = one
+	}
+	out, _ := gperf(t, append([]string{"report", "--sort", "syscall"}, from...)...)
+	units := map[string]float64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+	for line := range strings.Lines(out) {
+		w := strings.Fields(line) // numbers and their units are words
+		if w[0] == "#" || len(w) != 16 {
+			continue
+		}
+		var one sum
+		one.calls, _ = strconv.Atoi(w[0])
+		one.errors, _ = strconv.Atoi(w[1])
+		one.longest, _ = strconv.ParseFloat(w[13], 64)
+		if one.longest *= units[w[14]]; math.Abs(one.longest-want[w[15]].longest) <= want[w[15]].longest/100 {
+			one.longest = want[w[15]].longest // three digits are printed
+		}
+		got[w[15]] = one
+	}
+	if len(want) < 5 || !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v from\n%s", got, want, out)
+	}
+	out, _ = gperf(t, append([]string{"report", "--sort", "syscall", "-g", "none"}, from...)...)
+	if !strings.Contains(out, "Overhead  Syscall") {
+		t.Errorf("-g none: no table as of other events:\n%s", out)
 	}
 }

@@ -21,7 +21,7 @@ var plainOpens = map[string]string{
 	"cmd/gperf/tui/entries_keys.go":          "new files in the working directory",
 	"record/continuous/config.go":            "the command line",
 	"record/continuous/store.go":             "the command line",
-	"cmd/gperf/overview.go":                  "tracefs",
+	"report/overview/events.go":              "tracefs",
 	"cmd/gperf/push.go":                      "the command line",
 	"cmd/gperf/push_follow.go":               "the command line",
 	"cmd/gperf/input.go":                     "the command line",

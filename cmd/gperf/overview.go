@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -124,7 +122,7 @@ func (o *overviewFlags) record(stderr io.Writer) error {
 	if !slices.ContainsFunc(o.targets, func(t target) bool { return t.value != "" }) {
 		args = append(args, "-a")
 	}
-	args = append(args, overview.Events(hasTracepoint)...)
+	args = append(args, overview.Events()...)
 	c := exec.Command(self, append(args, "--", "sleep", fmt.Sprint(o.seconds))...)
 	c.Stderr = stderr
 	interrupted := make(chan os.Signal, 1) // the recorder gets the signal, too, and ends
@@ -140,15 +138,4 @@ func (o *overviewFlags) record(stderr io.Writer) error {
 	default:
 		return fmt.Errorf("starting gperf record: %w", err)
 	}
-}
-
-// hasTracepoint reports whether the machine has a tracepoint, with a field unless that is empty.
-func hasTracepoint(system, name, field string) bool {
-	for _, dir := range []string{"/sys/kernel/tracing", "/sys/kernel/debug/tracing"} {
-		format, err := os.ReadFile(filepath.Join(dir, "events", system, name, "format"))
-		if err == nil {
-			return bytes.Contains(format, []byte(" "+field))
-		}
-	}
-	return false
 }

@@ -16,7 +16,6 @@ import (
 	"gperf/cmd/gperf/tui"
 	"gperf/format"
 	"gperf/internal/inspect"
-	"gperf/internal/session"
 	"gperf/report"
 	"gperf/report/key"
 	"gperf/report/spans"
@@ -238,6 +237,8 @@ func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) 
 	if err := o.checkSelection(s); err != nil {
 		return nil, err
 	}
+	opts := key.Options{Words: words(o.Sort), Quantum: o.TimeQuantum}
+	chains := slices.ContainsFunc(f.Attrs, func(a format.Attr) bool { return a.SampleType&format.SampleCallchain != 0 })
 	switch tasks := o.view.tasks || o.view.mmaps; {
 	case tasks && o.stats:
 		return nil, cli.WrongUse("--tasks and --mmaps cannot be used together with --stats")
@@ -250,28 +251,36 @@ func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) 
 	case o.stats:
 		return func(w io.Writer, in *openInput) (format.Skipped, error) { return inspect.Stats(w, in.session) }, nil
 	case o.latHist:
-		return func(w io.Writer, in *openInput) (format.Skipped, error) {
-			defer o.noteMisses(in.session)
-			return spans.Histograms(w, in.session, o.Filter.Selects,
-				key.Options{Words: words(o.Sort), Quantum: o.TimeQuantum})
-		}, nil
-	case spans.Summarizes(f) && !o.head.header && !slices.ContainsFunc(tableFlags, s.Changed):
-		return func(w io.Writer, in *openInput) (format.Skipped, error) {
-			defer o.noteMisses(in.session)
+		return o.spans(func(w io.Writer, in *openInput) (format.Skipped, error) {
+			return spans.Histograms(w, in.session, o.Filter.Selects, opts)
+		}), nil
+	case o.head.header || slices.ContainsFunc(tableFlags, s.Changed):
+	case spans.AllSpans(f) && !report.HasFigures(o.Sort) && (o.Sort != "" || !spans.Summarizes(f) && !chains):
+		opts.Words = words(cmp.Or(o.Sort, "event"))
+		return o.spans(func(w io.Writer, in *openInput) (format.Skipped, error) {
+			return spans.Table(w, in.session, o.Filter.Selects, opts)
+		}), nil
+	case spans.Summarizes(f):
+		return o.spans(func(w io.Writer, in *openInput) (format.Skipped, error) {
 			return spans.Summary(w, in.session, o.Filter.Selects)
-		}, nil
+		}), nil
 	}
 	return nil, nil
 }
 
-// tableFlags lists the flags that make the report of system calls' spans a table like other events'.
-var tableFlags = []string{"sort", "fields", "call-graph", "no-call-graph", "inverted", "children", "no-children",
+// tableFlags lists the flags that make the report of spans a table like other events'.
+var tableFlags = []string{"fields", "call-graph", "no-call-graph", "inverted", "children", "no-children",
 	"hierarchy", "weight", "dsos", "symbols", "symbol-filter", "percent-limit", "field-separator", "latency", "quiet",
 	"show-nr-samples", "show-total-period", "raw-trace", "parent", "threads", "parallelism", "group", "column-widths",
 	"exclude-other", "hide-unresolved"}
 
-// noteMisses records why the filters selected no sample of a list.
-func (o *reportFlags) noteMisses(s *session.Session) { s.Misses = o.Filter.Misses() }
+// spans returns a list of spans that records why the filters selected no sample.
+func (o *reportFlags) spans(list lister) lister {
+	return func(w io.Writer, in *openInput) (format.Skipped, error) {
+		defer func() { in.session.Misses = o.Filter.Misses() }()
+		return list(w, in)
+	}
+}
 
 // Flags that select samples, and flags about the entries of a table.
 var (

@@ -11,6 +11,7 @@ import (
 	"gperf/format/fields"
 	"gperf/internal/quantile"
 	"gperf/internal/session"
+	"gperf/internal/text"
 	"gperf/report/key"
 )
 
@@ -81,8 +82,8 @@ func (c *calls) sections(*Overview) []Section {
 			continue
 		}
 		w := slices.MaxFunc(one.waits, func(a, b wait) int { return cmp.Compare(a.duration, b.duration) })
-		section.Items = append(section.Items, Item{Value: seconds(w.duration), Who: w.process,
-			What: fmt.Sprintf("%s, %d longer than %s", name, len(one.waits), seconds(slowCall)),
+		section.Items = append(section.Items, Item{Value: text.Duration(w.duration), Who: w.process,
+			What: fmt.Sprintf("%s, %d longer than %s", name, len(one.waits), text.Duration(slowCall)),
 			More: []string{"report", "--kind", w.kind, "--pid", strconv.Itoa(int(w.pid))}})
 	}
 	return []Section{section}
@@ -161,8 +162,8 @@ func (c *disk) sections(*Overview) []Section {
 	section := Section{Name: "disk"}
 	for _, name := range c.totals.top(2) {
 		d := c.devices[name]
-		what := fmt.Sprintf("p99 of %s, max %s, device %s", count(d.N()), seconds(d.Longest()), name)
-		section.Items = append(section.Items, Item{Value: seconds(d.Percentile(99)), Who: c.who[name].first(),
+		what := fmt.Sprintf("p99 of %s, max %s, device %s", count(d.N()), text.Duration(d.Longest()), name)
+		section.Items = append(section.Items, Item{Value: text.Duration(d.Percentile(99)), Who: c.who[name].first(),
 			What: what,
 			More: []string{"report", "--latency-hist"}})
 	}
@@ -188,7 +189,7 @@ func (c *reclaim) add(r *reader, s *session.Sample) {
 func (c *reclaim) sections(*Overview) []Section {
 	section := Section{Name: "memory"}
 	for _, name := range c.times.top(2) {
-		section.Items = append(section.Items, Item{Value: seconds(c.times[name]), Who: name,
+		section.Items = append(section.Items, Item{Value: text.Duration(c.times[name]), Who: name,
 			What: "frees memory " + count(c.number[name]) + " times: too little is free",
 			More: []string{"report", "--latency-hist"}})
 	}
@@ -259,30 +260,38 @@ const (
 	majorFaultsName = "major-faults"
 )
 
-// faults counts page faults.
-type faults struct{ minor, major sums }
+// faults counts page faults by process.
+type faults struct{ minor, major map[string]*faulting }
 
-func newFaults() collector { return &faults{sums{}, sums{}} }
+// faulting is the page faults of a process.
+type faulting struct {
+	pages uint64
+	tasks tasks
+}
+
+func newFaults() collector { return &faults{map[string]*faulting{}, map[string]*faulting{}} }
 
 func (c *faults) add(r *reader, s *session.Sample) {
+	by := c.minor
 	if r.session.File.EventName(s.Event) == majorFaultsName {
-		c.major[process(s)] += s.Period
-	} else {
-		c.minor[process(s)] += s.Period
+		by = c.major
 	}
+	one := at(by, process(s))
+	one.pages += s.Period
+	one.tasks.add(s)
 }
 
 func (c *faults) sections(o *Overview) []Section {
 	section := Section{Name: "faults"}
 	for _, kind := range []struct {
-		of    sums
+		of    map[string]*faulting
 		what  string
 		least float64 // in a second
 	}{{c.major, "pages read from disk", 2}, {c.minor, "new pages of memory", 2000}} {
-		for _, name := range kind.of.top(2) {
-			if float64(kind.of[name]) >= kind.least*o.Duration.Seconds() {
-				section.Items = append(section.Items, Item{Value: count(kind.of[name]), Who: name, What: kind.what,
-					More: []string{"report", "-c", name}})
+		for _, name := range sorted(kind.of, func(f *faulting) uint64 { return f.pages }) {
+			if one := kind.of[name]; float64(one.pages) >= kind.least*o.Duration.Seconds() {
+				section.Items = append(section.Items, Item{Value: count(one.pages), Who: name, What: kind.what,
+					More: append([]string{"report"}, one.tasks.flags()...)})
 			}
 		}
 	}

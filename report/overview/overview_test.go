@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"gperf/internal/session"
 )
 
 // TestText: lines of a narrow screen, and how many items of each section fit.
@@ -41,12 +43,30 @@ waits        1.2 s nginx        lock: ngx_shmtx_lock, woken by redis-server gper
 	}
 }
 
-// TestSeconds: three digits and a unit.
-func TestSeconds(t *testing.T) {
-	for ns, want := range map[uint64]string{0: "0 ns", 999: "999 ns", 1_000: "1.00 us", 12_340_000: "12.3 ms",
-		123_400_000: "123 ms", 61_000_000_000: "61.0 s"} {
-		if got := seconds(ns); got != want {
-			t.Errorf("%d: %s, want %s", ns, got, want)
+// TestTasks: the commands select few processes by number, many by the most frequent name of a thread.
+func TestTasks(t *testing.T) {
+	for _, tt := range []struct {
+		samples map[int32]int // by PID
+		want    string
+	}{
+		{map[int32]int{7: 10}, "--pid 7"},
+		{map[int32]int{7: 90, 8: 5, 9: 5}, "--pid 7"},
+		{map[int32]int{7: 50, 8: 30, 9: 20}, "--pid 7,8,9"},
+		{map[int32]int{0: 100}, "-c worker"},
+		{map[int32]int{1: 5, 2: 5, 3: 5, 4: 5, 5: 5}, "-c worker"},
+	} {
+		var of tasks
+		for pid, n := range tt.samples {
+			for i := range n {
+				s := session.Sample{Comm: "worker"}
+				if s.PID = pid; i%4 == 3 {
+					s.Comm = "other"
+				}
+				of.add(&s)
+			}
+		}
+		if got := strings.Join(of.flags(), " "); got != tt.want {
+			t.Errorf("%v: %s, want %s", tt.samples, got, tt.want)
 		}
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"gperf/internal/quantile"
 	"gperf/internal/session"
+	"gperf/internal/text"
 )
 
 // cpu sums the time of CPUs by process.
@@ -22,7 +22,7 @@ type cpu struct {
 type used struct {
 	all, collecting uint64 // collecting: of a garbage collector
 	functions       sums
-	pids            pids
+	tasks           tasks
 }
 
 func newCPU() collector { return &cpu{processes: map[string]*used{}} }
@@ -36,7 +36,7 @@ func (c *cpu) add(r *reader, s *session.Sample) {
 		p.functions = sums{}
 	}
 	p.all += s.Period
-	p.pids.add(s)
+	p.tasks.add(s)
 	c.total += s.Period
 	if f := runs(s); f != nil {
 		p.functions[f.Symbol()] += s.Period
@@ -95,7 +95,7 @@ func (c *cpu) sections(o *Overview) []Section {
 			break
 		}
 		item := Item{Value: fmt.Sprintf("%.1f %%", percent(u.all)), Who: name, Function: u.functions.first(),
-			More: append([]string{"report"}, u.pids.flags(name)...)}
+			More: append([]string{"report"}, u.tasks.flags()...)}
 		section.Items = append(section.Items, item)
 		if percent(u.collecting) >= leastPercent && u.collecting*10 > u.all {
 			item.Value = fmt.Sprintf("%.1f %%", percent(u.collecting))
@@ -109,30 +109,33 @@ func (c *cpu) sections(o *Overview) []Section {
 // leastPercent is the share of a CPU that is worth a line.
 const leastPercent = 0.5
 
-// pids are the processes of a name: the samples of each.
-type pids map[int32]uint64
-
-func (p *pids) add(s *session.Sample) {
-	if *p == nil {
-		*p = pids{}
-	}
-	(*p)[s.PID]++
+// tasks counts the samples of the processes and threads of a name.
+type tasks struct {
+	pids  map[int32]uint64
+	comms sums // of threads
 }
 
-// flags returns the flags that select the processes of a name: by number if most samples are of one process, whose
-// threads may have other names.
-func (p pids) flags(name string) []string {
-	most, all, pid := uint64(0), uint64(0), int32(0)
-	for one, n := range p {
-		all += n
-		if n > most {
-			most, pid = n, one
+func (t *tasks) add(s *session.Sample) {
+	if t.pids == nil {
+		t.pids, t.comms = map[int32]uint64{}, sums{}
+	}
+	t.pids[s.PID]++
+	t.comms[s.Comm]++
+}
+
+// flags returns the flags that select the tasks: the numbers of processes, whose threads may have other names, if few
+// have most samples; else the most frequent name of a thread.
+func (t *tasks) flags() []string {
+	const few = 3
+	all, of := t.comms.all(), uint64(0)
+	var list []string
+	for _, pid := range sorted(t.pids, func(n uint64) uint64 { return n })[:min(few, len(t.pids))] {
+		list = append(list, strconv.Itoa(int(pid)))
+		if of += t.pids[pid]; pid > 0 && of*10 >= all*9 {
+			return []string{"--pid", strings.Join(list, ",")}
 		}
 	}
-	if pid > 0 && most*10 >= all*9 {
-		return []string{"--pid", strconv.Itoa(int(pid))}
-	}
-	return []string{"-c", name}
+	return []string{"-c", t.comms.first()}
 }
 
 // runQueue sums the time for which threads that could run waited for a CPU.
@@ -161,31 +164,12 @@ func (c *runQueue) sections(o *Overview) []Section {
 		if c.totals[name] < uint64(o.Duration)/200 && d.Longest() < 20e6 {
 			continue
 		}
-		section.Items = append(section.Items, Item{Value: seconds(c.totals[name]), Who: name,
-			What: fmt.Sprintf("max %s, p99 %s: waits for a CPU", seconds(d.Longest()), seconds(d.Percentile(99))),
+		section.Items = append(section.Items, Item{Value: text.Duration(c.totals[name]), Who: name,
+			What: "max " + text.Duration(d.Longest()) + ", p99 " + text.Duration(d.Percentile(99)) +
+				": waits for a CPU",
 			More: []string{"report", "--latency-hist"}})
 	}
 	return []Section{section}
-}
-
-// seconds returns a time of 3 digits with its unit.
-func seconds(ns uint64) string {
-	d := time.Duration(ns)
-	for _, u := range [...]struct {
-		size time.Duration
-		name string
-	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "us"}} {
-		if v := float64(d) / float64(u.size); d >= u.size {
-			digits := 2
-			if v >= 100 {
-				digits = 0
-			} else if v >= 10 {
-				digits = 1
-			}
-			return fmt.Sprintf("%.*f %s", digits, v, u.name)
-		}
-	}
-	return fmt.Sprintf("%d ns", ns)
 }
 
 // waits sums the time of waits by kind and process.
@@ -198,7 +182,7 @@ type sum struct {
 	total             uint64
 	processes         sums
 	functions, wakers map[string]sums // by process
-	pids              map[string]*pids
+	tasks             map[string]*tasks
 }
 
 func newWaits() collector { return &waits{byKind: map[string]*sum{}} }
@@ -208,12 +192,12 @@ func (c *waits) add(_ *reader, s *session.Sample) {
 	k := at(c.byKind, kind)
 	if k.processes == nil {
 		*k = sum{processes: sums{}, functions: map[string]sums{}, wakers: map[string]sums{},
-			pids: map[string]*pids{}}
+			tasks: map[string]*tasks{}}
 	}
 	name := process(s)
 	k.total += s.Period
 	k.processes[name] += s.Period
-	at(k.pids, name).add(s)
+	at(k.tasks, name).add(s)
 	addTo(k.functions, name, waitsIn(s), s.Period)
 	if s.Waker != nil && s.Waker.TID != 0 { // else an interrupt
 		addTo(k.wakers, name, s.Waker.Comm, s.Period)
@@ -267,9 +251,9 @@ func (c *waits) sections(o *Overview) []Section {
 				if k.processes[name] < uint64(o.Duration)/200 {
 					break
 				}
-				section.Items = append(section.Items, Item{Value: seconds(k.processes[name]), Who: name, What: kind,
-					Function: k.functions[name].first(), By: k.wakers[name].first(),
-					More: append([]string{"report", "--kind", kind}, k.pids[name].flags(name)...)})
+				section.Items = append(section.Items, Item{Value: text.Duration(k.processes[name]), Who: name,
+					What: kind, Function: k.functions[name].first(), By: k.wakers[name].first(),
+					More: append([]string{"report", "--kind", kind}, k.tasks[name].flags()...)})
 			}
 		}
 	}

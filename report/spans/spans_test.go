@@ -155,3 +155,21 @@ func TestErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestRows: numbers are at the right, keys at the left, the largest total is first.
+func TestRows(t *testing.T) {
+	rows := map[string]*row{"a": {values: []string{"openat"}}, "b": {values: []string{"read"}}}
+	for _, ns := range []uint64{1_000, 2_000, 3_000} {
+		rows["a"].add((&span{duration: ns, failed: ns == 1_000}).all())
+	}
+	rows["b"].add((&span{duration: 12_340_000}).all())
+	var b strings.Builder
+	writeRows(&b, []string{"syscall"}, rows, 12_346_000)
+	const want = `# calls  errors    total   share      avg      p50      p95      p99      max  syscall
+      1       0  12.3 ms  99.95%  12.3 ms  12.3 ms  12.3 ms  12.3 ms  12.3 ms  read
+      3       1  6.00 us   0.05%  2.00 us  2.01 us  3.00 us  3.00 us  3.00 us  openat
+`
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+}
