@@ -30,6 +30,9 @@ func (o *Overview) Text(s Screen) string {
 	shown := o.choose(s.Height - 2)
 	var b strings.Builder
 	b.WriteString(crop(o.head(), s.Width) + "\n")
+	if len(o.Sections) == 0 {
+		b.WriteString("Nothing to report: gperf overview shows recordings that it made itself.\n")
+	}
 	for i, section := range o.Sections {
 		for j, item := range section.Items[:shown[i]] {
 			name := section.Name

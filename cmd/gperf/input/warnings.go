@@ -168,7 +168,7 @@ func (l *Warnings) Print(stderr io.Writer, servers func(io.Writer)) (incomplete 
 	}
 	if l.hidesWaits && !l.noIdle && l.Waits.Idle > 0 {
 		fmt.Fprintf(stderr, "gperf: left out idle, %.1f %% of the time of waits: threads without work; "+
-			"--idle shows it\n", 100*float64(l.Waits.Idle)/float64(l.Waits.All))
+			"gperf report --idle shows it\n", 100*float64(l.Waits.Idle)/float64(l.Waits.All))
 	}
 	if l.OnlyLeaf > 0 {
 		fmt.Fprintf(stderr, "gperf: %d stacks of 32-bit Arm programs have only the sampled function: "+
