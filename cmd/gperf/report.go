@@ -16,6 +16,7 @@ import (
 	"gperf/cmd/gperf/tui"
 	"gperf/format"
 	"gperf/internal/inspect"
+	"gperf/internal/session"
 	"gperf/report"
 	"gperf/report/key"
 	"gperf/report/spans"
@@ -42,6 +43,8 @@ type reportFlags struct {
 	branches, noBranches, branchHistory bool
 	memory                              bool
 	idle                                bool
+	slowest                             int
+	where                               string // of the slowest
 	group, noGroup                      bool
 }
 
@@ -89,6 +92,7 @@ func (o *reportFlags) addTable(s *pflag.FlagSet) {
 	s.BoolVar(&o.group, "group", false, "show all events in one table, as a recorded group")
 	s.BoolVar(&o.noGroup, "no-group", false, "show each event of a group in its own table")
 	s.BoolVar(&o.latHist, "latency-hist", false, "print histograms of the durations of spans, by --sort")
+	s.IntVar(&o.slowest, "slowest", 0, "print the `n` longest spans, and why they were long")
 	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline, srcfile: show the full path")
 	addViews(s)
 	o.view.addTable(s)
@@ -149,7 +153,10 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o.input.filters.hideWaits = !o.idle && o.formats.sums()
+	o.input.filters.hideWaits = !o.idle && o.formats.sums() && o.slowest == 0
+	if f := &o.input.filters; o.slowest > 0 { // --filter selects spans, not what is in them
+		o.where, f.expression, f.kinds = f.where(), "", ""
+	}
 	if o.formats.stacks() {
 		if o.Sort != "" {
 			o.formats.byFlag = "--sort"
@@ -251,19 +258,15 @@ func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) 
 	case o.stats:
 		return func(w io.Writer, in *openInput) (format.Skipped, error) { return inspect.Stats(w, in.session) }, nil
 	case o.latHist:
-		return o.spans(func(w io.Writer, in *openInput) (format.Skipped, error) {
-			return spans.Histograms(w, in.session, o.Filter.Selects, opts)
-		}), nil
+		return o.spans(spans.Histograms, opts), nil
+	case o.slowest > 0:
+		return o.spans(spans.Slowest(o.slowest, o.where), opts), nil
 	case o.head.header || slices.ContainsFunc(tableFlags, s.Changed):
 	case spans.AllSpans(f) && !report.HasFigures(o.Sort) && (o.Sort != "" || !spans.Summarizes(f) && !chains):
 		opts.Words = words(cmp.Or(o.Sort, "event"))
-		return o.spans(func(w io.Writer, in *openInput) (format.Skipped, error) {
-			return spans.Table(w, in.session, o.Filter.Selects, opts)
-		}), nil
+		return o.spans(spans.Table, opts), nil
 	case spans.Summarizes(f):
-		return o.spans(func(w io.Writer, in *openInput) (format.Skipped, error) {
-			return spans.Summary(w, in.session, o.Filter.Selects)
-		}), nil
+		return o.spans(spans.Summary, opts), nil
 	}
 	return nil, nil
 }
@@ -275,10 +278,11 @@ var tableFlags = []string{"fields", "call-graph", "no-call-graph", "inverted", "
 	"exclude-other", "hide-unresolved"}
 
 // spans returns a list of spans that records why the filters selected no sample.
-func (o *reportFlags) spans(list lister) lister {
+func (o *reportFlags) spans(write func(io.Writer, *session.Session, spans.Keep, key.Options) (format.Skipped, error),
+	opts key.Options) lister {
 	return func(w io.Writer, in *openInput) (format.Skipped, error) {
 		defer func() { in.session.Misses = o.Filter.Misses() }()
-		return list(w, in)
+		return write(w, in.session, o.Filter.Selects, opts)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/session"
+	"gperf/report/key"
 )
 
 // thread is the calls of a thread.
@@ -25,7 +26,7 @@ type thread struct {
 
 // Summary writes for each thread the number and durations of system calls or other spans, as perf trace -s does:
 // threads and calls by total time. Percentiles are at most 1 % too long.
-func Summary(w io.Writer, s *session.Session, keep Keep) (format.Skipped, error) {
+func Summary(w io.Writer, s *session.Session, keep Keep, _ key.Options) (format.Skipped, error) {
 	d, err := newDecoder(s.File)
 	if err != nil {
 		return format.Skipped{}, err
