@@ -353,9 +353,9 @@ func (o *plan) attr(ev *event.Event) format.Attr {
 		a.Flags |= format.FlagFreq
 		a.SampleType |= format.SamplePeriod
 	}
-	if a.SamplePeriod > 1 && a.Flags&format.FlagFreq == 0 && fixedPeriod(ev) {
+	if a.SamplePeriod > 1 && a.Flags&format.FlagFreq == 0 && fixedPeriod(ev) && o.MaxCPU == 0 {
 		// With the period in its samples, the kernel would sample each occurrence: perf_swevent_event in
-		// kernel/events/core.c.
+		// kernel/events/core.c. But MaxCPU changes the period.
 		a.SampleType &^= format.SamplePeriod
 	}
 	if o.NoSamples {

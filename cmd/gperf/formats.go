@@ -56,8 +56,8 @@ var (
 )
 
 // notCSV lists flags for output that is no table.
-var notCSV = []string{"hierarchy", "tasks", "mmaps", "dump-raw-trace", "stats", "latency-hist", "threads", "header",
-	"header-only"}
+var notCSV = []string{"hierarchy", "tasks", "mmaps", "dump-raw-trace", "stats", "latency-hist", "slowest", "threads",
+	"header", "header-only"}
 
 const formatHelp = "write a `format` for other tools, as above"
 

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -123,15 +122,14 @@ func (o *overviewFlags) record(stderr io.Writer) error {
 		args = append(args, "-a")
 	}
 	args = append(args, overview.Events()...)
-	c := exec.Command(self, append(args, "--", "sleep", fmt.Sprint(o.seconds))...)
-	c.Stderr = stderr
-	interrupted := make(chan os.Signal, 1) // the recorder gets the signal, too, and ends
-	signal.Notify(interrupted, os.Interrupt)
-	defer signal.Stop(interrupted)
+	ctx, _, stop := interrupts()
+	defer stop()
+	c := exec.CommandContext(ctx, self, append(args, "--", "sleep", fmt.Sprint(o.seconds))...)
+	c.Stderr, c.Cancel = stderr, func() error { return c.Process.Signal(os.Interrupt) }
 	fmt.Fprintf(stderr, "gperf overview: recording for %v s into %s; Ctrl-C ends it earlier\n", o.seconds, o.output)
 	var status *exec.ExitError
 	switch err := c.Run(); {
-	case err == nil, len(interrupted) > 0:
+	case err == nil, ctx.Err() != nil:
 		return nil
 	case errors.As(err, &status):
 		return exitStatus(status.ExitCode()) // the recorder said why

@@ -291,7 +291,7 @@ var (
 	selectionFlags = []string{"cpu", "pid", "tid", "comms", "no-idle", "idle", "kind", "time", "filter", "dsos",
 		"symbols"}
 	entryFlags = []string{"symbol-filter", "percent-limit", "exclude-other", "hide-unresolved", "weight",
-		"parallelism"}
+		"parallelism", "slowest"}
 )
 
 // checkSelection refuses flags that select less than a list shows.

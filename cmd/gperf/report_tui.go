@@ -18,9 +18,10 @@ import (
 
 // browsableFlags are the flags of report and annotate that do not ask for printed text.
 var browsableFlags = []string{"input", "force", "strict", "verbose", "no-demangle", "kallsyms", "symfs", "sysroot",
-	"vmlinux", "debuginfod", "cpu", "pid", "tid", "comms", "guest", "no-idle", "time", "filter", "weight", "sort",
-	"children", "no-children", "inverted", "max-stack", "no-inline", "symbol-filter", "percent-limit", "tui",
-	"no-pager", "symbol", "disassembler-style", "full-paths", "prefix", "prefix-strip", "stdio-color"}
+	"vmlinux", "debuginfod", "cpu", "pid", "tid", "comms", "guest", "no-idle", "idle", "kind", "time", "filter",
+	"weight", "sort", "children", "no-children", "inverted", "max-stack", "no-inline", "symbol-filter",
+	"percent-limit", "tui", "no-pager", "symbol", "disassembler-style", "full-paths", "prefix", "prefix-strip",
+	"stdio-color"}
 
 // mayBrowse reports whether a command shows the interactive view: on a terminal, unless flags ask for text.
 func mayBrowse(s *pflag.FlagSet, stdout io.Writer) (bool, error) {

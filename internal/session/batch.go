@@ -16,8 +16,9 @@ type Batch struct {
 	Records []Record
 
 	frames     arena        // of callchains that occurred only once
-	raws       []format.Raw // whose bytes Samples and Records borrow
-	read, size int64        // Reader.Progress after raws
+	raws       []format.Raw // in memory, whose bytes Samples and Records borrow
+	memory     *[batchSize]format.Raw
+	read, size int64 // Reader.Progress after raws
 	pre        predecoded
 }
 
@@ -65,11 +66,11 @@ func (b *Batch) Release() {
 	b.Records = nil
 	b.frames.used = 0
 	format.ReleaseAll(b.raws)
-	b.raws = b.raws[:0]
+	b.raws = nil
 	batches.Put(b)
 }
 
-var batches = sync.Pool{New: func() any { return &Batch{raws: make([]format.Raw, 0, batchSize)} }}
+var batches = sync.Pool{New: func() any { return &Batch{memory: new([batchSize]format.Raw)} }}
 
 // samples is memory for the samples of batches. A waiting batch holds none.
 var samples = sync.Pool{New: func() any { return new([batchSize]Sample) }}

@@ -58,7 +58,7 @@ func newMachine(opts *Options, keepRecords bool) *machine {
 		file:    f,
 		symbols: opts.Symbols,
 		// The sums of threads' short waits are at the end of the recording, also those of exited threads.
-		keepExited:  opts.KeepExited || f.Has(format.FeatureAuxtrace) || hasWaits(f),
+		keepExited:  opts.KeepExited || f.Has(format.FeatureAuxtrace) || HasWaits(f),
 		keepRecords: keepRecords,
 		until:       endOf(f, opts.Written),
 

@@ -43,12 +43,12 @@ func (t *tried[T]) miss(l []Miss, flag string, words []T) []Miss {
 }
 
 // MostFrequent returns counted values, the most frequent first.
-func MostFrequent[T cmp.Ordered](counts map[T]int) []string {
+func MostFrequent[T, N cmp.Ordered](counts map[T]N) []string {
 	var values []T
 	for v := range counts {
 		values = append(values, v)
 	}
-	slices.SortFunc(values, func(a, b T) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
+	slices.SortFunc(values, func(a, b T) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 	return texts(values)
 }
 

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -305,8 +306,50 @@ func hasAnyPrefix(name string, list []string) bool {
 	return false
 }
 
-// hasWaits reports whether a recording contains waits.
-func hasWaits(f *format.File) bool {
+// libraryFunctions are functions of languages in which programs wait, and which do not say what for. They begin with
+// one of these names.
+var libraryFunctions = []string{"runtime.", "internal/runtime/", "syscall.", "internal/syscall/", "internal/poll.",
+	"golang.org/x/sys/unix.", "os.(*", "std::", "[unknown]"}
+
+// WaitsIn returns the innermost function of a wait that is neither the kernel's nor the C library's nor a language's;
+// if there is none, the innermost one.
+func (s *Sample) WaitsIn() string {
+	innermost := ""
+	for _, f := range s.User.All() {
+		name := f.Symbol()
+		innermost = cmp.Or(innermost, name)
+		if name != "" && !strings.Contains(f.DSO(), "/libc.so") && !hasAnyPrefix(name, libraryFunctions) {
+			return name
+		}
+	}
+	if innermost == "" && s.Leaf != nil {
+		return s.Leaf.Symbol()
+	}
+	return innermost
+}
+
+// EndOfWaits finds the samples that have the last time of all waits: several are sums of short waits, or waits that did
+// not end, and no single waits of their durations. The last wait of a recording without them is alone.
+type EndOfWaits struct {
+	time uint64
+	n    int
+}
+
+// Add takes a wait.
+func (e *EndOfWaits) Add(s *Sample) {
+	if s.Time > e.time {
+		*e = EndOfWaits{time: s.Time}
+	}
+	if s.Time == e.time {
+		e.n++
+	}
+}
+
+// Has reports, after all waits, whether a sample with this time is one of them.
+func (e *EndOfWaits) Has(time uint64) bool { return e.n > 1 && time == e.time }
+
+// HasWaits reports whether a recording contains waits.
+func HasWaits(f *format.File) bool {
 	return slices.ContainsFunc(f.Attrs, func(a format.Attr) bool { return IsWait(&a) })
 }
 
@@ -331,7 +374,7 @@ func (w idleWaits) is(a *format.Attr, s *Sample) bool {
 }
 
 // hidesWaits reports whether the session leaves out waits for work.
-func (s *Session) hidesWaits() bool { return (s.NoIdle || s.NoIdleWaits) && hasWaits(s.File) }
+func (s *Session) hidesWaits() bool { return (s.NoIdle || s.NoIdleWaits) && HasWaits(s.File) }
 
 // ReadsChains reports whether the options need the callchains of samples.
 func (s *Session) ReadsChains() bool { return s.Select != nil || s.NoNative || s.hidesWaits() }

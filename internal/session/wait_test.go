@@ -65,3 +65,21 @@ func TestWaitKind(t *testing.T) {
 		}
 	}
 }
+
+// TestEndOfWaits: several waits with the last time are sums, one is not.
+func TestEndOfWaits(t *testing.T) {
+	var e EndOfWaits
+	for _, tt := range []struct {
+		time uint64
+		has  bool // once it was added
+	}{{5, false}, {5, true}, {7, false}, {6, false}, {7, true}} {
+		s := &Sample{}
+		s.Time = tt.time
+		if e.Add(s); e.Has(tt.time) != tt.has {
+			t.Errorf("%d: %t", tt.time, !tt.has)
+		}
+	}
+	if e.Has(5) {
+		t.Error("an earlier time")
+	}
+}

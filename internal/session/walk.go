@@ -2,7 +2,6 @@ package session
 
 import (
 	"io"
-	"slices"
 	"time"
 
 	"gperf/format"
@@ -120,9 +119,13 @@ func (w *walk) readBatches(r *format.Reader, in chan<- *Batch, quit <-chan struc
 	for {
 		b := newBatch()
 		var err error
-		b.raws, err = r.Append(b.raws)
-		if n := len(b.raws); w.hidesWaits && err == nil && endsWithWaker(w.file, b.raws) {
-			b.raws, err = r.Append(slices.Grow(b.raws, 1)[: n : n+1])
+		if w.hidesWaits { // a waker and its wait are in one batch
+			b.raws, err = r.Append(b.memory[: 0 : batchSize-1])
+			if n := len(b.raws); err == nil && endsWithWaker(w.file, b.raws) {
+				b.raws, err = r.Append(b.memory[: n : n+1])
+			}
+		} else {
+			b.raws, err = r.Append(b.memory[:0])
 		}
 		b.read, b.size = r.Progress()
 		if d := w.decoders; d != nil {

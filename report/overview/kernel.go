@@ -15,16 +15,10 @@ import (
 	"gperf/report/key"
 )
 
-// calls are the waits in system calls, by name.
+// calls are the waits of at least slowCall in system calls, by name.
 type calls struct {
-	byName map[string]*call
-	last   uint64 // time of the last wait: the sums of short waits are at the end
-}
-
-// call is the waits in a system call.
-type call struct {
-	waits   []wait // those of at least slowCall
-	longest uint64
+	byName map[string][]wait
+	end    session.EndOfWaits
 }
 
 // wait is a wait of a process, in ns.
@@ -34,7 +28,7 @@ type wait struct {
 	pid            int32
 }
 
-func newCalls() collector { return &calls{byName: map[string]*call{}} }
+func newCalls() collector { return &calls{byName: map[string][]wait{}} }
 
 // waiting are system calls that take long because they wait for what may come.
 var waiting = []string{"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6", "futex",
@@ -43,13 +37,12 @@ var waiting = []string{"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppo
 	"recvmsg", "semop", "semtimedop", "msgrcv", "vfork", "clone", "clone3", "ioctl", "exit_group"}
 
 func (c *calls) add(_ *reader, s *session.Sample) {
-	c.last = max(c.last, s.Time)
+	c.end.Add(s)
 	name := syscallOf(s)
 	if s.Period < slowCall || name == "" || slices.Contains(waiting, name) {
 		return
 	}
-	one := at(c.byName, name)
-	one.waits = append(one.waits, wait{process(s), kindOf(s), s.Time, s.Period, s.PID})
+	c.byName[name] = append(c.byName[name], wait{process(s), kindOf(s), s.Time, s.Period, s.PID})
 }
 
 // syscallOf returns the name of the system call in which a thread waits, "" if it is not known.
@@ -69,21 +62,17 @@ func syscallOf(s *session.Sample) string {
 var syscallPrefixes = []string{"__x64_sys_", "__arm64_sys_", "__ia32_sys_", "__ia32_compat_sys_"}
 
 func (c *calls) sections(*Overview) []Section {
-	section := Section{Name: "syscalls"}
-	for _, one := range c.byName {
-		one.waits = slices.DeleteFunc(one.waits, func(w wait) bool { return w.time == c.last })
-		for _, w := range one.waits {
-			one.longest = max(one.longest, w.duration)
+	section, longest := Section{Name: "syscalls"}, map[string]wait{}
+	for name, l := range c.byName {
+		l = slices.DeleteFunc(l, func(w wait) bool { return c.end.Has(w.time) })
+		if c.byName[name] = l; len(l) > 0 {
+			longest[name] = slices.MaxFunc(l, func(a, b wait) int { return cmp.Compare(a.duration, b.duration) })
 		}
 	}
-	for _, name := range sorted(c.byName, func(one *call) uint64 { return one.longest }) {
-		one := c.byName[name]
-		if len(one.waits) == 0 {
-			continue
-		}
-		w := slices.MaxFunc(one.waits, func(a, b wait) int { return cmp.Compare(a.duration, b.duration) })
+	for _, name := range sorted(longest, func(w wait) uint64 { return w.duration }) {
+		w := longest[name]
 		section.Items = append(section.Items, Item{Value: text.Duration(w.duration), Who: w.process,
-			What: fmt.Sprintf("%s, %d longer than %s", name, len(one.waits), text.Duration(slowCall)),
+			What: fmt.Sprintf("%s, %d longer than %s", name, len(c.byName[name]), text.Duration(slowCall)),
 			More: []string{"report", "--kind", w.kind, "--pid", strconv.Itoa(int(w.pid))}})
 	}
 	return []Section{section}
@@ -172,9 +161,8 @@ func (c *disk) sections(*Overview) []Section {
 
 // reclaim sums the time in which processes free memory for themselves.
 type reclaim struct {
-	times   sums // ns
-	number  sums
-	longest uint64
+	times  sums // ns
+	number sums
 }
 
 func newReclaim() collector { return &reclaim{times: sums{}, number: sums{}} }
@@ -183,7 +171,6 @@ func (c *reclaim) add(r *reader, s *session.Sample) {
 	name := process(s)
 	c.times[name] += r.number(s, "total")
 	c.number[name] += r.number(s, "count")
-	c.longest = max(c.longest, r.number(s, "max"))
 }
 
 func (c *reclaim) sections(*Overview) []Section {

@@ -72,8 +72,8 @@ func Read(s *session.Session) (*Overview, format.Skipped, error) {
 	}
 	r := &reader{session: s, keys: keys, names: map[int32]string{}}
 	all := []collector{newCPU(), newRunQueue(), newWaits(), newCalls(), newFailures("errors", 1),
-		newFailures("failing", manyFailed), newDisk(), newReclaim(),
-		newDrops(), newSegments(), newFaults(), newPrograms()}
+		newFailures("failing", manyFailed), newDisk(), newReclaim(), newDrops(), newSegments(), newFaults(),
+		newPrograms()}
 	by := make([][]collector, len(s.File.Attrs))
 	for i := range s.File.Attrs {
 		r.columns = append(r.columns, keys.Columns(i))
@@ -217,9 +217,7 @@ type sums map[string]uint64
 
 // top returns the names with the largest sums, at most n.
 func (s sums) top(n int) []string {
-	l := slices.SortedFunc(maps.Keys(s), func(a, b string) int {
-		return cmp.Or(cmp.Compare(s[b], s[a]), cmp.Compare(a, b))
-	})
+	l := session.MostFrequent(s)
 	return l[:min(n, len(l))]
 }
 

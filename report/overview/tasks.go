@@ -3,7 +3,6 @@ package overview
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -198,7 +197,7 @@ func (c *waits) add(_ *reader, s *session.Sample) {
 	k.total += s.Period
 	k.processes[name] += s.Period
 	at(k.tasks, name).add(s)
-	addTo(k.functions, name, waitsIn(s), s.Period)
+	addTo(k.functions, name, s.WaitsIn(), s.Period)
 	if s.Waker != nil && s.Waker.TID != 0 { // else an interrupt
 		addTo(k.wakers, name, s.Waker.Comm, s.Period)
 	}
@@ -212,27 +211,6 @@ func addTo(m map[string]sums, name, of string, n uint64) {
 		m[name] = sums{}
 	}
 	m[name][of] += n
-}
-
-// libraries are what programs wait in, and do not say what for: functions whose names begin so.
-var libraries = []string{"runtime.", "internal/runtime/", "syscall.", "internal/syscall/", "internal/poll.",
-	"golang.org/x/sys/unix.", "os.(*", "std::", "[unknown]"}
-
-// waitsIn returns the innermost function of a wait that is neither the kernel's nor a language's.
-func waitsIn(s *session.Sample) string {
-	innermost := ""
-	for _, f := range s.User.All() {
-		name := f.Symbol()
-		innermost = cmp.Or(innermost, name)
-		if name != "" && !strings.Contains(f.DSO(), "/libc.so") &&
-			!slices.ContainsFunc(libraries, func(l string) bool { return strings.HasPrefix(name, l) }) {
-			return name
-		}
-	}
-	if innermost == "" && s.Leaf != nil {
-		return s.Leaf.Symbol()
-	}
-	return innermost
 }
 
 // ordinary are the kinds of waits that programs mostly want: they come last.

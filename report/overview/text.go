@@ -47,17 +47,17 @@ func (o *Overview) Text(s Screen) string {
 
 func (o *Overview) head() string {
 	seconds := o.Duration.Seconds()
-	text := fmt.Sprintf("%.1f s", seconds)
+	head := fmt.Sprintf("%.1f s", seconds)
 	if o.Host != "" {
-		text += " on " + o.Host
+		head += " on " + o.Host
 	}
 	if seconds > 0 {
-		text += fmt.Sprintf(": %.2f of %d CPUs used", float64(o.Busy)/1e9/seconds, o.CPUs)
+		head += fmt.Sprintf(": %.2f of %d CPUs used", float64(o.Busy)/1e9/seconds, o.CPUs)
 	}
 	if o.Idle > 0 {
-		text += fmt.Sprintf(", %.1f %% of waits were idle", o.Idle)
+		head += fmt.Sprintf(", %.1f %% of waits were idle", o.Idle)
 	}
-	return text
+	return head
 }
 
 // choose returns how many items of each section fit into a number of lines: first one of each, then a second one of

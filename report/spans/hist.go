@@ -20,11 +20,7 @@ import (
 // the keys, and without keys the names of system calls and events; the largest total is first. The
 // error may be a *key.KeyError.
 func Histograms(w io.Writer, s *session.Session, keep Keep, opts key.Options) (format.Skipped, error) {
-	d, err := newDecoder(s.File)
-	if err != nil {
-		return format.Skipped{}, err
-	}
-	keys, err := key.New(s.File, s.Symbols, opts)
+	d, keys, err := newKeys(s, opts)
 	if err != nil {
 		return format.Skipped{}, err
 	}

@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
 
 	"gperf/format"
 	"gperf/internal/session"
@@ -34,13 +32,6 @@ type slow struct {
 
 // sumsOf are times in ns by what they are of.
 type sumsOf map[string]uint64
-
-// sorted returns the names, the longest time first.
-func (s sumsOf) sorted() []string {
-	return slices.SortedFunc(maps.Keys(s), func(a, b string) int {
-		return cmp.Or(cmp.Compare(s[b], s[a]), cmp.Compare(a, b))
-	})
-}
 
 // Slowest returns a function that writes the n longest spans of a recording that an expression of --filter selects,
 // each with what its thread did in it: waits by kind, function and who ended them, if waits were recorded; for the rest
@@ -74,7 +65,8 @@ func Slowest(n int, where string) func(io.Writer, *session.Session, Keep, key.Op
 			return skipped, err
 		}
 		out := bufio.NewWriter(w)
-		l.write(out)
+		l.removeSums()
+		l.write(out, session.HasWaits(s.File))
 		return skipped, out.Flush()
 	}
 }
@@ -90,7 +82,8 @@ type slowest struct {
 	did     []done // waits
 	ran     []done // samples of clocks
 	buckets bool
-	waits   bool // were recorded
+	end     session.EndOfWaits
+	sums    bool // there were sums of waits
 }
 
 // add takes a sample.
@@ -98,7 +91,7 @@ func (l *slowest) add(s *session.Session, one *session.Sample) {
 	a := &s.File.Attrs[one.Event]
 	switch {
 	case session.IsWait(a):
-		l.waits = true
+		l.end.Add(one)
 		l.did = append(l.did, done{one.TID, one.Time - min(one.Period, one.Time), one.Time, waitText(one)})
 		return
 	case session.SamplesCPU(a) && one.Leaf != nil:
@@ -154,11 +147,8 @@ func (l *slowest) sort() {
 // waitText returns what a wait is for.
 func waitText(s *session.Sample) string {
 	what := cmp.Or(s.WaitKind(), "wait")
-	for _, f := range s.User.All() {
-		if name := f.Symbol(); name != "" && !strings.Contains(f.DSO(), "/libc.so") {
-			what += ": " + name
-			break
-		}
+	if name := s.WaitsIn(); name != "" {
+		what += ": " + name
 	}
 	if s.Waker != nil && s.Waker.TID != 0 {
 		what += ", woken by " + s.Waker.Comm
@@ -184,7 +174,7 @@ func (l *slowest) explain(p *slow) {
 		}
 	}
 	ran := "running"
-	if names := functions.sorted(); len(names) > 0 {
+	if names := session.MostFrequent(functions); len(names) > 0 {
 		ran += ": " + names[0]
 	}
 	p.inside[ran] += p.duration - min(waited, p.duration)
@@ -196,25 +186,35 @@ func (l *slowest) explain(p *slow) {
 	}
 }
 
-func (l *slowest) write(w io.Writer) {
+// removeSums removes the sums of short waits, and waits that did not end: no span ended in these.
+func (l *slowest) removeSums() {
+	n := len(l.did)
+	l.did = slices.DeleteFunc(l.did, func(d done) bool { return l.end.Has(d.end) })
+	l.sums = n > len(l.did)
+}
+
+func (l *slowest) write(w io.Writer, waits bool) {
 	l.sort()
 	n := int(min(uint64(l.n), l.all.N()))
 	fmt.Fprintf(w, "# the %d longest of %d calls: %s; p50 %s, p99 %s\n", n, l.all.N(), text.Duration(l.all.total),
 		text.Duration(l.all.Percentile(50)), text.Duration(l.all.Percentile(99)))
-	if !l.waits {
+	switch {
+	case !waits:
 		fmt.Fprintf(w, "# what they waited for is not recorded: add --off-cpu --off-cpu-thresh 0 -g\n")
+	case l.sums:
+		fmt.Fprintf(w, "# waits shorter than --off-cpu-thresh, if it was not 0, count as running\n")
 	}
 	for i := range l.spans[:n] {
 		p := &l.spans[i]
 		l.explain(p)
 		fmt.Fprintf(w, "\n%8s  %s  %s  %d.%06d\n", text.Duration(p.duration), p.name, p.task, p.start/1e9,
 			p.start%1e9/1e3)
-		for _, what := range p.inside.sorted() {
+		for _, what := range session.MostFrequent(p.inside) {
 			if share := 100 * float64(p.inside[what]) / float64(max(p.duration, 1)); share >= leastShare {
 				fmt.Fprintf(w, "    %8s  %5.1f%%  %s\n", text.Duration(p.inside[what]), share, what)
 			}
 		}
-		for _, what := range p.calls.sorted()[:min(leastCalls, len(p.calls))] {
+		for _, what := range session.MostFrequent(p.calls)[:min(leastCalls, len(p.calls))] {
 			fmt.Fprintf(w, "    %8s  of it in %s\n", text.Duration(p.calls[what]), what)
 		}
 	}

@@ -22,15 +22,21 @@ var errNone = errors.New("the recording has no spans: record them with -e span:s
 // Keep selects samples; nil selects all.
 type Keep func(*session.Sample) bool
 
+// AllSpans reports whether all events of a file are spans.
+func AllSpans(f *format.File) bool { return eachIs(f, func(*tracepoint.Format) bool { return true }) }
+
 // Summarizes reports whether all events of a file are spans of system calls or histograms.
 func Summarizes(f *format.File) bool {
+	return eachIs(f, func(t *tracepoint.Format) bool { return bucketFields(t) != nil || key.HasSyscalls(t) })
+}
+
+// eachIs reports whether a file has spans and nothing else, which are all so.
+func eachIs(f *format.File, is func(*tracepoint.Format) bool) bool {
 	found := false
 	for i := range f.Attrs {
 		switch t := f.Tracepoint(i); {
 		case strings.HasPrefix(f.EventName(i), "dummy"):
-		case t == nil || t.System != "span":
-			return false
-		case bucketFields(t) == nil && (t.Field("duration") == nil || !key.HasSyscalls(t)):
+		case t == nil || t.System != "span" || bucketFields(t) == nil && t.Field("duration") == nil || !is(t):
 			return false
 		default:
 			found = true
@@ -118,6 +124,16 @@ func newDecoder(f *format.File) (*decoder, error) {
 	}
 	d.env = f.Tracing.Env()
 	return d, nil
+}
+
+// newKeys returns the decoder of a recording's spans and their keys; the error is errNone or a *key.KeyError.
+func newKeys(s *session.Session, opts key.Options) (*decoder, *key.Keys, error) {
+	d, err := newDecoder(s.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	keys, err := key.New(s.File, s.Symbols, opts)
+	return d, keys, err
 }
 
 // decode returns the span of a sample, and whether it is one.

@@ -15,22 +15,6 @@ import (
 	"gperf/report/key"
 )
 
-// AllSpans reports whether all events of a file are spans.
-func AllSpans(f *format.File) bool {
-	found := false
-	for i := range f.Attrs {
-		t := f.Tracepoint(i)
-		switch {
-		case strings.HasPrefix(f.EventName(i), "dummy"):
-		case t == nil || t.System != "span" || bucketFields(t) == nil && t.Field("duration") == nil:
-			return false
-		default:
-			found = true
-		}
-	}
-	return found
-}
-
 // row is the spans of a group.
 type row struct {
 	values []string // of the keys
@@ -40,11 +24,7 @@ type row struct {
 // Table writes a line for each group of spans with equal keys: their number, errors and durations, the largest total
 // first. Percentiles are at most 1 % too long, of histograms 12.5 %. The error may be a *key.KeyError.
 func Table(w io.Writer, s *session.Session, keep Keep, opts key.Options) (format.Skipped, error) {
-	d, err := newDecoder(s.File)
-	if err != nil {
-		return format.Skipped{}, err
-	}
-	keys, err := key.New(s.File, s.Symbols, opts)
+	d, keys, err := newKeys(s, opts)
 	if err != nil {
 		return format.Skipped{}, err
 	}
