@@ -11,8 +11,8 @@ import (
 
 var slowProgram = programs.C("../../testdata/programs/slow.c", "-O2")
 
-// TestScenarioSlowest: every tenth request of slow.c sleeps for 30 ms: the parts of these say so, those of others do not,
-// and all sum up to the whole.
+// TestScenarioSlowest: every tenth request of slow.c sleeps for 30 ms: the parts of these say so, those of others do
+// not, and all sum up to the whole.
 func TestScenarioSlowest(t *testing.T) {
 	needOffCPU(t)
 	needProbes(t, "uprobe")
