@@ -243,14 +243,14 @@ struct task_struct___ctxs {
 
 /*
  * pid_of returns the pid of a task in the PID namespace of a level: NO_PID if the task is in no namespace of this
- * level.
+ * level, or has exited.
  */
 static inline_always __u32 pid_of(struct task_struct *task, __u32 level)
 {
 	struct pid *pid = read_field(task, thread_pid);
 	__u32 nr = 0;
 
-	if (read_field(pid, level) < level)
+	if (!pid || read_field(pid, level) < level)
 		return NO_PID;
 	bpf_probe_read_kernel(&nr, sizeof(nr),
 		(void *)pid + field_offset(((struct pid *)0)->numbers) + level * type_size(struct upid));

@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Off-CPU time: how long threads wait, and where. A wait begins when a thread stops running because it sleeps, and
- * ends when it runs again. A thread that is preempted does not wait.
+ * ends when another thread or an interrupt wakes it. From then on, or from when it is preempted, until it runs, it is
+ * runnable: it waits for a CPU, which is a record of its own.
  *
  * Stacks are sent once: a new stack goes to the CPU's ring with a hash, and waits refer to the stack by the hash.
  * A user stack that the recorder must walk follows as a copy.
@@ -36,6 +37,7 @@ struct waker { /* package bpf's Waker */
 
 struct wait { /* package bpf's Wait */
 	__u64 start;    /* CLOCK_MONOTONIC, in ns */
+	__u64 woken;    /* when the thread became runnable; 0: it sleeps. Not 0: duration is from then on */
 	__u64 duration; /* in ns, once the wait ends */
 	__u64 cpu_time; /* of the thread before it, in ns */
 	__u64 since;    /* for how long the thread has run since the end of the wait, in ns */
@@ -56,18 +58,11 @@ struct {
 	__uint(max_entries, MAX_WAITS);
 } waits SEC(".maps");
 
-/* By tid: the wakers of threads that have not run since. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, __u32);
-	__type(value, struct waker);
-	__uint(max_entries, 1);
-} wakers SEC(".maps");
-
 struct sum_key { /* package bpf's sumKey */
 	__u64 stack;
 	__u32 pid, tid, tgid;
 	enum end end;
+	__u32 runnable, unused;
 	struct waker waker;
 };
 
@@ -105,7 +100,6 @@ struct {
 struct scratch {
 	struct wait begun; /* without a waker, which only the end of a wait contains */
 	struct wait ended;
-	struct waker waker;
 	struct sum_key key;
 };
 
@@ -157,8 +151,24 @@ static __attribute__((noinline)) __u64 cpu_time(struct task_struct *task)
 	return read_field(task, se.sum_exec_runtime);
 }
 
-/* begin_wait stores that the current task waits from now on. */
-static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 level)
+/* States of tasks, in include/linux/sched.h. */
+#define EXITING 0xb0 /* EXIT_DEAD, EXIT_ZOMBIE, TASK_DEAD */
+#define WAKING 0x200 /* TASK_WAKING: another CPU is making the task runnable */
+
+/* state_of returns the state of a task, 0 if it is runnable. */
+static __attribute__((noinline)) __u64 state_of(struct task_struct *task)
+{
+	__u64 state;
+
+	if (field_exists(((struct task_struct___state *)0)->__state))
+		state = read_field((struct task_struct___state *)task, __state);
+	else
+		state = read_field((struct task_struct___long_state *)task, state);
+	return state & ~WAKING;
+}
+
+/* begin_wait stores that the current task waits from now on: for a CPU, if it is runnable. */
+static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 level, int runnable)
 {
 	__u32 zero = 0, tid = bpf_get_current_pid_tgid();
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -187,6 +197,9 @@ static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 
 	w->stack = s->hash;
 	w->cpu_time = cpu_time(task);
 	w->start = bpf_ktime_get_ns(); /* the thread's perf events still count the time of the walk */
+	if (!runnable && !state_of(task))
+		runnable = 1; /* it was woken during the walk */
+	w->woken = runnable ? w->start : 0;
 	if (bpf_map_update_elem(&waits, &tid, w, BPF_NOEXIST)) {
 		__u64 *lost = bpf_map_lookup_elem(&unrecorded, &zero);
 
@@ -206,6 +219,7 @@ static inline_always int add(struct wait *w, struct sum_key *k)
 	k->tid = w->tid;
 	k->tgid = w->tgid;
 	k->end = w->end;
+	k->runnable = w->woken != 0;
 	k->waker = w->waker;
 	s = bpf_map_lookup_elem(&sums, k);
 	if (!s)
@@ -215,98 +229,14 @@ static inline_always int add(struct wait *w, struct sum_key *k)
 	return 1;
 }
 
-/* find_waker stores who woke a task whose wait ends. */
-static inline_always void find_waker(struct wait *w, __u32 tid)
+/* send reports a wait that ended, or adds a short one to its sum. */
+static inline_always void send(void *ctx, struct scratch *m)
 {
-	struct waker *by = bpf_map_lookup_elem(&wakers, &tid);
+	struct wait *w = &m->ended;
 
-	if (!by)
-		return;
-	w->waker = *by;
-	bpf_map_delete_elem(&wakers, &tid);
-}
-
-/*
- * end_wait ends the wait of a task, if any: of a task that runs next, or of a task that ran since, because some
- * kernels do not report all switches. The time since the end of the wait is the CPU time that the task used since.
- * A wait that ends while nothing is recorded is dropped.
- */
-static __attribute__((noinline)) int end_wait(void *ctx, struct task_struct *task, int on, __u64 now)
-{
-	__u32 zero = 0, tid = read_field(task, pid);
-	struct wait *at = bpf_map_lookup_elem(&waits, &tid), *w;
-	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
-
-	if (!at || !m)
-		return 0;
-	w = &m->ended;
-	*w = *at;
-	bpf_map_delete_elem(&waits, &tid);
-	if (with_wakers)
-		find_waker(w, tid);
-	if (!on)
-		return 0;
-	w->duration = now - w->start;
-	w->since = cpu_time(task) - w->cpu_time;
-	if (w->since > w->duration)
-		w->since = w->duration;
-	w->duration -= w->since;
 	if (w->duration < threshold && !w->copied && add(w, &m->key))
-		return 0;
+		return;
 	bpf_perf_event_output(ctx, &waits_to, BPF_F_CURRENT_CPU, w, sizeof(*w));
-	return 0;
-}
-
-/* States of tasks that exit, in include/linux/sched.h. */
-#define EXITING 0xb0 /* EXIT_DEAD, EXIT_ZOMBIE, TASK_DEAD */
-
-/* sleeps reports whether a task that stops running sleeps. */
-static inline_always int sleeps(struct task_struct *task)
-{
-	__u64 state;
-
-	if (field_exists(((struct task_struct___state *)0)->__state))
-		state = read_field((struct task_struct___state *)task, __state);
-	else
-		state = read_field((struct task_struct___long_state *)task, state);
-	return state && !(state & EXITING);
-}
-
-/* wanted reports whether waits of the current task are recorded. */
-static inline_always int wanted(struct control_value *c, struct task_struct *task)
-{
-	if (!is_wanted_cpu() || is_recorder(c) || read_field(task, flags) & PF_KTHREAD)
-		return 0;
-	return is_target(PERF_EVENT_STATE_INACTIVE);
-}
-
-/*
- * The tracepoint's arguments: bool preempt, struct task_struct *prev, struct task_struct *next.
- * A wait ends before the walk of the next one begins: the scheduler counts that time as the next task's.
- */
-SEC("raw_tp")
-int on_switch(__u64 *args)
-{
-	struct task_struct *task = bpf_get_current_task();
-	struct control_value *c = controls();
-	__u64 now = bpf_ktime_get_ns();
-
-	if (!c)
-		return 0;
-	end_wait(args, task, c->on, now);
-	if (c->on && !(args[0] & 1) && sleeps(task) && wanted(c, task))
-		begin_wait(args, task, c->level);
-	end_wait(args, (struct task_struct *)args[2], c->on, now);
-	return 0;
-}
-
-/*
- * still_runs reports whether a task of a process still runs: the task began to wait, but the CPU did not switch
- * yet.
- */
-static inline_always int still_runs(struct task_struct *task)
-{
-	return field_exists(task->on_cpu) && read_field(task, on_cpu) && !(read_field(task, flags) & PF_KTHREAD);
 }
 
 /* name_waker stores the current task as a waker, with the user stack. */
@@ -326,38 +256,107 @@ static inline_always void name_waker(void *ctx, struct waker *w, struct stack *s
 		user_frames(ctx, s, bpf_get_smp_processor_id(), 0, &w->end);
 }
 
+/* find_waker stores the current task, or the interrupt that runs, as the waker of a wait, if that is recorded. */
+static inline_always void find_waker(void *ctx, struct wait *w, __u32 level)
+{
+	struct waker *by = &w->waker;
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct stack *s = bpf_map_lookup_elem(&stacks, &cpu);
+
+	if (!with_wakers || !s || (long_wakers && w->duration < threshold))
+		return;
+	kernel_frames(ctx, s, ALL_KERNEL);
+	by->known = 1;
+	by->end = END_NO_USER;
+	if (!cut_interrupt())
+		name_waker(ctx, by, s, level);
+	hash_stack(cpu);
+	send_stack(ctx, s);
+	by->stack = s->hash;
+}
+
 /*
- * The tracepoint's argument: struct task_struct *woken, which is ready to run from now on. Copies of user stacks, for
- * the recorder to walk, are made for waits only: the stack of a waker ends where tables are missing.
+ * end_wait ends the wait of a task, if any: of a task that runs next, or of a task that ran since, because some
+ * kernels do not report all switches. The time since the end of the wait is the CPU time that the task used since.
+ * A wait that ends while nothing is recorded is dropped. The waker of a wait for a CPU is the task that leaves it.
+ */
+static __attribute__((noinline)) int end_wait(void *ctx, struct task_struct *task, struct control_value *c, __u64 now)
+{
+	__u32 zero = 0, tid = read_field(task, pid);
+	struct wait *at = bpf_map_lookup_elem(&waits, &tid), *w;
+	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
+
+	if (!at || !m)
+		return 0;
+	w = &m->ended;
+	*w = *at;
+	bpf_map_delete_elem(&waits, &tid);
+	if (!c->on)
+		return 0;
+	w->duration = now - (w->woken ? w->woken : w->start);
+	w->since = cpu_time(task) - w->cpu_time;
+	if (w->since > w->duration)
+		w->since = w->duration;
+	w->duration -= w->since;
+	if (w->woken && task != bpf_get_current_task() && bpf_get_current_pid_tgid())
+		find_waker(ctx, w, c->level);
+	send(ctx, m);
+	return 0;
+}
+
+/* wanted reports whether waits of the current task are recorded. */
+static inline_always int wanted(struct control_value *c, struct task_struct *task)
+{
+	if (!is_wanted_cpu() || is_recorder(c) || read_field(task, flags) & PF_KTHREAD)
+		return 0;
+	return is_target(PERF_EVENT_STATE_INACTIVE);
+}
+
+/*
+ * The tracepoint's arguments: bool preempt, struct task_struct *prev, struct task_struct *next.
+ * A wait ends before the walk of the next one begins: the scheduler counts that time as the next task's.
+ */
+SEC("raw_tp")
+int on_switch(__u64 *args)
+{
+	struct task_struct *task = bpf_get_current_task();
+	struct control_value *c = controls();
+	__u64 now = bpf_ktime_get_ns(), state;
+	int runnable;
+
+	if (!c)
+		return 0;
+	end_wait(args, task, c, now);
+	state = state_of(task);
+	runnable = args[0] & 1 || !state;
+	if (c->on && (runnable || !(state & EXITING)) && wanted(c, task))
+		begin_wait(args, task, c->level, runnable);
+	end_wait(args, (struct task_struct *)args[2], c, now);
+	return 0;
+}
+
+/*
+ * The tracepoint's argument: struct task_struct *woken, which is runnable from now on. Copies of user stacks, for the
+ * recorder to walk, are made for waits only: the stack of a waker ends where tables are missing.
  */
 SEC("raw_tp")
 int on_waking(__u64 *args)
 {
 	struct task_struct *woken = (struct task_struct *)args[0];
-	__u32 zero = 0, cpu = bpf_get_smp_processor_id(), tid = read_field(woken, pid);
+	__u32 zero = 0, tid = read_field(woken, pid);
+	struct wait *at = bpf_map_lookup_elem(&waits, &tid), *w;
 	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
-	struct stack *s = bpf_map_lookup_elem(&stacks, &cpu);
 	struct control_value *c = controls();
-	struct wait *w;
 
-	if (!c || !s || !m || !c->on || woken == bpf_get_current_task())
+	if (!at || at->woken || !m || !c)
 		return 0;
-	w = bpf_map_lookup_elem(&waits, &tid);
-	if (long_wakers) {
-		if (!w || bpf_ktime_get_ns() - w->start < threshold)
-			return 0;
-	} else if (!w && !still_runs(woken)) {
-		return 0;
+	w = &m->ended;
+	*w = *at;
+	if (c->on) {
+		w->duration = bpf_ktime_get_ns() - w->start;
+		find_waker(args, w, c->level);
+		send(args, m);
 	}
-	kernel_frames(args, s, ALL_KERNEL);
-	__builtin_memset(&m->waker, 0, sizeof(m->waker));
-	m->waker.known = 1;
-	m->waker.end = END_NO_USER;
-	if (!cut_interrupt())
-		name_waker(args, &m->waker, s, c->level);
-	hash_stack(cpu);
-	send_stack(args, s);
-	m->waker.stack = s->hash;
-	bpf_map_update_elem(&wakers, &tid, &m->waker, 0);
+	at->woken = bpf_ktime_get_ns(); /* the task is put on a run queue after this program */
 	return 0;
 }

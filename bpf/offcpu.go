@@ -68,11 +68,6 @@ func LoadOffCPU(o OffCPUOptions) (*OffCPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	programs := []string{"identify", "on_switch"}
-	if o.Wakers {
-		spec.Maps["wakers"].MaxEntries = spec.Maps["waits"].MaxEntries
-		programs = append(programs, "on_waking")
-	}
 	setSizes(spec, map[string]uint32{"walks": o.CPUs, "quiet": o.CPUs, "waking": o.CPUs, "waits_to": o.CPUs,
 		"stacks_to": o.CPUs, "stacks": o.CPUs, "wanted_cpus": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))})
 	var interrupts, returns [MaxRanges]Code
@@ -82,7 +77,7 @@ func LoadOffCPU(o OffCPUOptions) (*OffCPU, error) {
 	coll, err := l.load(spec, map[string]any{"per_task": flag(o.PerTask != nil), "cpus": o.CPUs,
 		"user_stacks": uint32(o.UserStacks), "threshold": uint64(o.Threshold), "with_wakers": flag(o.Wakers),
 		"long_wakers": flag(o.LongWakers),
-		"interrupts":  interrupts, "returns": returns}, programs...)
+		"interrupts":  interrupts, "returns": returns}, "identify", "on_switch", "on_waking")
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +101,7 @@ func (p *OffCPU) start(o *OffCPUOptions) (err error) {
 		return err
 	}
 	for tracepoint, name := range offCPUPrograms {
-		program := p.coll.Programs[name]
-		if program == nil {
-			continue
-		}
-		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: program})
+		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: p.coll.Programs[name]})
 		if err != nil {
 			return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", tracepoint, err)
 		}
@@ -141,7 +132,9 @@ func (p *OffCPU) Enable(on bool) error {
 
 // Wait is a wait, or the sum of short ones of one thread with one stack and one waker.
 type Wait struct {
-	Start    uint64 // CLOCK_MONOTONIC, in ns; 0 for a sum
+	Start    uint64 // of this wait, CLOCK_MONOTONIC, in ns; 0 for a sum
+	Sleep    uint64 // how long the thread slept before this wait for a CPU, in ns
+	Runnable bool   // the thread waited for a CPU
 	Duration uint64 // in ns
 	Since    uint64 // the end of the wait, in ns of CPU time: the kernel did not report it when it was
 	Stack    uint64 // the hash of its Stack
@@ -184,10 +177,14 @@ func ParseWait(b []byte) (w Wait, ok bool) {
 }
 
 func waitOf(raw *offcpuWait) Wait {
-	return Wait{Start: raw.Start, Duration: raw.Duration, Since: raw.Since, Stack: raw.Stack,
+	w := Wait{Start: raw.Start, Duration: raw.Duration, Since: raw.Since, Stack: raw.Stack,
 		PID: raw.Pid, TID: raw.Tid,
 		Head:  Head{End: End(raw.End), TGID: raw.Tgid, Exec: raw.Exec, Copy: raw.Copied != 0},
 		Waker: wakerOf(&raw.Waker)}
+	if raw.Woken != 0 {
+		w.Start, w.Sleep, w.Runnable = raw.Woken, raw.Woken-raw.Start, true
+	}
+	return w
 }
 
 // Stack is the callers of a wait's start, or of a waker.
@@ -229,7 +226,7 @@ func (p *OffCPU) Rest(now uint64) (l []Wait, err error) {
 	sums := p.coll.Maps["sums"].Iterate()
 	for sums.Next(&key, &sum) {
 		l = append(l, Wait{Duration: sum.Duration, Stack: key.Stack, PID: key.Pid, TID: key.Tid,
-			Head: Head{End: End(key.End), TGID: key.Tgid}, Waker: wakerOf(&key.Waker)})
+			Runnable: key.Runnable != 0, Head: Head{End: End(key.End), TGID: key.Tgid}, Waker: wakerOf(&key.Waker)})
 	}
 	if err := sums.Err(); err != nil {
 		return nil, fmt.Errorf("reading the sums of short waits: %w", err)
@@ -238,9 +235,9 @@ func (p *OffCPU) Rest(now uint64) (l []Wait, err error) {
 	var raw offcpuWait
 	waits := p.coll.Maps["waits"].Iterate()
 	for waits.Next(&tid, &raw) {
-		if raw.Start < now {
-			raw.Duration = now - raw.Start
-			l = append(l, waitOf(&raw))
+		if w := waitOf(&raw); w.Start < now {
+			w.Duration = now - w.Start
+			l = append(l, w)
 		}
 	}
 	if err := waits.Err(); err != nil {
@@ -252,9 +249,7 @@ func (p *OffCPU) Rest(now uint64) (l []Wait, err error) {
 // Stats reads the counters of this kernel.
 func (p *OffCPU) Stats() (s Stats) {
 	for _, name := range offCPUPrograms {
-		if program := p.coll.Programs[name]; program != nil {
-			s.add(program)
-		}
+		s.add(p.coll.Programs[name])
 	}
 	return s
 }

@@ -20,18 +20,21 @@ type offcpuSum struct {
 }
 
 type offcpuSumKey struct {
-	_     structs.HostLayout
-	Stack uint64
-	Pid   uint32
-	Tid   uint32
-	Tgid  uint32
-	End   uint32
-	Waker offcpuWaker
+	_        structs.HostLayout
+	Stack    uint64
+	Pid      uint32
+	Tid      uint32
+	Tgid     uint32
+	End      uint32
+	Runnable uint32
+	Unused   uint32
+	Waker    offcpuWaker
 }
 
 type offcpuWait struct {
 	_        structs.HostLayout
 	Start    uint64
+	Woken    uint64
 	Duration uint64
 	CpuTime  uint64
 	Since    uint64
@@ -82,7 +85,6 @@ const (
 	offcpuMapUnrecorded      = "unrecorded"
 	offcpuMapWaits           = "waits"
 	offcpuMapWaitsTo         = "waits_to"
-	offcpuMapWakers          = "wakers"
 	offcpuMapWaking          = "waking"
 	offcpuMapWalks           = "walks"
 	offcpuMapWantedCpus      = "wanted_cpus"
@@ -172,7 +174,6 @@ type offcpuMapSpecs struct {
 	Unrecorded      *ebpf.MapSpec `ebpf:"unrecorded"`
 	Waits           *ebpf.MapSpec `ebpf:"waits"`
 	WaitsTo         *ebpf.MapSpec `ebpf:"waits_to"`
-	Wakers          *ebpf.MapSpec `ebpf:"wakers"`
 	Waking          *ebpf.MapSpec `ebpf:"waking"`
 	Walks           *ebpf.MapSpec `ebpf:"walks"`
 	WantedCpus      *ebpf.MapSpec `ebpf:"wanted_cpus"`
@@ -234,7 +235,6 @@ type offcpuMaps struct {
 	Unrecorded      *ebpf.Map `ebpf:"unrecorded"`
 	Waits           *ebpf.Map `ebpf:"waits"`
 	WaitsTo         *ebpf.Map `ebpf:"waits_to"`
-	Wakers          *ebpf.Map `ebpf:"wakers"`
 	Waking          *ebpf.Map `ebpf:"waking"`
 	Walks           *ebpf.Map `ebpf:"walks"`
 	WantedCpus      *ebpf.Map `ebpf:"wanted_cpus"`
@@ -263,7 +263,6 @@ func (m *offcpuMaps) Close() error {
 		m.Unrecorded,
 		m.Waits,
 		m.WaitsTo,
-		m.Wakers,
 		m.Waking,
 		m.Walks,
 		m.WantedCpus,

@@ -95,6 +95,7 @@ const (
 	MiscForkExec      Misc = 1 << 13 // FORK: the process existed before the recording and has its own mappings
 	MiscSwitchOut     Misc = 1 << 13 // SWITCH
 	MiscExactIP       Misc = 1 << 14 // SAMPLE
+	MiscRunnable      Misc = 1 << 14 // SAMPLE of offcpu-time, by gperf only: the thread waited for a CPU
 	MiscMmapBuildID   Misc = 1 << 14 // MMAP2: build ID instead of device and inode
 	MiscSwitchPreempt Misc = 1 << 14 // SWITCH out
 )

@@ -25,6 +25,8 @@ var outputDifferences = []struct{ what, gperf, perf, test string }{
 	{"`report --branch-history -g none`", "a table", "a crash", "TestReportBranchHistory"},
 	{"`report -D`", "no remark about records that have no output", "`: unhandled!`", "TestFlagsAsPerf"},
 	{"`record --off-cpu`", "waits only, unless -e, -F or -c is given", "`cycles`, too", "TestScenarioOffCPU"},
+	{"`record --off-cpu`: waits for a CPU", "samples of their own, after waits and preemption", "part of the waits",
+		"TestScenarioRunQueue"},
 	{"`record --off-cpu-thresh`: default", "1 ms", "500 ms", "TestScenarioOffCPU"},
 	{"`record -c N` of tracepoints", "every Nth occurrence", "each occurrence", "TestRecordEveryNth"},
 	{"names with control characters, on a terminal", "escaped: `^[`", "as they are", "TestTerminalGetsNoControls"},

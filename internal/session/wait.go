@@ -24,10 +24,13 @@ const (
 	waitOther   = "other" // something else in the kernel
 )
 
+// RunQueue is the kind of waits for a CPU, of threads that were woken, or preempted.
+const RunQueue = "runqueue"
+
 // WaitKinds returns all kinds of waits.
 func WaitKinds() []string {
 	return []string{waitLock, waitDisk, waitNetwork, waitPipe, waitPoll, waitTimer, waitFault, waitChild, waitStopped,
-		waitIdle, waitOther}
+		RunQueue, waitIdle, waitOther}
 }
 
 // waitFunctions are functions of the kernel in which threads wait, by kind. They begin with one of these names. The
@@ -245,6 +248,9 @@ func hasFunction(user Part, functions map[string]bool) bool {
 
 // WaitKind returns the kind of a wait, from its stack, "" if that is not known.
 func (s *Sample) WaitKind() string {
+	if s.Runnable() {
+		return RunQueue
+	}
 	kind := kernelKind(s.Kernel)
 	unknown := kind == "" || kind == waitOther
 	polls, locks := kind == waitPoll || unknown, kind == waitLock || unknown
@@ -267,6 +273,9 @@ func (s *Sample) WaitKind() string {
 	}
 	return kind
 }
+
+// Runnable reports, for a wait or its waker, whether the thread waited for a CPU.
+func (s *Sample) Runnable() bool { return s.Misc&format.MiscRunnable != 0 }
 
 // kernelKind returns the kind of a wait, from the kernel's part of its stack.
 func kernelKind(kernel Part) string {
@@ -358,7 +367,7 @@ type idleWaits map[ChainKey]bool
 
 // is reports whether a sample is a wait for work.
 func (w idleWaits) is(a *format.Attr, s *Sample) bool {
-	if !IsWait(a) {
+	if !IsWait(a) || s.Runnable() {
 		return false
 	}
 	key := s.Key()

@@ -13,8 +13,17 @@ const (
 type Waker struct {
 	PID, TID int32
 	Comm     string
+	HadCPU   bool   // of a wait for a CPU: the thread that had it until then
 	Leaf     *Frame // of the sample's IP
 	Chain    Chain  // only with WalkOptions.KeepChains
+}
+
+// Text says in words how the waker ended the wait.
+func (w *Waker) Text() string {
+	if w.HadCPU {
+		return "after " + w.Comm
+	}
+	return "woken by " + w.Comm
 }
 
 // isOffCPU reports whether an event is one of waits, with this name.
@@ -48,7 +57,7 @@ type waking struct {
 
 // add adds the waker of a sample. chain says whether to keep the sample's callchain.
 func (l wakers) add(s *Sample, chain bool) {
-	by := &Waker{PID: s.PID, TID: s.TID, Comm: s.Comm, Leaf: s.Leaf}
+	by := &Waker{PID: s.PID, TID: s.TID, Comm: s.Comm, HadCPU: s.Runnable(), Leaf: s.Leaf}
 	if chain {
 		by.Chain = s.Chain
 	}

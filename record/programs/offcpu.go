@@ -11,6 +11,7 @@ package programs
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"time"
 
@@ -187,6 +188,8 @@ func (r *OffCPU) Late(j *stacks.Merged) {
 	}
 	r.copies.fresh = nil
 	r.stacks.interpret(j)
+	// The wait for a CPU comes from the ring of another CPU, but has the same copy as the sleep before it.
+	slices.SortStableFunc(r.waits, func(a, b wait) int { return cmp.Compare(a.time, b.time) })
 	r.waits = slices.DeleteFunc(r.waits, func(w wait) bool { return r.join(j, &w) })
 	for i := range r.waits {
 		r.waits[i].tried = true
@@ -204,7 +207,8 @@ func (r *OffCPU) join(j *stacks.Merged, w *wait) bool {
 	}
 	c, copied := copied{}, false
 	if known && w.Head.Copy {
-		if c, copied = r.copies.take(int32(w.TID), w.time-w.Since-w.Duration, w.time); !copied && !w.tried {
+		begin := w.time - w.Since - w.Duration - w.Sleep
+		if c, copied = r.copies.take(int32(w.TID), begin, w.time, !w.Runnable); !copied && !w.tried {
 			return false
 		}
 	}
@@ -237,7 +241,11 @@ func (r *OffCPU) joinWaker(j *stacks.Merged, w *wait, stack bpf.Stack, known boo
 		comm.ID = format.RecordID{PID: comm.PID, TID: comm.TID, Time: w.time, CPU: w.cpu, ID: r.opts.Waker.IDs[0]}
 		j.Records = comm.AppendTo(j.Records, r.waker.Trailer)
 	}
-	stack.Kernel = callersOf(stack.Kernel, r.code.runners)
+	code := r.code.runners
+	if w.Runnable {
+		code = r.code.scheduler
+	}
+	stack.Kernel = callersOf(stack.Kernel, code)
 	rec := w.sample(r.opts.Waker, thread{by.PID, by.TID}, &stack)
 	if !known {
 		r.bpf.Forget(by.Stack)

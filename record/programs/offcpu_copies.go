@@ -42,9 +42,9 @@ const slack = 10e6
 // once a second, and one after the other.
 const late = 10e9
 
-// take removes the copy of the stack of a wait from start to end, and drops copies of the thread
-// whose waits were lost. The copy is made directly before the start.
-func (l *copies) take(tid int32, start, end uint64) (c copied, ok bool) {
+// take returns the copy of the stack of a wait from start to end, and removes it unless it is kept. It drops copies of
+// the thread whose waits were lost. The copy is made directly before the start.
+func (l *copies) take(tid int32, start, end uint64, keep bool) (c copied, ok bool) {
 	of := l.byTID[tid]
 	best := -1
 	for i := range of {
@@ -60,7 +60,7 @@ func (l *copies) take(tid int32, start, end uint64) (c copied, ok bool) {
 	}
 	c = of[best]
 	of = slices.DeleteFunc(of, func(o copied) bool {
-		drop := o.time == c.time || o.time+late < c.time
+		drop := o.time == c.time && !keep || o.time+late < c.time
 		if drop {
 			l.bytes -= len(o.data)
 		}

@@ -48,25 +48,25 @@ func TestCopies(t *testing.T) {
 	}
 	l.add(8, copied{time: 1e9, data: []byte{9}})
 	for _, i := range []uint64{2, 0, 3} {
-		if c, ok := l.take(7, 1e9+i*2e5-5000, 1e9+i*2e5+1e5); !ok || c.data[0] != byte(i) {
+		if c, ok := l.take(7, 1e9+i*2e5-5000, 1e9+i*2e5+1e5, false); !ok || c.data[0] != byte(i) {
 			t.Errorf("wait %d: %v, %v", i, c, ok)
 		}
 	}
-	if _, ok := l.take(7, 2e9, 3e9); ok {
+	if _, ok := l.take(7, 2e9, 3e9, false); ok {
 		t.Error("a copy for a wait without one")
 	}
-	if c, ok := l.take(8, 1e9, 1e9); !ok || c.data[0] != 9 || l.bytes != 1 {
+	if c, ok := l.take(8, 1e9, 1e9, false); !ok || c.data[0] != 9 || l.bytes != 1 {
 		t.Errorf("%v, %v; %d bytes", c, ok, l.bytes)
 	}
 	l.add(7, copied{time: 20e9})
-	if _, ok := l.take(7, 20e9, 20e9); !ok || len(l.byTID) != 0 || l.bytes != 0 {
+	if _, ok := l.take(7, 20e9, 20e9, false); !ok || len(l.byTID) != 0 || l.bytes != 0 {
 		t.Errorf("%v, %d bytes, want the old copy to be dropped", l.byTID, l.bytes)
 	}
 	l.add(7, copied{time: 30e9}) // by a walk that took 5 ms
-	if _, ok := l.take(7, 29_995e6, 29_999e6); ok {
+	if _, ok := l.take(7, 29_995e6, 29_999e6, false); ok {
 		t.Error("a copy from after the wait")
 	}
-	if _, ok := l.take(7, 29_995e6, 31e9); !ok {
+	if _, ok := l.take(7, 29_995e6, 31e9, false); !ok {
 		t.Error("no copy after a slow walk")
 	}
 	for range 3 {

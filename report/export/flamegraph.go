@@ -41,7 +41,7 @@ func stacks(c *StackSet, base bool) iter.Seq[table.Stack] {
 			stack := table.Stack{Event: table.Event{Name: e.name, Unit: e.unit, Kind: e.kind, Clock: e.clock},
 				Comm: t.of.comm, Group: t.of.group, StackKey: t.StackKey, Sum: sum, Idle: t.of.idle}
 			if by := t.of.waker; by != nil {
-				stack.Waker = &table.Waker{Frame: c.wakers.of(by.Comm), StackKey: by.StackKey()}
+				stack.Waker = &table.Waker{Frame: c.wakers.of(by), StackKey: by.StackKey()}
 			}
 			if !yield(stack) {
 				return

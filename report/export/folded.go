@@ -43,7 +43,7 @@ type FoldedOptions struct {
 //   - of other events only the first one in the file counts, unless
 //     FoldedOptions.Event is set.
 //
-// The stack of a wait continues with "woken by COMMAND" and the waker's stack.
+// The stack of a wait continues with "woken by COMMAND", of one for a CPU with "after COMMAND", and the waker's stack.
 //
 // With a baseline, a line contains two numbers as difffolded.pl -n writes them: the baseline's,
 // scaled, and the other.
@@ -80,7 +80,7 @@ type folder struct {
 	numbers map[string]int32
 	roots   map[*subject]root
 	known   [2]frameNames      // by root.java
-	woken   map[string][]int32 // the names between the stacks of a wait and the waker, by the waker's command
+	woken   map[string][]int32 // the names between the stacks of a wait and the waker, by Waker.Text
 
 	lines []foldedLine
 	index intern.Table // of lines
@@ -153,8 +153,8 @@ func (c *folder) chains(java int, k *frameNames) iter.Seq[session.Chain] {
 				return
 			}
 			if by := t.of.waker; by != nil {
-				if c.woken[by.Comm] == nil {
-					c.woken[by.Comm] = c.numbersOf(c.text(c.set.wakers.of(by.Comm), java > 0))
+				if c.woken[by.Text()] == nil {
+					c.woken[by.Text()] = c.numbersOf(c.text(c.set.wakers.of(by), java > 0))
 				}
 				if !add(by.StackKey()) {
 					return
@@ -209,7 +209,7 @@ func (c *folder) block(tallies []tally) (b foldedBlock) {
 			k := &c.known[root.java]
 			b.parts = c.appendStack(b.parts, k, t.StackKey)
 			if by := t.of.waker; by != nil {
-				b.parts = append(b.parts, c.woken[by.Comm]...)
+				b.parts = append(b.parts, c.woken[by.Text()]...)
 				b.parts = c.appendStack(b.parts, k, by.StackKey())
 			}
 		}

@@ -18,7 +18,7 @@ func (c *StackSet) stackOf(t *tally) iter.Seq[*session.Frame] {
 					return
 				}
 			}
-			if !yield(c.wakers.of(by.Comm)) {
+			if !yield(c.wakers.of(by)) {
 				return
 			}
 		}
@@ -26,14 +26,15 @@ func (c *StackSet) stackOf(t *tally) iter.Seq[*session.Frame] {
 	}
 }
 
-// wakerFrames are the frames between the stacks of a wait and the waker, by the waker's command.
+// wakerFrames are the frames between the stacks of a wait and the waker, by their names.
 type wakerFrames map[string]*session.Frame
 
-func (w wakerFrames) of(comm string) *session.Frame {
-	f := w[comm]
+func (w wakerFrames) of(by *session.Waker) *session.Frame {
+	name := by.Text()
+	f := w[name]
 	if f == nil {
-		f = session.NamedFrame(-1, 0, false, nil, &symbolize.Symbol{Name: "woken by " + comm})
-		w[comm] = f
+		f = session.NamedFrame(-1, 0, false, nil, &symbolize.Symbol{Name: name})
+		w[name] = f
 	}
 	return f
 }

@@ -123,7 +123,7 @@ func (l subjects) same(s subject) *subject {
 
 // wakerKey distinguishes wakers.
 type wakerKey struct {
-	comm string
+	text string
 	session.StackKey
 }
 
@@ -363,7 +363,7 @@ func (c *StackSet) numberOf(of *subject, stack session.StackKey) int32 {
 
 // wakerOf returns the same pointer for equal wakers.
 func wakerOf(known map[wakerKey]*session.Waker, w *session.Waker) *session.Waker {
-	k := wakerKey{w.Comm, w.StackKey()}
+	k := wakerKey{w.Text(), w.StackKey()}
 	same := known[k]
 	if same == nil {
 		same = w

@@ -30,8 +30,6 @@ func Events() []string {
 		}
 	}
 	for _, e := range []struct{ system, name, event string }{
-		{"sched", "sched_wakeup",
-			"span:sched:sched_wakeup..sched:sched_switch/key=pid:next_pid,hist=pid,name=" + runQueueName + "/"},
 		{"block", "block_rq_issue",
 			"span:block:block_rq_issue..block:block_rq_complete/key=dev,sector,hist=dev,name=" + diskName + "/"},
 		{"block", "block_rq_issue", issueName + "/period=8/"},

@@ -42,7 +42,7 @@ type Item struct {
 	What  string `json:"what,omitempty"`
 	// Function is the hottest function, or the one that waits.
 	Function string `json:"function,omitempty"`
-	By       string `json:"by,omitempty"` // who ends most of the waits
+	By       string `json:"by,omitempty"` // session.Waker.Text of who ends most of the waits
 	// More are the arguments of gperf that show more.
 	More []string `json:"more"`
 }
@@ -60,8 +60,7 @@ type reader struct {
 	keys    *key.Keys
 	columns [][]key.Column
 	values  []key.Value
-	read    bool             // values are those of the current sample
-	names   map[int32]string // of processes, by TID
+	read    bool // values are those of the current sample
 }
 
 // Read reads a recording, whose session must leave out waits for work.
@@ -70,8 +69,8 @@ func Read(s *session.Session) (*Overview, format.Skipped, error) {
 	if err != nil {
 		return nil, format.Skipped{}, err
 	}
-	r := &reader{session: s, keys: keys, names: map[int32]string{}}
-	all := []collector{newCPU(), newRunQueue(), newWaits(), newCalls(), newFailures("errors", 1),
+	r := &reader{session: s, keys: keys}
+	all := []collector{newCPU(), newWaits(), newCalls(), newFailures("errors", 1),
 		newFailures("failing", manyFailed), newDisk(), newReclaim(), newDrops(), newSegments(), newFaults(),
 		newPrograms()}
 	by := make([][]collector, len(s.File.Attrs))
@@ -87,9 +86,6 @@ func Read(s *session.Session) (*Overview, format.Skipped, error) {
 			one := &b.Samples[i]
 			first, last = min(first, one.Time), max(last, one.Time)
 			r.read = false
-			if one.Thread != nil && one.Thread.Named && one.TID > 0 {
-				r.names[one.TID] = process(one)
-			}
 			for _, c := range by[one.Event] {
 				c.add(r, one)
 			}
@@ -124,7 +120,6 @@ func Read(s *session.Session) (*Overview, format.Skipped, error) {
 // The collectors, in the order of the screen.
 const (
 	ofCPU = iota
-	ofRunQueue
 	ofWaits
 	ofCalls
 	ofErrors
@@ -139,11 +134,10 @@ const (
 
 // Names of the spans that Events records.
 const (
-	runQueueName = "runqueue"
-	diskName     = "disk"
-	reclaimName  = "reclaim"
-	errorsName   = "errors"
-	failingName  = "failing"
+	diskName    = "disk"
+	reclaimName = "reclaim"
+	errorsName  = "errors"
+	failingName = "failing"
 )
 
 // collectorsOf returns the collectors of an event.
@@ -160,8 +154,6 @@ func collectorsOf(f *format.File, i int) []int {
 		return []int{ofFaults}
 	case t == nil:
 		return nil
-	case name == runQueueName:
-		return []int{ofRunQueue}
 	case name == diskName:
 		return []int{ofDisk}
 	case name == reclaimName:

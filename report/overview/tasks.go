@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gperf/internal/quantile"
 	"gperf/internal/session"
 	"gperf/internal/text"
 )
@@ -137,40 +136,6 @@ func (t *tasks) flags() []string {
 	return []string{"-c", t.comms.first()}
 }
 
-// runQueue sums the time for which threads that could run waited for a CPU.
-type runQueue struct {
-	processes map[string]*quantile.Durations
-	totals    sums
-}
-
-func newRunQueue() collector {
-	return &runQueue{map[string]*quantile.Durations{}, sums{}}
-}
-
-func (c *runQueue) add(r *reader, s *session.Sample) {
-	name := r.names[int32(r.number(s, "pid"))]
-	if name == "" {
-		return // a thread of the kernel, or one that did nothing else
-	}
-	at(c.processes, name).Add(r.number(s, "max"), r.number(s, "count"))
-	c.totals[name] += r.number(s, "total")
-}
-
-func (c *runQueue) sections(o *Overview) []Section {
-	section := Section{Name: "run queue"}
-	for _, name := range c.totals.top(4) {
-		d := c.processes[name]
-		if c.totals[name] < uint64(o.Duration)/200 && d.Longest() < 20e6 {
-			continue
-		}
-		section.Items = append(section.Items, Item{Value: text.Duration(c.totals[name]), Who: name,
-			What: "max " + text.Duration(d.Longest()) + ", p99 " + text.Duration(d.Percentile(99)) +
-				": waits for a CPU",
-			More: []string{"report", "--latency-hist"}})
-	}
-	return []Section{section}
-}
-
 // waits sums the time of waits by kind and process.
 type waits struct {
 	byKind map[string]*sum
@@ -199,7 +164,7 @@ func (c *waits) add(_ *reader, s *session.Sample) {
 	at(k.tasks, name).add(s)
 	addTo(k.functions, name, s.WaitsIn(), s.Period)
 	if s.Waker != nil && s.Waker.TID != 0 { // else an interrupt
-		addTo(k.wakers, name, s.Waker.Comm, s.Period)
+		addTo(k.wakers, name, s.Waker.Text(), s.Period)
 	}
 }
 
@@ -221,19 +186,27 @@ func (c *waits) sections(o *Overview) []Section {
 	kinds := sorted(c.byKind, func(s *sum) uint64 { return s.total })
 	for _, last := range []bool{false, true} {
 		for _, kind := range kinds {
-			k := c.byKind[kind]
-			if ordinary[kind] != last || k.total < uint64(o.Duration)/200 {
-				continue
-			}
-			for _, name := range k.processes.top(3) {
-				if k.processes[name] < uint64(o.Duration)/200 {
-					break
-				}
-				section.Items = append(section.Items, Item{Value: text.Duration(k.processes[name]), Who: name,
-					What: kind, Function: k.functions[name].first(), By: k.wakers[name].first(),
-					More: append([]string{"report", "--kind", kind}, k.tasks[name].flags()...)})
+			if ordinary[kind] == last && kind != session.RunQueue {
+				section.Items = append(section.Items, c.items(o, kind)...)
 			}
 		}
 	}
-	return []Section{section}
+	return []Section{{Name: "run queue", Items: c.items(o, session.RunQueue)}, section}
+}
+
+// items returns the processes that waited longest for something, if it is worth a line.
+func (c *waits) items(o *Overview, kind string) (list []Item) {
+	k := c.byKind[kind]
+	if k == nil || k.total < uint64(o.Duration)/200 {
+		return nil
+	}
+	for _, name := range k.processes.top(3) {
+		if k.processes[name] < uint64(o.Duration)/200 {
+			break
+		}
+		list = append(list, Item{Value: text.Duration(k.processes[name]), Who: name,
+			What: kind, Function: k.functions[name].first(), By: k.wakers[name].first(),
+			More: append([]string{"report", "--kind", kind}, k.tasks[name].flags()...)})
+	}
+	return list
 }

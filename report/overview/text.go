@@ -99,7 +99,7 @@ func (item *Item) describe(width int) string {
 		start += ": "
 	}
 	if item.By != "" {
-		end = ", woken by " + item.By
+		end = ", " + item.By
 	}
 	room := width - utf8.RuneCountInString(start) - utf8.RuneCountInString(end)
 	if end != "" && room < min(utf8.RuneCountInString(item.Function), leastFunction) {

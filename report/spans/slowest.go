@@ -151,7 +151,7 @@ func waitText(s *session.Sample) string {
 		what += ": " + name
 	}
 	if s.Waker != nil && s.Waker.TID != 0 {
-		what += ", woken by " + s.Waker.Comm
+		what += ", " + s.Waker.Text()
 	}
 	return what
 }
