@@ -103,7 +103,7 @@ func (o *annotateFlags) apply(args []string) (err error) {
 			return cli.WrongUse("%v", err)
 		}
 	}
-	if o.PercentLimit, err = percentLimit(o.percentLimit); err != nil {
+	if o.PercentLimit, err = cli.PercentLimit(o.percentLimit); err != nil {
 		return err
 	}
 	if o.Context < 0 {
@@ -113,7 +113,7 @@ func (o *annotateFlags) apply(args []string) (err error) {
 		return cli.WrongUse("--prefix-strip %d is negative", o.Sources.Strip)
 	}
 	o.NoSource = o.NoSource || !o.source
-	o.DSOs = words(o.dsos)
+	o.DSOs = cli.Words(o.dsos)
 	return o.applyShown()
 }
 

@@ -56,8 +56,8 @@ var (
 )
 
 // notCSV lists flags for output that is no table.
-var notCSV = []string{"hierarchy", "tasks", "mmaps", "dump-raw-trace", "stats", "latency-hist", "slowest", "threads",
-	"header", "header-only"}
+var notCSV = []string{"hierarchy", "tasks", "mmaps", "dump-raw-trace", "stats", "latency-hist", "slowest", "why",
+	"threads", "header", "header-only"}
 
 const formatHelp = "write a `format` for other tools, as above"
 
@@ -180,7 +180,7 @@ func (o *formatFlags) timeline(from *inputFlags, maxStack int) export.TimelineOp
 
 // set returns the empty set of stacks that the format counts.
 func (o *formatFlags) set(from *inputFlags, maxStack int) *export.StackSet {
-	c := &export.StackSet{MaxStack: maxStack, NoInline: o.noInline, Weight: from.filters.weight, By: words(o.by),
+	c := &export.StackSet{MaxStack: maxStack, NoInline: o.noInline, Weight: from.filters.weight, By: cli.Words(o.by),
 		Quantum: o.quantum, Fields: o.format == "pprof",
 		Idle: o.format == "flamegraph" && !from.filters.noIdle}
 	c.Processes = o.format == "pprof" || o.folded.PID || o.folded.TID

@@ -61,7 +61,7 @@ func (f *filterFlags) addWeight(s *pflag.FlagSet) {
 
 // filter returns the filter of the samples.
 func (f *filterFlags) filter(file *format.File) (*session.Filter, error) {
-	l := &session.Filter{Comms: words(f.comms), NoGuests: !f.guests}
+	l := &session.Filter{Comms: cli.Words(f.comms), NoGuests: !f.guests}
 	var err error
 	if f.cpus != "" {
 		if l.CPUs, err = procfs.ParseCPUList(f.cpus); err != nil {
@@ -72,10 +72,10 @@ func (f *filterFlags) filter(file *format.File) (*session.Filter, error) {
 				event)
 		}
 	}
-	if l.PIDs, err = numbers("--pid", f.pids); err != nil {
+	if l.PIDs, err = cli.Numbers("--pid", f.pids); err != nil {
 		return nil, err
 	}
-	if l.TIDs, err = numbers("--tid", f.tids); err != nil {
+	if l.TIDs, err = cli.Numbers("--tid", f.tids); err != nil {
 		return nil, err
 	}
 	if f.times != "" {
@@ -91,7 +91,7 @@ const kindKey = "kind"
 
 // check checks the list of --kind.
 func (f *filterFlags) check() error {
-	for _, kind := range words(f.kinds) {
+	for _, kind := range cli.Words(f.kinds) {
 		if kinds := session.WaitKinds(); !slices.Contains(kinds, kind) {
 			return cli.WrongUse("--kind %s: no such kind of waits%s", kind, suggestion(kind, kinds, "the kinds are"))
 		}
@@ -102,7 +102,7 @@ func (f *filterFlags) check() error {
 // where returns the expression that --filter and --kind make, "" without them.
 func (f *filterFlags) where() string {
 	var kinds []string
-	for _, kind := range words(f.kinds) {
+	for _, kind := range cli.Words(f.kinds) {
 		kinds = append(kinds, kindKey+" == "+kind)
 	}
 	only := strings.Join(kinds, " || ")
@@ -115,10 +115,10 @@ func (f *filterFlags) where() string {
 // toEntries moves the filters of threads and guests to a filter of entries, and adds lists of DSOs and symbols. The
 // filter of entries leaves the totals as they are, so the session must select all samples.
 func (f *filterFlags) toEntries(e *report.Filter, dsos, symbols string) (err error) {
-	e.Comms, e.NoGuests = words(f.comms), !f.guests
-	e.Where = session.Where{DSOs: words(dsos), Symbols: words(symbols)}
-	if e.PIDs, err = numbers("--pid", f.pids); err == nil {
-		e.TIDs, err = numbers("--tid", f.tids)
+	e.Comms, e.NoGuests = cli.Words(f.comms), !f.guests
+	e.Where = session.Where{DSOs: cli.Words(dsos), Symbols: cli.Words(symbols)}
+	if e.PIDs, err = cli.Numbers("--pid", f.pids); err == nil {
+		e.TIDs, err = cli.Numbers("--tid", f.tids)
 	}
 	f.comms, f.pids, f.tids, f.guests = "", "", "", true
 	return err

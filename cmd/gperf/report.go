@@ -6,7 +6,6 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,8 @@ type reportFlags struct {
 	memory                              bool
 	idle                                bool
 	slowest                             int
-	where                               string // of the slowest
+	why                                 float64 // percentile, 0 for none
+	where                               string  // of spans that are explained
 	group, noGroup                      bool
 }
 
@@ -93,6 +93,8 @@ func (o *reportFlags) addTable(s *pflag.FlagSet) {
 	s.BoolVar(&o.noGroup, "no-group", false, "show each event of a group in its own table")
 	s.BoolVar(&o.latHist, "latency-hist", false, "print histograms of the durations of spans, by --sort")
 	s.IntVar(&o.slowest, "slowest", 0, "print the `n` longest spans, and why they were long")
+	s.Float64Var(&o.why, "why", 0, "compare spans above this `percentile` (99) with others")
+	s.SetAnnotation("why", cli.BareKey, []string{"--why=99"})
 	s.BoolVar(&o.FullPath, "full-source-path", false, "keys srcline, srcfile: show the full path")
 	addViews(s)
 	o.view.addTable(s)
@@ -153,8 +155,9 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o.input.filters.hideWaits = !o.idle && o.formats.sums() && o.slowest == 0
-	if f := &o.input.filters; o.slowest > 0 { // --filter selects spans, not what is in them
+	explains := o.slowest > 0 || o.why > 0
+	o.input.filters.hideWaits = !o.idle && o.formats.sums() && !explains
+	if f := &o.input.filters; explains { // --filter selects spans, not what is in them
 		o.where, f.expression, f.kinds = f.where(), "", ""
 	}
 	if o.formats.stacks() {
@@ -244,7 +247,7 @@ func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) 
 	if err := o.checkSelection(s); err != nil {
 		return nil, err
 	}
-	opts := key.Options{Words: words(o.Sort), Quantum: o.TimeQuantum}
+	opts := key.Options{Words: cli.Words(o.Sort), Quantum: o.TimeQuantum}
 	chains := slices.ContainsFunc(f.Attrs, func(a format.Attr) bool { return a.SampleType&format.SampleCallchain != 0 })
 	switch tasks := o.view.tasks || o.view.mmaps; {
 	case tasks && o.stats:
@@ -261,9 +264,11 @@ func (o *reportFlags) listing(s *pflag.FlagSet, f *format.File) (lister, error) 
 		return o.spans(spans.Histograms, opts), nil
 	case o.slowest > 0:
 		return o.spans(spans.Slowest(o.slowest, o.where), opts), nil
+	case o.why > 0:
+		return o.spans(spans.Why(o.why, o.where), opts), nil
 	case o.head.header || slices.ContainsFunc(tableFlags, s.Changed):
 	case spans.AllSpans(f) && !report.HasFigures(o.Sort) && (o.Sort != "" || !spans.Summarizes(f) && !chains):
-		opts.Words = words(cmp.Or(o.Sort, "event"))
+		opts.Words = cli.Words(cmp.Or(o.Sort, "event"))
 		return o.spans(spans.Table, opts), nil
 	case spans.Summarizes(f):
 		return o.spans(spans.Summary, opts), nil
@@ -291,7 +296,7 @@ var (
 	selectionFlags = []string{"cpu", "pid", "tid", "comms", "no-idle", "idle", "kind", "time", "filter", "dsos",
 		"symbols"}
 	entryFlags = []string{"symbol-filter", "percent-limit", "exclude-other", "hide-unresolved", "weight",
-		"parallelism", "slowest"}
+		"parallelism", "slowest", "why"}
 )
 
 // checkSelection refuses flags that select less than a list shows.
@@ -345,7 +350,7 @@ func (o *reportFlags) apply() error {
 		o.Graph.Order = report.Caller
 	}
 	if o.view.percentLimit != "" {
-		limit, err := percentLimit(o.view.percentLimit)
+		limit, err := cli.PercentLimit(o.view.percentLimit)
 		if err != nil {
 			return err
 		}
@@ -353,6 +358,9 @@ func (o *reportFlags) apply() error {
 	}
 	if o.MaxStack < 0 {
 		return cli.WrongUse("--max-stack %d is negative", o.MaxStack)
+	}
+	if o.why < 0 || o.why >= 100 {
+		return cli.WrongUse("--why %v: use a percentile between 0 and 100, such as 99", o.why)
 	}
 	if len(o.Separator) > 1 || o.Separator == "." {
 		return cli.WrongUse("--field-separator %q: use one character other than '.', which replaces it in names",
@@ -362,18 +370,6 @@ func (o *reportFlags) apply() error {
 		return err
 	}
 	return o.view.apply(&o.Options)
-}
-
-// percentLimit parses the value of --percent-limit; "" is 0.
-func percentLimit(text string) (float64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	limit, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
-	if err != nil || limit < 0 {
-		return 0, cli.WrongUse("--percent-limit %s: invalid percentage", text)
-	}
-	return limit, nil
 }
 
 // applyMode chooses between samples, branches and memory accesses, and how to show groups.
@@ -409,24 +405,4 @@ func (o *reportFlags) applyMode() error {
 // hasGraph reports whether a recording contains callchains, or branches that the report adds to them.
 func (o *reportFlags) hasGraph(in *openInput) bool {
 	return in.hasCallchains() || o.Graph.Branches && in.hasBranches()
-}
-
-// words splits a comma-separated list; it returns nil for an empty one.
-func words(list string) []string {
-	if list == "" {
-		return nil
-	}
-	return strings.Split(list, ",")
-}
-
-func numbers(flag, list string) ([]int32, error) {
-	var ids []int32
-	for _, word := range words(list) {
-		n, err := strconv.ParseInt(word, 10, 32)
-		if err != nil {
-			return nil, cli.WrongUse("%s %s: %q is not an ID", flag, list, word)
-		}
-		ids = append(ids, int32(n))
-	}
-	return ids, nil
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -77,7 +75,7 @@ func (o *displayFlags) addGeneral(s *pflag.FlagSet) {
 func (o *displayFlags) apply(opts *report.Options) (err error) {
 	opts.Quiet, opts.Resolved, opts.SymbolFilter, opts.Latency = o.quiet, o.hideUnnamed, o.symbolFilter, o.latency
 	opts.Hierarchy, opts.Nanosecs, opts.Parents.Only = o.hierarchy, o.ns, o.onlyParents
-	if opts.TimeQuantum, err = timeQuantum(o.quantum); err != nil {
+	if opts.TimeQuantum, err = cli.TimeQuantum(o.quantum); err != nil {
 		return err
 	}
 	if o.threads {
@@ -98,32 +96,10 @@ func (o *displayFlags) apply(opts *report.Options) (err error) {
 			return cli.WrongUse("--ignore-callees: %v", err)
 		}
 	}
-	if opts.Widths, err = columnWidths(o.widths); err != nil {
+	if opts.Widths, err = cli.ColumnWidths(o.widths); err != nil {
 		return err
 	}
 	return o.applyParallelism(opts)
-}
-
-// timeQuantum parses a time; the default unit is ns.
-func timeQuantum(s string) (uint64, error) {
-	digits := strings.TrimRight(s, "nums")
-	unit := map[string]uint64{"": 1, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[s[len(digits):]]
-	n, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil || n*unit == 0 {
-		return 0, cli.WrongUse("--time-quantum %s: use a number above 0 with ns, us, ms or s", s)
-	}
-	return n * unit, nil
-}
-
-func columnWidths(list string) (widths []int, err error) {
-	for _, word := range words(list) {
-		n, err := strconv.ParseUint(word, 10, 16)
-		if err != nil {
-			return nil, cli.WrongUse("--column-widths %s: %q is not a width", list, word)
-		}
-		widths = append(widths, int(n))
-	}
-	return widths, nil
 }
 
 func (o *displayFlags) applyParallelism(opts *report.Options) (err error) {

@@ -16,7 +16,7 @@ import (
 
 // oneRecording lists the flags of report that show one recording only.
 var oneRecording = []string{"tui", "header", "header-only", "tasks", "mmaps", "dump-raw-trace", "stats", "latency-hist",
-	"slowest", "threads"}
+	"slowest", "why", "threads"}
 
 // runMany reports several recordings as one.
 func (o *reportFlags) runMany(paths []string, s *pflag.FlagSet, stdout, stderr io.Writer) error {

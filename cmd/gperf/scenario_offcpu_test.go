@@ -275,11 +275,14 @@ func TestScenarioRunQueue(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			most := 1.02 * want
+			least, most := 0.98*want, 1.02*want
 			if i == 3 { // the scheduler does not count the switch itself, some us, of this thread's short delays
 				most = 2 * want
 			}
-			if got[tid] < 0.98*want || got[tid] > most {
+			if patience(1) > 1 { // walking the stack, which counts as running, takes long
+				least = 0.5 * want
+			}
+			if got[tid] < least || got[tid] > most {
 				t.Errorf("%v: thread %s, number %d, waited %.1f ms for a CPU; the scheduler says %.1f\n%s", flags, tid,
 					i, got[tid]/1e6, want/1e6, out)
 			}
@@ -296,7 +299,7 @@ func TestScenarioRunQueue(t *testing.T) {
 		mustRecord(t, dir, "-a", "--off-cpu", "--waker", "-g", "--", contendProgram.Path(t), "1000")
 		folded, _ := gperf(t, "report", "-i", filepath.Join(dir, "perf.data"), "--kind", "runqueue", "--format",
 			"folded")
-		if !regexp.MustCompile(`(?m)^contend;.*;compute;.*;after sh;.* \d+$`).MatchString(folded) {
+		if !regexp.MustCompile(`(?m)^contend;.*;after sh;.* \d+$`).MatchString(folded) {
 			t.Errorf("contend waits for a CPU that sh has:\n%.4000s", folded)
 		}
 	})

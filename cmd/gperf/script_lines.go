@@ -42,7 +42,7 @@ func (o *lineFlags) options(opts *script.Options) error {
 		opts.Since = script.SincePrevious
 	}
 	opts.Where = o.where.where()
-	opts.StopAt = words(o.stopAt)
+	opts.StopAt = cli.Words(o.stopAt)
 	return nil
 }
 
@@ -60,7 +60,7 @@ func (o *whereFlags) add(s *pflag.FlagSet, letter string) {
 }
 
 func (o *whereFlags) where() session.Where {
-	return session.Where{DSOs: words(o.dsos), Symbols: words(o.symbols), AddrRange: o.addrRange}
+	return session.Where{DSOs: cli.Words(o.dsos), Symbols: cli.Words(o.symbols), AddrRange: o.addrRange}
 }
 
 // listScripts prints the scripts of perf that gperf implements.

@@ -160,12 +160,12 @@ func (f *topFlags) apply(s *pflag.FlagSet) (err error) {
 	t := &f.table
 	t.Graph, t.MaxStack, t.Inline, t.Verbose, t.Weight = report.DefaultCallGraph, maxStack, true, f.input.verbose,
 		f.input.filters.weight
-	if t.PercentLimit, err = percentLimit(f.percentLimit); err != nil {
+	if t.PercentLimit, err = cli.PercentLimit(f.percentLimit); err != nil {
 		return err
 	}
 	t.Filter.NoGuests = true
-	t.Filter.Comms = words(f.input.filters.comms)
-	t.Filter.Where = session.Where{DSOs: words(f.dsos), Symbols: words(f.symbols)}
+	t.Filter.Comms = cli.Words(f.input.filters.comms)
+	t.Filter.Where = session.Where{DSOs: cli.Words(f.dsos), Symbols: cli.Words(f.symbols)}
 	f.input.filters.comms = ""
 	f.input.filters.noIdle = !f.idle
 	return nil

@@ -320,19 +320,25 @@ func hasAnyPrefix(name string, list []string) bool {
 var libraryFunctions = []string{"runtime.", "internal/runtime/", "syscall.", "internal/syscall/", "internal/poll.",
 	"golang.org/x/sys/unix.", "os.(*", "std::", "[unknown]"}
 
-// WaitsIn returns the innermost function of a wait that is neither the kernel's nor the C library's nor a language's;
-// if there is none, the innermost one.
-func (s *Sample) WaitsIn() string {
+// WaitsIn returns the innermost function of a stack, such as a wait's, that is neither the kernel's nor the C library's
+// nor a language's; if there is none, the innermost one.
+func (s *Sample) WaitsIn() string { return ownFunction(s.User, s.Leaf) }
+
+// RanIn returns such a function of a waker, "" of one without a user stack.
+func (w *Waker) RanIn() string { return ownFunction(w.Chain.User, nil) }
+
+func ownFunction(user Part, leaf *Frame) string {
 	innermost := ""
-	for _, f := range s.User.All() {
+	for _, f := range user.All() {
 		name := f.Symbol()
 		innermost = cmp.Or(innermost, name)
-		if name != "" && !strings.Contains(f.DSO(), "/libc.so") && !hasAnyPrefix(name, libraryFunctions) {
+		library := strings.Contains(f.DSO(), "/libc.so") || f.DSO() == "[vdso]" || hasAnyPrefix(name, libraryFunctions)
+		if name != "" && !library {
 			return name
 		}
 	}
-	if innermost == "" && s.Leaf != nil {
-		return s.Leaf.Symbol()
+	if innermost == "" && leaf != nil {
+		return leaf.Symbol()
 	}
 	return innermost
 }

@@ -13,36 +13,36 @@ import (
 	"gperf/report/key"
 )
 
-// done is what a thread did for a while, and did not at other times. Times are in ns.
-type done struct {
-	tid        int32
-	start, end uint64
-	what       string
-}
-
-// slow is a span, and what it is of.
-type slow struct {
+// call is a span of a thread.
+type call struct {
 	span
 	name, task string
 	tid        int32
-	chosen     bool   // by filters
-	inside     sumsOf // what its thread did in it
-	calls      sumsOf // spans of other events in it
 }
 
-// sumsOf are times in ns by what they are of.
-type sumsOf map[string]uint64
+// calls are the spans of a recording, and what its threads did.
+type calls struct {
+	spansOf *decoder
+	most    int // of the longest spans, 0 for all
+	keep    Keep
+	filter  *key.Filter // nil: all
+	all     durations   // of the chosen spans
+	chosen  []*call
+	did     *activity
+	waits   bool // waits were recorded
+	buckets bool
+}
 
-// Slowest returns a function that writes the n longest spans of a recording that an expression of --filter selects,
-// each with what its thread did in it: waits by kind, function and who ended them, if waits were recorded; for the rest
-// it ran, mostly in the function that most samples of a clock show. Histograms have no single spans.
-func Slowest(n int, where string) func(io.Writer, *session.Session, Keep, key.Options) (format.Skipped, error) {
+// report makes a list of spans, which write writes after all samples have been read. where is an expression of --filter
+// that selects the spans, and most is how many of the longest are needed, 0 for all. Histograms have no single spans.
+func report(where string, most int, write func(io.Writer, *calls)) func(io.Writer, *session.Session, Keep,
+	key.Options) (format.Skipped, error) {
 	return func(w io.Writer, s *session.Session, keep Keep, _ key.Options) (format.Skipped, error) {
 		d, err := newDecoder(s.File)
 		if err != nil {
 			return format.Skipped{}, err
 		}
-		l := slowest{spansOf: d, n: n, keep: keep}
+		l := calls{spansOf: d, most: most, keep: keep, did: newActivity(), waits: session.HasWaits(s.File)}
 		if where != "" {
 			if l.filter, err = key.NewFilter(s.File, s.Symbols, where, s.Origin); err == nil {
 				err = key.FirstImpossible(l.filter.Impossible())
@@ -53,7 +53,9 @@ func Slowest(n int, where string) func(io.Writer, *session.Session, Keep, key.Op
 		}
 		skipped, err := s.Walk(session.WalkOptions{Names: true, KeepChains: true}, func(b *session.Batch) error {
 			for i := range b.Samples {
-				l.add(s, &b.Samples[i])
+				if !l.did.add(s, &b.Samples[i]) {
+					l.add(&b.Samples[i])
+				}
 			}
 			b.Release()
 			return nil
@@ -64,40 +66,16 @@ func Slowest(n int, where string) func(io.Writer, *session.Session, Keep, key.Op
 		if err != nil {
 			return skipped, err
 		}
+		l.sort()
+		l.did.sort()
 		out := bufio.NewWriter(w)
-		l.removeSums()
-		l.write(out, session.HasWaits(s.File))
+		write(out, &l)
 		return skipped, out.Flush()
 	}
 }
 
-// slowest finds the longest spans.
-type slowest struct {
-	spansOf *decoder
-	n       int
-	keep    Keep
-	filter  *key.Filter // nil: all
-	all     durations
-	spans   []slow
-	did     []done // waits
-	ran     []done // samples of clocks
-	buckets bool
-	end     session.EndOfWaits
-	sums    bool // there were sums of waits
-}
-
 // add takes a sample.
-func (l *slowest) add(s *session.Session, one *session.Sample) {
-	a := &s.File.Attrs[one.Event]
-	switch {
-	case session.IsWait(a):
-		l.end.Add(one)
-		l.did = append(l.did, done{one.TID, one.Time - min(one.Period, one.Time), one.Time, waitText(one)})
-		return
-	case session.SamplesCPU(a) && one.Leaf != nil:
-		l.ran = append(l.ran, done{one.TID, one.Time, one.Time, one.Leaf.Symbol()})
-		return
-	}
+func (l *calls) add(one *session.Sample) {
 	p, ok := l.spansOf.decode(one)
 	if ok && p.bucket != nil {
 		l.buckets = true
@@ -107,20 +85,26 @@ func (l *slowest) add(s *session.Session, one *session.Sample) {
 		return
 	}
 	chosen := (l.keep == nil || l.keep(one)) && (l.filter == nil || l.filter.Match(one))
-	if chosen {
-		l.all.add(p.all())
-	} else if !l.spansOf.several() {
+	if !chosen && !l.spansOf.several() {
 		return
 	}
-	l.spans = append(l.spans, slow{span: p, name: l.spansOf.name(&p), tid: one.TID,
-		task: fmt.Sprintf("%s/%d", one.Comm, one.TID), chosen: chosen})
-	if !l.spansOf.several() && len(l.spans) > maxSpans+l.n {
+	c := &call{span: p, name: l.spansOf.name(&p), tid: one.TID}
+	if l.spansOf.several() { // others can be in it
+		d := l.did.of(c.tid)
+		d.calls = append(d.calls, c)
+	}
+	if !chosen {
+		return
+	}
+	c.task = fmt.Sprintf("%s/%d", one.Comm, one.TID)
+	l.all.add(p.all())
+	if l.chosen = append(l.chosen, c); l.most > 0 && len(l.chosen) > maxSpans+l.most {
 		l.sort()
-		l.spans = l.spans[:l.n]
+		l.chosen = l.chosen[:l.most]
 	}
 }
 
-// maxSpans limits the spans in memory, if others cannot be in them.
+// maxSpans limits the spans in memory that are not needed.
 const maxSpans = 10_000
 
 // several reports whether there are several events of spans, so that one can be in another.
@@ -134,93 +118,90 @@ func (d *decoder) several() bool {
 	return n > 1
 }
 
-// sort puts the longest spans that were chosen first.
-func (l *slowest) sort() {
-	slices.SortStableFunc(l.spans, func(a, b slow) int {
-		if a.chosen != b.chosen {
-			return map[bool]int{true: -1, false: 1}[a.chosen]
+// sort puts the longest spans first.
+func (l *calls) sort() {
+	slices.SortStableFunc(l.chosen, func(a, b *call) int { return cmp.Compare(b.duration, a.duration) })
+}
+
+// writeMissing says what was not recorded.
+func (l *calls) writeMissing(w io.Writer) {
+	switch {
+	case !l.waits:
+		fmt.Fprintf(w, "# what they waited for is not recorded: add --off-cpu --off-cpu-thresh 0 -g\n")
+	case l.did.sums:
+		fmt.Fprintf(w, "# waits shorter than --off-cpu-thresh, if it was not 0, count as running\n")
+	}
+}
+
+// Slowest returns a function that writes the n longest spans of a recording that an expression of --filter selects,
+// each with what its thread did in it: waits by kind, function and who ended them, if waits were recorded; for the rest
+// it ran, mostly in the function that most samples of a clock show.
+func Slowest(n int, where string) func(io.Writer, *session.Session, Keep, key.Options) (format.Skipped, error) {
+	return report(where, n, func(w io.Writer, l *calls) {
+		longest := l.chosen[:min(n, len(l.chosen))]
+		fmt.Fprintf(w, "# the %d longest of %d calls: %s; p50 %s, p99 %s\n", len(longest), l.all.N(),
+			text.Duration(l.all.total), text.Duration(l.all.Percentile(50)), text.Duration(l.all.Percentile(99)))
+		l.writeMissing(w)
+		for _, c := range longest {
+			fmt.Fprintf(w, "\n%8s  %s  %s  %d.%06d\n", text.Duration(c.duration), c.name, c.task, c.start/1e9,
+				c.start%1e9/1e3)
+			p := newParts()
+			p.add(l.did, c)
+			p.writeSlow(w, l.did)
 		}
-		return cmp.Compare(b.duration, a.duration)
 	})
 }
 
-// waitText returns what a wait is for.
-func waitText(s *session.Sample) string {
-	what := cmp.Or(s.WaitKind(), "wait")
-	if name := s.WaitsIn(); name != "" {
-		what += ": " + name
-	}
-	if s.Waker != nil && s.Waker.TID != 0 {
-		what += ", " + s.Waker.Text()
-	}
-	return what
-}
-
-// explain adds what a span's thread did in it.
-func (l *slowest) explain(p *slow) {
-	p.inside, p.calls = sumsOf{}, sumsOf{}
-	end, waited := p.start+p.duration, uint64(0)
-	for _, d := range l.did {
-		if d.tid == p.tid && d.start < end && d.end > p.start {
-			n := min(d.end, end) - max(d.start, p.start)
-			p.inside[d.what] += n
-			waited += n
+// writeSlow writes the parts of one call, the longest first.
+func (p *parts) writeSlow(w io.Writer, did *activity) {
+	for _, l := range p.lines(did) {
+		if share := 100 * float64(l.ns) / float64(max(p.total, 1)); share >= leastShare {
+			fmt.Fprintf(w, "    %8s  %5.1f%%  %s\n", text.Duration(l.ns), share, l.text)
+			l.writeWaker(w, did, "")
 		}
 	}
-	functions := sumsOf{}
-	for _, d := range l.ran {
-		if d.tid == p.tid && d.start >= p.start && d.start < end {
-			functions[d.what]++
-		}
-	}
-	ran := "running"
-	if names := session.MostFrequent(functions); len(names) > 0 {
-		ran += ": " + names[0]
-	}
-	p.inside[ran] += p.duration - min(waited, p.duration)
-	for i := range l.spans {
-		if in := &l.spans[i]; in.tid == p.tid && in.event != p.event && in.start >= p.start &&
-			in.start+in.duration <= end {
-			p.calls[in.name] += in.duration
-		}
-	}
-}
-
-// removeSums removes the sums of short waits, and waits that did not end: no span ended in these.
-func (l *slowest) removeSums() {
-	n := len(l.did)
-	l.did = slices.DeleteFunc(l.did, func(d done) bool { return l.end.Has(d.end) })
-	l.sums = n > len(l.did)
-}
-
-func (l *slowest) write(w io.Writer, waits bool) {
-	l.sort()
-	n := int(min(uint64(l.n), l.all.N()))
-	fmt.Fprintf(w, "# the %d longest of %d calls: %s; p50 %s, p99 %s\n", n, l.all.N(), text.Duration(l.all.total),
-		text.Duration(l.all.Percentile(50)), text.Duration(l.all.Percentile(99)))
-	switch {
-	case !waits:
-		fmt.Fprintf(w, "# what they waited for is not recorded: add --off-cpu --off-cpu-thresh 0 -g\n")
-	case l.sums:
-		fmt.Fprintf(w, "# waits shorter than --off-cpu-thresh, if it was not 0, count as running\n")
-	}
-	for i := range l.spans[:n] {
-		p := &l.spans[i]
-		l.explain(p)
-		fmt.Fprintf(w, "\n%8s  %s  %s  %d.%06d\n", text.Duration(p.duration), p.name, p.task, p.start/1e9,
-			p.start%1e9/1e3)
-		for _, what := range session.MostFrequent(p.inside) {
-			if share := 100 * float64(p.inside[what]) / float64(max(p.duration, 1)); share >= leastShare {
-				fmt.Fprintf(w, "    %8s  %5.1f%%  %s\n", text.Duration(p.inside[what]), share, what)
-			}
-		}
-		for _, what := range session.MostFrequent(p.calls)[:min(leastCalls, len(p.calls))] {
-			fmt.Fprintf(w, "    %8s  of it in %s\n", text.Duration(p.calls[what]), what)
-		}
+	for _, what := range session.MostFrequent(p.inside)[:min(leastCalls, len(p.inside))] {
+		fmt.Fprintf(w, "    %8s  of it in %s\n", text.Duration(p.inside[what]), what)
 	}
 }
 
 const (
 	leastShare = 0.1 // of a span's time, in percent, that is worth a line
 	leastCalls = 3   // spans inside a span that are listed
+	leastWaker = 10  // of a wait, in percent, that what its waker did is worth a line
 )
+
+// line is a part of calls: waits, or where they ran.
+type line struct {
+	ns    uint64
+	text  string
+	comm  string // of the thread that ended the waits
+	waker *parts // what it did, nil if that is not known
+}
+
+// lines returns the parts, the longest first. Time without waits is one part, with the hottest function.
+func (p *parts) lines(did *activity) (list []line) {
+	for what, ns := range p.waits {
+		l := line{ns: ns, text: p.text(did, what)}
+		if k, ok := p.who(did, what); ok {
+			l.comm, l.waker = did.comms[k.by], p.wakers[k]
+		}
+		list = append(list, l)
+	}
+	list = append(list, line{ns: p.running(), text: ranText(did, p.hottest())})
+	slices.SortFunc(list, func(a, b line) int { return cmp.Or(cmp.Compare(b.ns, a.ns), cmp.Compare(a.text, b.text)) })
+	return list
+}
+
+// writeWaker writes what the waker did while a thread waited for it, and what its waker did.
+func (l *line) writeWaker(w io.Writer, did *activity, indent string) {
+	if l.waker == nil {
+		return
+	}
+	for _, by := range l.waker.lines(did) {
+		if by.ns*100 >= l.waker.total*leastWaker && by.ns > 0 {
+			fmt.Fprintf(w, "    %8s          %s%s: %s\n", text.Duration(by.ns), indent, l.comm, by.text)
+			by.writeWaker(w, did, indent+"  ")
+		}
+	}
+}

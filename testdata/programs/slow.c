@@ -1,4 +1,6 @@
-// slow.c: N requests (50), of which each computes for 2 ms, and every tenth also sleeps for 30 ms.
+// slow.c: N requests (50), of which each computes for 2 ms, and every tenth also sleeps for MS ms (30).
+//
+//	slow [N] [MS]
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -14,9 +16,11 @@ __attribute__((noinline)) void compute(void)
 	__asm__ volatile("" ::: "memory");
 }
 
+static int sleeps = 30;
+
 __attribute__((noinline)) void flush(void)
 {
-	usleep(30000);
+	usleep(sleeps * 1000);
 	__asm__ volatile("" ::: "memory");
 }
 
@@ -33,6 +37,8 @@ int main(int argc, char **argv)
 {
 	int n = argc > 1 ? atoi(argv[1]) : 50;
 
+	if (argc > 2)
+		sleeps = atoi(argv[2]);
 	for (int i = 0; i < n; i++)
 		request(i);
 	return 0;

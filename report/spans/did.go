@@ -1,0 +1,245 @@
+package spans
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"gperf/internal/intern"
+	"gperf/internal/session"
+)
+
+// activity is what threads did while they were recorded: waits, and where samples of clocks were taken.
+type activity struct {
+	threads map[int32]*done // by TID
+	names   []string        // of waits, functions, and who ended waits
+	index   map[string]int32
+	comms   map[int32]string // of those who ended waits, by names
+	end     session.EndOfWaits
+	sums    bool // there were sums of waits
+}
+
+// done is what a thread did. sort puts it in the order of time.
+type done struct {
+	waits []wait
+	ran   []ran
+	calls []*call // spans
+}
+
+// wait is a wait, with times in ns. what, and by, who ended it, are indexes in activity.names, as in ran.
+type wait struct {
+	start, end uint64
+	waitKey
+	waker int32 // TID of the thread for which it waited, 0 for none
+}
+
+// waitKey is what a wait is for, and who ended it.
+type waitKey struct{ what, by int32 }
+
+// ran is a sample of a clock.
+type ran struct {
+	time uint64
+	what int32
+}
+
+func newActivity() *activity {
+	return &activity{threads: map[int32]*done{}, index: map[string]int32{}, comms: map[int32]string{}}
+}
+
+// of returns what a thread did.
+func (c *activity) of(tid int32) *done {
+	d := c.threads[tid]
+	if d == nil {
+		d = &done{}
+		c.threads[tid] = d
+	}
+	return d
+}
+
+// knows reports whether anything is known about a thread.
+func (c *activity) knows(tid int32) bool {
+	d := c.threads[tid]
+	return tid != 0 && d != nil && len(d.waits)+len(d.ran) > 0
+}
+
+// add takes a sample. It reports whether it is a wait, or of a clock.
+func (c *activity) add(s *session.Session, one *session.Sample) bool {
+	a := &s.File.Attrs[one.Event]
+	d := c.of(one.TID)
+	switch {
+	case session.IsWait(a):
+		c.end.Add(one)
+		d.waits = append(d.waits, c.wait(one))
+	case session.SamplesCPU(a) && one.Leaf != nil:
+		d.ran = append(d.ran, ran{one.Time, c.number(ranIn(one))})
+	default:
+		return false
+	}
+	return true
+}
+
+// wait returns the wait of a sample.
+func (c *activity) wait(s *session.Sample) wait {
+	what, by := waitText(s)
+	w := wait{s.Time - min(s.Period, s.Time), s.Time, waitKey{c.number(what), c.number(by)}, 0}
+	if by != "" && !s.Waker.HadCPU {
+		w.waker = s.Waker.TID
+		c.comms[w.by] = s.Waker.Comm
+	}
+	return w
+}
+
+func (c *activity) number(name string) int32 { return intern.Index(c.index, &c.names, name) }
+
+// sort comes after all samples. It removes the sums of short waits, and waits that did not end: no span ended in these.
+func (c *activity) sort() {
+	for _, d := range c.threads {
+		n := len(d.waits)
+		d.waits = slices.DeleteFunc(d.waits, func(w wait) bool { return c.end.Has(w.end) })
+		c.sums = c.sums || n > len(d.waits)
+		slices.SortFunc(d.waits, func(a, b wait) int { return cmp.Compare(a.end, b.end) })
+		slices.SortFunc(d.ran, func(a, b ran) int { return cmp.Compare(a.time, b.time) })
+		slices.SortStableFunc(d.calls, func(a, b *call) int { return cmp.Compare(a.start, b.start) })
+	}
+}
+
+// parts is what threads did in calls. Times are in ns, all of them together.
+type parts struct {
+	calls, total uint64
+	waits        map[int32]uint64   // by what, activity.names
+	by           map[waitKey]uint64 // who ended them
+	wakers       map[waitKey]*parts // what those who ended them did during the waits
+	ran          map[int32]uint64   // by function, activity.names; of calls without a sample, by noFunction
+	inside       map[string]uint64  // spans of other events
+}
+
+// noFunction is the key of parts.ran for calls that no sample of a clock hit.
+const noFunction = -1
+
+func newParts() *parts {
+	return &parts{waits: map[int32]uint64{}, by: map[waitKey]uint64{}, wakers: map[waitKey]*parts{},
+		ran: map[int32]uint64{}, inside: map[string]uint64{}}
+}
+
+// add adds what a thread did in a call.
+func (p *parts) add(c *activity, of *call) {
+	end := of.start + of.duration
+	p.addTime(c, of.tid, of.start, end, mostWakers)
+	l := c.of(of.tid).calls
+	for _, in := range l[sort.Search(len(l), func(i int) bool { return l[i].start >= of.start }):] {
+		if in.start >= end {
+			break
+		}
+		if in.event != of.event && in.start+in.duration <= end {
+			p.inside[in.name] += in.duration
+		}
+	}
+}
+
+// mostWakers limits a chain of threads of which each waits for the next one.
+const mostWakers = 5
+
+// addTime adds what a thread did from start to end, in ns, and with wakers, what those did for which it waited. The
+// time without waits is divided among the functions of the samples.
+func (p *parts) addTime(c *activity, tid int32, start, end uint64, wakers int) {
+	p.calls++
+	p.total += end - start
+	d, left := c.of(tid), end-start
+	for _, w := range d.waits[sort.Search(len(d.waits), func(i int) bool { return d.waits[i].end > start }):] {
+		if w.start >= end {
+			break
+		}
+		from, to := max(w.start, start), min(w.end, end)
+		p.waits[w.what] += to - from
+		p.by[w.waitKey] += to - from
+		left -= min(to-from, left)
+		if wakers > 0 && c.knows(w.waker) && (to-from)*leastWait >= end-start {
+			of := p.wakers[w.waitKey]
+			if of == nil {
+				of = newParts()
+				p.wakers[w.waitKey] = of
+			}
+			of.addTime(c, w.waker, from, to, wakers-1)
+		}
+	}
+	from := sort.Search(len(d.ran), func(i int) bool { return d.ran[i].time >= start })
+	to := sort.Search(len(d.ran), func(i int) bool { return d.ran[i].time >= end })
+	for i, r := range d.ran[from:to] { // the parts sum up to left
+		n := uint64(to - from)
+		p.ran[r.what] += left*uint64(i+1)/n - left*uint64(i)/n
+	}
+	if from == to {
+		p.ran[noFunction] += left
+	}
+}
+
+// leastWait says of which waits the wakers count: of those that are at least a part of this number.
+const leastWait = 20
+
+// running returns the time without waits.
+func (p *parts) running() (ns uint64) {
+	for _, n := range p.ran {
+		ns += n
+	}
+	return ns
+}
+
+// hottest returns the function with most of the time without waits.
+func (p *parts) hottest() int32 {
+	hottest := int32(noFunction)
+	for function, ns := range p.ran {
+		if most := p.ran[hottest]; ns > most || ns == most && function < hottest {
+			hottest = function
+		}
+	}
+	return hottest
+}
+
+// who returns who ended most of the waits for something, if that is known.
+func (p *parts) who(c *activity, what int32) (most waitKey, ok bool) {
+	for k, ns := range p.by {
+		if k.what == what && c.names[k.by] != "" && (!ok || ns > p.by[most] || ns == p.by[most] && k.by < most.by) {
+			most, ok = k, true
+		}
+	}
+	return most, ok
+}
+
+// text returns what a wait is for, and who ended most of such waits.
+func (p *parts) text(c *activity, what int32) string {
+	if k, ok := p.who(c, what); ok {
+		return c.names[what] + ", " + c.names[k.by]
+	}
+	return c.names[what]
+}
+
+// ranText returns in words that threads ran in a function.
+func ranText(c *activity, function int32) string {
+	if function == noFunction {
+		return "running"
+	}
+	return "running: " + c.names[function]
+}
+
+// ranIn returns the function of a sample of a clock: the process's own, if the kernel works for it.
+func ranIn(s *session.Sample) string {
+	if s.Leaf.Kernel && s.User.Len() > 0 {
+		return s.WaitsIn() + " (kernel)"
+	}
+	return s.Leaf.Symbol()
+}
+
+// waitText returns what a wait is for, and who ended it, "" for an interrupt.
+func waitText(s *session.Sample) (what, by string) {
+	what = cmp.Or(s.WaitKind(), "wait")
+	if name := s.WaitsIn(); name != "" {
+		what += ": " + name
+	}
+	if s.Waker != nil && s.Waker.TID != 0 {
+		by = s.Waker.Text()
+		if name := s.Waker.RanIn(); name != "" {
+			by += " in " + name
+		}
+	}
+	return what, by
+}
