@@ -39,7 +39,7 @@ var waiting = []string{"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppo
 func (c *calls) add(_ *reader, s *session.Sample) {
 	c.end.Add(s)
 	name := syscallOf(s)
-	if s.Period < slowCall || name == "" || slices.Contains(waiting, name) {
+	if s.Period < slowCall || name == "" || s.Runnable() || slices.Contains(waiting, name) {
 		return
 	}
 	c.byName[name] = append(c.byName[name], wait{process(s), kindOf(s), s.Time, s.Period, s.PID})

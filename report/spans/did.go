@@ -124,7 +124,7 @@ func newParts() *parts {
 // add adds what a thread did in a call.
 func (p *parts) add(c *activity, of *call) {
 	end := of.start + of.duration
-	p.addTime(c, of.tid, of.start, end, mostWakers)
+	p.addTime(c, of.tid, of.start, end, follow{mostWakers, of.duration / leastWait})
 	l := c.of(of.tid).calls
 	for _, in := range l[sort.Search(len(l), func(i int) bool { return l[i].start >= of.start }):] {
 		if in.start >= end {
@@ -136,30 +136,42 @@ func (p *parts) add(c *activity, of *call) {
 	}
 }
 
-// mostWakers limits a chain of threads of which each waits for the next one.
-const mostWakers = 5
+// follow limits a chain of threads of which each waits for the next one: there are at most so many, and waits of at
+// least so many ns.
+type follow struct {
+	wakers int
+	least  uint64
+}
 
-// addTime adds what a thread did from start to end, in ns, and with wakers, what those did for which it waited. The
-// time without waits is divided among the functions of the samples.
-func (p *parts) addTime(c *activity, tid int32, start, end uint64, wakers int) {
+// The limits of a call: leastWait is a part of its duration.
+const mostWakers, leastWait = 5, 20
+
+// addTime adds what a thread did from start to end, in ns, and what those did for which it waited. The time without
+// waits is divided among the functions of the samples. In a damaged file, waits of a thread may overlap: the first
+// counts.
+func (p *parts) addTime(c *activity, tid int32, start, end uint64, chain follow) {
 	p.calls++
 	p.total += end - start
-	d, left := c.of(tid), end-start
+	d, left, reached := c.of(tid), end-start, start
 	for _, w := range d.waits[sort.Search(len(d.waits), func(i int) bool { return d.waits[i].end > start }):] {
 		if w.start >= end {
 			break
 		}
-		from, to := max(w.start, start), min(w.end, end)
+		from, to := max(w.start, reached), min(w.end, end)
+		if from >= to {
+			continue
+		}
+		reached = to
 		p.waits[w.what] += to - from
 		p.by[w.waitKey] += to - from
-		left -= min(to-from, left)
-		if wakers > 0 && c.knows(w.waker) && (to-from)*leastWait >= end-start {
+		left -= to - from
+		if chain.wakers > 0 && to-from >= max(chain.least, 1) && c.knows(w.waker) {
 			of := p.wakers[w.waitKey]
 			if of == nil {
 				of = newParts()
 				p.wakers[w.waitKey] = of
 			}
-			of.addTime(c, w.waker, from, to, wakers-1)
+			of.addTime(c, w.waker, from, to, follow{chain.wakers - 1, chain.least})
 		}
 	}
 	from := sort.Search(len(d.ran), func(i int) bool { return d.ran[i].time >= start })
@@ -172,9 +184,6 @@ func (p *parts) addTime(c *activity, tid int32, start, end uint64, wakers int) {
 		p.ran[noFunction] += left
 	}
 }
-
-// leastWait says of which waits the wakers count: of those that are at least a part of this number.
-const leastWait = 20
 
 // running returns the time without waits.
 func (p *parts) running() (ns uint64) {
