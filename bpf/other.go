@@ -38,14 +38,14 @@ type (
 	}
 	offcpuSum    struct{ Duration, Waits uint64 }
 	offcpuSumKey struct {
-		Stack               uint64
-		Pid, Tid, Tgid, End uint32
-		Waker               offcpuWaker
+		Stack                                 uint64
+		Pid, Tid, Tgid, End, Runnable, Unused uint32
+		Waker                                 offcpuWaker
 	}
 	offcpuWait struct {
-		Start, Duration, CpuTime, Since, Stack uint64
-		Pid, Tid, Tgid, Exec, End, Copied      uint32
-		Waker                                  offcpuWaker
+		Start, Woken, Duration, CpuTime, Since, Stack uint64
+		Pid, Tid, Tgid, Exec, End, Copied             uint32
+		Waker                                         offcpuWaker
 	}
 	offcpuWaker struct {
 		Stack                            uint64
