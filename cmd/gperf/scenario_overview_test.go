@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"gperf/report/overview"
 )
@@ -27,7 +29,17 @@ func TestScenarioOverview(t *testing.T) {
 			closedPort(t))), // NO_SOCKET
 		exec.Command("sh", "-c", "while sleep 0.02; do stat -c %a /none /none/none /not /no /none/1 /none/2 /none/3; done 2>/dev/null"),
 	}
-	for _, c := range planted {
+	yes := exec.Command("yes") // waits in write until the pipe is read
+	pipe, err := yes.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for n := int64(1); n > 0; time.Sleep(20 * time.Millisecond) {
+			n, _ = io.CopyN(io.Discard, pipe, 1<<16)
+		}
+	}()
+	for _, c := range append(planted, yes) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +69,7 @@ func TestScenarioOverview(t *testing.T) {
 	has("CPU", func(i overview.Item) bool { return i.Who == "sh" })
 	has("waits", func(i overview.Item) bool { return i.What == "lock" && i.Who == "waiter" })
 	has("failing", func(i overview.Item) bool { return i.Who == "stat" && strings.HasSuffix(i.What, ": ENOENT") })
-	has("syscalls", func(i overview.Item) bool { return strings.HasPrefix(i.What, "fsync, ") })
+	has("syscalls", func(i overview.Item) bool { return i.Who == "yes" && strings.HasPrefix(i.What, "write, ") })
 	has("errors", func(i overview.Item) bool { return i.Who == "sh" && i.What == "write: ENOSPC" })
 	has("programs", func(i overview.Item) bool { return i.Who == "sleep" || i.Who == "stat" })
 	has("drops", func(i overview.Item) bool { return i.Who == "NO_SOCKET" && strings.Contains(i.What, ">") })

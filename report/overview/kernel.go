@@ -15,9 +15,10 @@ import (
 	"gperf/report/key"
 )
 
-// calls are the waits of at least slowCall in system calls, by name.
+// calls are the waits of at least slowCall in system calls, by name, with the waits for a CPU that follow.
 type calls struct {
 	byName map[string][]wait
+	slept  map[int32]wait // the last wait by TID
 	end    session.EndOfWaits
 }
 
@@ -28,7 +29,7 @@ type wait struct {
 	pid            int32
 }
 
-func newCalls() collector { return &calls{byName: map[string][]wait{}} }
+func newCalls() collector { return &calls{byName: map[string][]wait{}, slept: map[int32]wait{}} }
 
 // waiting are system calls that take long because they wait for what may come.
 var waiting = []string{"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppoll", "select", "pselect6", "futex",
@@ -39,11 +40,27 @@ var waiting = []string{"epoll_wait", "epoll_pwait", "epoll_pwait2", "poll", "ppo
 func (c *calls) add(_ *reader, s *session.Sample) {
 	c.end.Add(s)
 	name := syscallOf(s)
-	if s.Period < slowCall || name == "" || s.Runnable() || slices.Contains(waiting, name) {
+	if name == "" || slices.Contains(waiting, name) {
 		return
 	}
-	c.byName[name] = append(c.byName[name], wait{process(s), kindOf(s), s.Time, s.Period, s.PID})
+	w := wait{process(s), kindOf(s), s.Time, s.Period, s.PID}
+	if s.Runnable() {
+		before := c.slept[s.TID]
+		preempted := before.time+switching < s.Time-min(s.Period, s.Time)
+		if preempted || before.duration >= slowCall { // which is counted
+			return
+		}
+		w.kind, w.duration = before.kind, w.duration+before.duration
+	} else {
+		c.slept[s.TID] = w
+	}
+	if w.duration >= slowCall {
+		c.byName[name] = append(c.byName[name], w)
+	}
 }
+
+// switching is how long after a wait, in ns, the wait for a CPU may begin.
+const switching = 100_000
 
 // syscallOf returns the name of the system call in which a thread waits, "" if it is not known.
 func syscallOf(s *session.Sample) string {
@@ -57,9 +74,9 @@ func syscallOf(s *session.Sample) string {
 	return ""
 }
 
-// syscallPrefixes are the beginnings of the names of functions that handle system calls, of x86-64, arm64, and 32-bit
-// programs.
-var syscallPrefixes = []string{"__x64_sys_", "__arm64_sys_", "__ia32_sys_", "__ia32_compat_sys_"}
+// syscallPrefixes are the beginnings of the names of functions that handle system calls, of all systems, x86-64, arm64,
+// and 32-bit programs.
+var syscallPrefixes = []string{"ksys_", "__x64_sys_", "__arm64_sys_", "__ia32_sys_", "__ia32_compat_sys_"}
 
 func (c *calls) sections(*Overview) []Section {
 	section, longest := Section{Name: "syscalls"}, map[string]wait{}

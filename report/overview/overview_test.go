@@ -19,7 +19,8 @@ func TestText(t *testing.T) {
 			{Value: "12.0 %", Who: "a long name of it", What: "garbage collection", More: []string{"report", "-c", "it's"}},
 			{Value: "2.0 %", Who: "c", More: []string{"report"}},
 		}},
-		{"waits", []Item{{Value: "1.2 s", Who: "nginx", What: "lock", Function: "ngx_shmtx_lock", By: "redis-server",
+		{"waits", []Item{{Value: "1.2 s", Who: "nginx", What: "lock", Function: "ngx_shmtx_lock",
+			By:   "woken by redis-server",
 			More: []string{"report", "--kind", "lock"}}}},
 	}
 	const want = `10.0 s on web: 1.43 of 2 CPUs used, 87.2 % of waits were idle
