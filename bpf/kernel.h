@@ -179,7 +179,6 @@ struct task_struct {
 	struct mm_struct *mm;
 	unsigned int in_execve : 1;
 	__u64 self_exec_id;
-	int on_cpu; /* with CONFIG_SMP */
 	int pid;
 	struct pid *thread_pid;
 	struct task_struct *group_leader;

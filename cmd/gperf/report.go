@@ -155,6 +155,12 @@ func (o *reportFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	switch {
+	case s.Changed("slowest") && o.slowest <= 0:
+		return cli.WrongUse("--slowest %d: use a number above 0", o.slowest)
+	case s.Changed("why") && (o.why <= 0 || o.why >= 100):
+		return cli.WrongUse("--why %v: use a percentile between 0 and 100, such as 99", o.why)
+	}
 	explains := o.slowest > 0 || o.why > 0
 	o.input.filters.hideWaits = !o.idle && o.formats.sums() && !explains
 	if f := &o.input.filters; explains { // --filter selects spans, not what is in them
@@ -291,27 +297,30 @@ func (o *reportFlags) spans(write func(io.Writer, *session.Session, spans.Keep, 
 	}
 }
 
-// Flags that select samples, and flags about the entries of a table.
+// Flags that select samples, flags about the entries of a table, and those that explain spans.
 var (
 	selectionFlags = []string{"cpu", "pid", "tid", "comms", "no-idle", "idle", "kind", "time", "filter", "dsos",
 		"symbols"}
 	entryFlags = []string{"symbol-filter", "percent-limit", "exclude-other", "hide-unresolved", "weight",
-		"parallelism", "slowest", "why"}
+		"parallelism"}
+	explainFlags = []string{"slowest", "why"}
 )
 
 // checkSelection refuses flags that select less than a list shows.
 func (o *reportFlags) checkSelection(s *pflag.FlagSet) error {
 	for _, list := range []string{"tasks", "mmaps", "dump-raw-trace", "stats"} {
-		if err := refuse(s, list, "all records", selectionFlags, entryFlags); err != nil {
+		if err := refuse(s, list, "all records", selectionFlags, entryFlags, explainFlags); err != nil {
 			return err
 		}
 	}
-	return refuse(s, "latency-hist", "durations", entryFlags)
+	return cmp.Or(refuse(s, "latency-hist", "durations", entryFlags, explainFlags),
+		refuse(s, "slowest", "single spans", entryFlags, []string{"sort", "why"}),
+		refuse(s, "why", "spans by function or system call", entryFlags, []string{"sort"}))
 }
 
 // refuse returns an error if one of the flags is given together with the flag of a view, which they have no effect on.
 func refuse(s *pflag.FlagSet, view, shows string, flags ...[]string) error {
-	if on, _ := s.GetBool(view); !on {
+	if f := s.Lookup(view); f.Value.String() == f.DefValue {
 		return nil
 	}
 	refused := slices.Concat(flags...)
@@ -358,9 +367,6 @@ func (o *reportFlags) apply() error {
 	}
 	if o.MaxStack < 0 {
 		return cli.WrongUse("--max-stack %d is negative", o.MaxStack)
-	}
-	if o.why < 0 || o.why >= 100 {
-		return cli.WrongUse("--why %v: use a percentile between 0 and 100, such as 99", o.why)
 	}
 	if len(o.Separator) > 1 || o.Separator == "." {
 		return cli.WrongUse("--field-separator %q: use one character other than '.', which replaces it in names",

@@ -322,25 +322,32 @@ var libraryFunctions = []string{"runtime.", "internal/runtime/", "syscall.", "in
 
 // WaitsIn returns the innermost function of a stack, such as a wait's, that is neither the kernel's nor the C library's
 // nor a language's; if there is none, the innermost one.
-func (s *Sample) WaitsIn() string { return ownFunction(s.User, s.Leaf) }
+func (s *Sample) WaitsIn() string {
+	own, innermost := ownFunction(s.User)
+	if own == "" && innermost == "" && s.Leaf != nil {
+		return s.Leaf.Symbol()
+	}
+	return cmp.Or(own, innermost)
+}
 
-// RanIn returns such a function of a waker, "" of one without a user stack.
-func (w *Waker) RanIn() string { return ownFunction(w.Chain.User, nil) }
+// RanIn returns the innermost such function of a waker, "" if there is none: its stack ends early where an unwind table
+// was missing.
+func (w *Waker) RanIn() string {
+	own, _ := ownFunction(w.Chain.User)
+	return own
+}
 
-func ownFunction(user Part, leaf *Frame) string {
-	innermost := ""
+// ownFunction returns the innermost function that is neither the C library's nor a language's, and the innermost one.
+func ownFunction(user Part) (own, innermost string) {
 	for _, f := range user.All() {
 		name := f.Symbol()
 		innermost = cmp.Or(innermost, name)
 		library := strings.Contains(f.DSO(), "/libc.so") || f.DSO() == "[vdso]" || hasAnyPrefix(name, libraryFunctions)
 		if name != "" && !library {
-			return name
+			return name, innermost
 		}
 	}
-	if innermost == "" && leaf != nil {
-		return leaf.Symbol()
-	}
-	return innermost
+	return "", innermost
 }
 
 // EndOfWaits finds the samples that have the last time of all waits: several are sums of short waits, or waits that did
