@@ -145,8 +145,8 @@ func branchSymbolKey(name, head string, frame func(*extra) *session.Frame) *Sort
 	k.width = func(h *Hist, e *Entry) int { return h.opts.frameWidth(frame(e.extra)) }
 	k.append = func(h *Hist, b []byte, e *Entry, width int) []byte {
 		f, n := frame(e.extra), len(b)
-		b = h.opts.appendOrigin(b, f, leafIP(f))
-		return appendFrameSymbol(b, f, leafIP(f), branchLevel(f), width-(len(b)-n))
+		b = h.opts.appendOrigin(b, f, f.Map.SampledAddr(f.IP))
+		return appendFrameSymbol(b, f, f.Map.SampledAddr(f.IP), branchLevel(f), width-(len(b)-n))
 	}
 	return branchKey(k)
 }
@@ -160,7 +160,7 @@ func branchAddressKey(name, head string, frame func(*extra) *session.Frame) *Sor
 		value: func(x *extra) uint64 { return frame(x).IP },
 		text: func(b []byte, e *Entry) []byte {
 			f := frame(e.extra)
-			return appendAddress(append(b, '[', branchLevel(f), ']', ' '), leafIP(f))
+			return appendAddress(append(b, '[', branchLevel(f), ']', ' '), f.Map.SampledAddr(f.IP))
 		},
 	}.key()
 	return branchKey(k)

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"gperf/format"
-	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/report/key"
+	"gperf/report/table"
 )
 
 // counter counts samples with equal keys as one stack.
@@ -22,7 +22,7 @@ type counter struct {
 	comms   ids
 	raws    ids
 	extras  ids
-	history *history // of the current sample, one of the set's
+	history *history // of the current sample, one of histories
 	file    *format.File
 	events  []int  // of the report, by the numbers of the file; nil: the same
 	chains  []bool // by event of the file: samples contain callchains
@@ -52,6 +52,7 @@ type subjectKey struct {
 	level     byte
 	filtered  bool
 	extra     int32
+	history   *history // of stackSet.histories
 }
 
 // subject is the values of samples that keys read, besides the stack. Stacks have few subjects.
@@ -65,51 +66,37 @@ type subject struct {
 	filtered bool   // counts only in the totals
 	raw      []byte // of the first sample
 	extra    *extra
+	history  *history // replaces the callchain; nil: callchains without branches
 
 	key  entryKey // set by histBuilder, as hash
 	hash pairHash
 }
 
-// stack is a set of samples with the same subject, sampled frame and callchain. Equal callchains of several processes
-// make several stacks.
-type stack struct {
-	of      *subject
-	thread  *session.Thread // of the first sample
-	leaf    *session.Frame
-	chain   session.ChainKey // empty if keys do not use it
-	history *history         // replaces chain; nil: callchains without branches
+// stack is the samples with the same subject, sampled frame and callchain, whose key is empty if keys do not use it.
+// Equal callchains of several processes make several stacks.
+type stack = table.Tally[subject, stackSum]
+
+// stackSum is the sum of the samples of a stack.
+type stackSum struct {
+	thread *session.Thread // of the first sample
 	Stat
 }
 
 // stackSet is different stacks.
 type stackSet struct {
-	stacks    []*stack // in the order of first samples
+	stacks    table.Tallies[subject, stackSum]
 	subjects  map[subjectKey]*subject
-	histories map[string]*history // callchains with branches, by history.id
-	index     intern.Table        // of stacks
-	free      []stack             // memory for stacks
+	histories map[string]*history // of subjects, by history.id
 }
 
-// add adds the samples of a stack, whose subject and history are the set's.
-func (s *stackSet) add(st *stack) {
-	number := st.of.number
-	if st.history != nil {
-		number ^= st.history.number << 16
-	}
-	i, added := s.index.Add(session.StackKey{Chain: st.chain, Leaf: st.leaf}.Hash(number), func(i int32) bool {
-		is := s.stacks[i]
-		return is.of == st.of && is.leaf == st.leaf && is.chain == st.chain && is.history == st.history
-	})
-	if !added {
-		s.stacks[i].Stat.add(&st.Stat)
+// add adds the samples of a stack of a subject of the set.
+func (s *stackSet) add(of *subject, k session.StackKey, sum *stackSum) {
+	st, added := s.stacks.At(of, of.number, k)
+	if added {
+		st.Sum = *sum
 		return
 	}
-	if len(s.free) == 0 {
-		s.free = make([]stack, 256)
-	}
-	own := &s.free[0]
-	*own, s.free = *st, s.free[1:]
-	s.stacks = append(s.stacks, own)
+	st.Sum.Stat.add(&sum.Stat)
 }
 
 // subject returns the subject with a key: of, unless the set has one.
@@ -127,7 +114,7 @@ func (s *stackSet) subject(k subjectKey, of subject) *subject {
 func (s *stackSet) sameHistory(h *history) *history {
 	is := s.histories[string(h.id)]
 	if is == nil {
-		is, h.number = h, uint32(len(s.histories))
+		is = h
 		s.histories[string(h.id)] = is
 	}
 	return is
@@ -231,21 +218,18 @@ func (c *counter) countSample(s *session.Sample) {
 
 // countAt counts a sample, or one of the branches, at leaf.
 func (c *counter) countAt(s *session.Sample, leaf *session.Frame, period uint64) {
-	st := stack{of: c.subjectOf(s), thread: s.Thread, leaf: leaf}
-	switch {
-	case c.history != nil:
-		st.history = c.history
-	case c.chains[s.Event]:
-		st.chain = s.Chain.Key()
+	k := session.StackKey{Leaf: leaf}
+	if c.history == nil && c.chains[s.Event] {
+		k.Chain = s.Chain.Key()
 	}
-	st.Samples, st.Period, st.Latency = 1, period, period*latencyUnit/uint64(s.Parallelism)
-	c.add(&st)
+	c.add(c.subjectOf(s), k, &stackSum{s.Thread,
+		Stat{Samples: 1, Period: period, Latency: period * latencyUnit / uint64(s.Parallelism)}})
 }
 
 // subjectOf returns the subject of a sample.
 func (c *counter) subjectOf(s *session.Sample) *subject {
 	k := subjectKey{event: int32(c.event(s.Event)), comm: c.commID(s), level: level(s.Misc),
-		filtered: !c.opts.Filter.Selects(s)}
+		filtered: !c.opts.Filter.Selects(s), history: c.history}
 	if c.layout.uses&usesPID != 0 {
 		k.pid = s.Thread.PID
 	}
@@ -258,7 +242,7 @@ func (c *counter) subjectOf(s *session.Sample) *subject {
 		return c.last
 	}
 	of := subject{event: int(k.event), comm: s.Comm, commID: k.comm, cpu: c.cpu(s), level: k.level,
-		filtered: k.filtered}
+		filtered: k.filtered, history: k.history}
 	if c.layout.uses&usesExtra != 0 {
 		x := c.extra
 		of.extra = &x
@@ -320,7 +304,7 @@ func (c *counter) nameThreads() {
 // shownFrames yields the frames of callchains with names, which may get inlined calls that are shown.
 func (c *counter) shownFrames() iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
-		for f := range framesOf(c.stacks, c.opts) {
+		for f := range framesOf(c.stacks.List, c.opts) {
 			if f.Sym() != nil && !yield(f) {
 				return
 			}

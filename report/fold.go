@@ -63,15 +63,15 @@ func (b *histBuilder) fold(stacks []*stack) (list []*folded) {
 		if h == leftOut {
 			continue
 		}
-		if !apart && st.history == nil {
+		if !apart && st.Of.history == nil {
 			n, added := index.Add(uint32(h.a), func(n int32) bool { return hashes[list[known[n]].first] == h })
 			if !added {
-				list[known[n]].Stat.add(&st.Stat)
+				list[known[n]].Stat.add(&st.Sum.Stat)
 				continue
 			}
 			known = append(known, int32(len(list)))
 		}
-		list = append(list, &folded{of: st.of, first: int32(i), thread: st.thread, Stat: st.Stat})
+		list = append(list, &folded{of: st.Of, first: int32(i), thread: st.Sum.thread, Stat: st.Sum.Stat})
 	}
 	b.inBlocks(len(list), func(p *placer, from, to int) { p.keep(list[from:to], stacks) })
 	return list
@@ -109,7 +109,7 @@ func (p *placer) place(st *stack) bool {
 		return false
 	}
 	if p.leaf == nil {
-		p.leaf = p.places.of(st.leaf)
+		p.leaf = p.places.of(st.Leaf)
 	}
 	return true
 }
@@ -153,7 +153,7 @@ func (p *placer) hash(st *stack) pairHash {
 	if !p.place(st) {
 		return leftOut
 	}
-	h, hashes := st.of.hash, p.places.hashes
+	h, hashes := st.Of.hash, p.places.hashes
 	h.add(hashes[p.leaf.number])
 	h.add(pairHash{uint64(p.leaf.leafID), uint64(p.leaf.leafID)})
 	for _, n := range p.chain {
@@ -182,13 +182,13 @@ func (p *placer) keep(list []*folded, stacks []*stack) {
 func (b *histBuilder) setKeys(stacks []*stack) {
 	known := map[*subject]bool{}
 	for _, st := range stacks {
-		if !known[st.of] {
-			known[st.of] = true
-			st.of.key = b.keyOf(st)
-			st.of.hash = pairHashOf(struct {
+		if !known[st.Of] {
+			known[st.Of] = true
+			st.Of.key = b.keyOf(st)
+			st.Of.hash = pairHashOf(struct {
 				key   entryKey
 				level byte
-			}{st.of.key, st.of.level})
+			}{st.Of.key, st.Of.level})
 		}
 	}
 }
@@ -197,25 +197,25 @@ func (b *histBuilder) setKeys(stacks []*stack) {
 func (b *histBuilder) keyOf(st *stack) (k entryKey) {
 	uses := b.hist.layout.uses
 	if uses&usesComm != 0 {
-		k.comm = st.of.commID
+		k.comm = st.Of.commID
 	}
 	if uses&usesTID != 0 {
-		k.tid = st.thread.TID
+		k.tid = st.Sum.thread.TID
 	}
 	if uses&usesPID != 0 {
-		k.pid = st.thread.PID
+		k.pid = st.Sum.thread.PID
 	}
 	if uses&usesNoDigit != 0 {
-		k.noDigit = b.identities.names.numberOf(key.NoDigits(st.of.comm))
+		k.noDigit = b.identities.names.numberOf(key.NoDigits(st.Of.comm))
 	}
 	if uses&usesCPU != 0 {
-		k.cpu = st.of.cpu
+		k.cpu = st.Of.cpu
 	}
 	if uses&usesRaw != 0 {
-		k.raw = b.rawID(st.of.raw)
+		k.raw = b.rawID(st.Of.raw)
 	}
 	if uses&usesExtra != 0 {
-		b.buf = b.hist.layout.appendIdentity(b.buf[:0], st.of.extra, func(k *SortKey, f *session.Frame) uint64 {
+		b.buf = b.hist.layout.appendIdentity(b.buf[:0], st.Of.extra, func(k *SortKey, f *session.Frame) uint64 {
 			return uint64(k.identity(b.hist.places, f))
 		})
 		k.extra = b.identities.extras.number(b.buf)

@@ -112,7 +112,7 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 	p.prepare(stacks)
 	byEvent := make([][]*stack, len(f.Attrs))
 	for _, st := range stacks {
-		byEvent[st.of.event] = append(byEvent[st.of.event], st)
+		byEvent[st.Of.event] = append(byEvent[st.Of.event], st)
 	}
 	all := make([]*Hist, len(f.Attrs))
 	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}}
@@ -253,17 +253,17 @@ func (b *histBuilder) join(fillers []*filler) {
 // total sums up stacks, and returns those that count in entries.
 func (b *histBuilder) total(stacks []*stack) (list []*stack) {
 	for _, st := range stacks {
-		switch st.of.level {
+		switch st.Of.level {
 		case 'k':
-			st.Kernel = st.Period
+			st.Sum.Kernel = st.Sum.Period
 		case '.':
-			st.User = st.Period
+			st.Sum.User = st.Sum.Period
 		}
-		b.hist.all.add(&st.Stat)
-		if !st.of.filtered || !b.hist.opts.Relative {
-			b.hist.Total.add(&st.Stat)
+		b.hist.all.add(&st.Sum.Stat)
+		if !st.Of.filtered || !b.hist.opts.Relative {
+			b.hist.Total.add(&st.Sum.Stat)
 		}
-		if !st.of.filtered {
+		if !st.Of.filtered {
 			list = append(list, st)
 		}
 	}

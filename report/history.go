@@ -27,7 +27,6 @@ type history struct {
 	frames []*session.Frame
 	hops   []*hop // of each frame; nil: a frame of the callchain
 	id     []byte // equal for equal frames and hops
-	number uint32 // in stackSet.histories
 }
 
 // hasHistory reports whether the callchains of an event get branches.

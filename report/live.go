@@ -34,7 +34,7 @@ func (l *Live) next() {
 func (l *Live) Count(s *session.Sample) { l.counter.countSample(s) }
 
 // Stacks returns the number of distinct stacks in the current interval.
-func (l *Live) Stacks() int { return len(l.counter.stacks) }
+func (l *Live) Stacks() int { return len(l.counter.stacks.List) }
 
 // Histograms returns the histogram of each event with samples in the current interval, and
 // begins the next one. Call it between two batches of the walk.

@@ -84,7 +84,7 @@ type cacheLine struct {
 
 // newCacheLine returns the line of an access.
 func newCacheLine(s *session.Sample, data *session.Frame, size uint64) cacheLine {
-	l := cacheLine{level: level(s.Misc), addr: leafIP(data) &^ (size - 1)}
+	l := cacheLine{level: level(s.Misc), addr: data.Map.SampledAddr(data.IP) &^ (size - 1)}
 	if data.Map != nil {
 		l.dso = data.Map.DSO.Name
 		if l.level != 'k' && data.Map.Sharing == session.PrivateAnon {

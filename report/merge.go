@@ -84,7 +84,7 @@ func (m *Merge) Count(s *session.Session, events []int) (*Counted, format.Skippe
 func (m *Merge) Add(c *Counted) {
 	m.pool.Begin(c.counter.allFrames())
 	in := merging{m, c.counter, c.counter.session.Origin, map[*subject]*subject{}, map[*history]*history{}}
-	for _, st := range c.counter.stacks {
+	for _, st := range c.counter.stacks.List {
 		in.add(st)
 	}
 	m.lost += c.lost
@@ -98,19 +98,19 @@ func (m *Merge) Add(c *Counted) {
 // allFrames yields the frames of stacks, some several times.
 func (c *counter) allFrames() iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
-		for _, st := range c.stacks {
-			if !yield(st.leaf) {
+		for _, st := range c.stacks.List {
+			if !yield(st.Leaf) {
 				return
 			}
-			for i, chain := 0, st.chain.Chain(); i < chain.Len(); i++ {
+			for i, chain := 0, st.Chain.Chain(); i < chain.Len(); i++ {
 				if !yield(chain.Frame(i)) {
 					return
 				}
 			}
-			if st.history == nil {
+			if st.Of.history == nil {
 				continue
 			}
-			for _, f := range st.history.frames {
+			for _, f := range st.Of.history.frames {
 				if !yield(f) {
 					return
 				}
@@ -130,16 +130,13 @@ type merging struct {
 }
 
 func (m *merging) add(st *stack) {
-	own, chain := *st, m.to.pool.Chain(st.chain.Chain())
-	own.leaf, own.thread, own.chain = m.to.frame(st.leaf), m.to.pool.Thread(st.thread), chain.Key()
+	chain := m.to.pool.Chain(st.Chain.Chain())
 	for i := range chain.Len() {
 		m.to.rank(chain.Frame(i))
 	}
-	if st.history != nil {
-		own.history = m.history(st.history)
-	}
-	own.of = m.subject(&own)
-	m.to.total.add(&own)
+	k, sum := session.StackKey{Chain: chain.Key(), Leaf: m.to.frame(st.Leaf)}, st.Sum
+	sum.thread = m.to.pool.Thread(sum.thread)
+	m.to.total.add(m.subject(st.Of, sum.thread), k, &sum)
 }
 
 // history returns the total's history for one of the recording.
@@ -157,13 +154,13 @@ func (m *merging) history(h *history) *history {
 	return own
 }
 
-// subject returns the total's subject for the subject of a stack, whose thread is the pool's.
-func (m *merging) subject(st *stack) *subject {
-	own := m.subjects[st.of]
+// subject returns the total's subject for a recording's. th is the pool's thread of a stack of it.
+func (m *merging) subject(is *subject, th *session.Thread) *subject {
+	own := m.subjects[is]
 	if own != nil {
 		return own
 	}
-	of, l := *st.of, m.to.layouts.byEvent[st.of.event]
+	of, l := *is, m.to.layouts.byEvent[is.event]
 	of.commID = m.to.total.comms.numberOf(of.comm)
 	if of.raw != nil {
 		of.raw = m.to.withCode(m.counter.session, of.event, of.raw)
@@ -172,13 +169,17 @@ func (m *merging) subject(st *stack) *subject {
 		x.from, x.to, x.data = m.to.frame(x.from), m.to.frame(x.to), m.to.frame(x.data)
 		x.origin = &m.origin
 	}
-	k := subjectKey{event: int32(of.event), comm: of.commID, level: of.level, filtered: of.filtered}
-	if l.uses&(usesPID|usesTID) != 0 {
-		k.pid = st.thread.PID
+	if of.history != nil {
+		of.history = m.history(of.history)
 	}
-	m.to.total.addUsed(&k, l, st.thread.TID, of.cpu, of.raw, of.extra)
+	k := subjectKey{event: int32(of.event), comm: of.commID, level: of.level, filtered: of.filtered,
+		history: of.history}
+	if l.uses&(usesPID|usesTID) != 0 {
+		k.pid = th.PID
+	}
+	m.to.total.addUsed(&k, l, th.TID, of.cpu, of.raw, of.extra)
 	own = m.to.total.subject(k, of)
-	m.subjects[st.of] = own
+	m.subjects[is] = own
 	return own
 }
 
@@ -219,7 +220,7 @@ func (m *Merge) hists() []*Hist {
 	m.layouts.dropLatency(&m.opts, m.total.samples, m.total.serial)
 	rank := func(name string) int32 { return m.ranks[name] }
 	size := func(f *session.Frame) uint64 { return f.Map.End - f.Map.Start }
-	return newHists(m.union.file, m.layouts, &m.opts, m.traces, rank, size, m.total.stacks)
+	return newHists(m.union.file, m.layouts, &m.opts, m.traces, rank, size, m.total.stacks.List)
 }
 
 // Text writes the report, as the function Text does. Errors include ErrNoSamples.

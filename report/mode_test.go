@@ -30,8 +30,8 @@ func TestBranches(t *testing.T) {
 		w.frame("/usr/lib/a-library-of-a-very-long-name.so:", 0x9042)
 	user := func(from, to *session.Frame, flags, n uint64) *stack {
 		st := sampled(0, "prog", n, nil, []*session.Frame{to})
-		st.Period = n
-		st.of.extra = &extra{from: from, to: to, flags: flags}
+		st.Sum.Period = n
+		st.Of.extra = &extra{from: from, to: to, flags: flags}
 		return st
 	}
 	stacks := []*stack{
@@ -109,9 +109,9 @@ func TestMemoryMode(t *testing.T) {
 	leaf, data := w.frame("/bin/prog:leaf", 0x100), w.frame("//anon:", 0x7f0000001000)
 	access := func(weight, addr uint64, n uint64) *stack {
 		st := sampled(0, "prog", n, nil, []*session.Frame{leaf})
-		st.Period = weight * n
+		st.Sum.Period = weight * n
 		const l1Hit, noSnoop, tlbHit = 1<<3 | 1<<1, 1 << 1, 1<<4 | 1<<3 | 1<<1
-		st.of.extra = &extra{weight: weight, addr: addr, data: data, level: '.',
+		st.Of.extra = &extra{weight: weight, addr: addr, data: data, level: '.',
 			source: l1Hit<<5 | noSnoop<<19 | 1<<25 | tlbHit<<26, dataPage: 4096}
 		return st
 	}
@@ -179,7 +179,7 @@ func TestLoneTrace(t *testing.T) {
 func TestKernelAddresses(t *testing.T) {
 	for name, want := range map[string]uint64{"[kernel.kallsyms]": 0xffffffffc0001042, "[mod]": 0x1042} {
 		m := &session.Map{Start: 0xffffffffc0000000, End: 0xffffffffc0010000, DSO: &session.DSO{Name: name}}
-		if got := leafIP(session.NamedFrame(0, 0xffffffffc0001042, true, m, nil)); got != want {
+		if got := m.SampledAddr(0xffffffffc0001042); got != want {
 			t.Errorf("%s: got %#x, want %#x", name, got, want)
 		}
 	}
@@ -227,7 +227,7 @@ func TestCgroupsAndTimes(t *testing.T) {
 	var w world
 	at := func(time, cgroup uint64, path string, ip uint64) *stack {
 		st := sampled(0, "prog", 1, nil, []*session.Frame{w.frame("/bin/prog:main", ip)})
-		st.of.extra = &extra{time: time - time%key.UsualQuantum, cgroup: cgroup, path: path}
+		st.Of.extra = &extra{time: time - time%key.UsualQuantum, cgroup: cgroup, path: path}
 		return st
 	}
 	stacks := []*stack{at(1e9, 1, "/sys", 0x100), at(1e9+99e6, 1, "/sys", 0x108), at(1e9+100e6, 2, "", 0x100),
@@ -249,7 +249,7 @@ func TestContainers(t *testing.T) {
 	var w world
 	at := func(cgroup uint64, container, pod string) *stack {
 		st := sampled(0, "prog", 1, nil, []*session.Frame{w.frame("/bin/prog:main", 0x100)})
-		st.of.extra = &extra{cgroup: cgroup, container: container, pod: pod}
+		st.Of.extra = &extra{cgroup: cgroup, container: container, pod: pod}
 		return st
 	}
 	stacks := []*stack{at(1, "4f1dc80f9ae5", "8d8fd5cf"), at(2, "4f1dc80f9ae5", "8d8fd5cf"),

@@ -158,8 +158,8 @@ func (p *places) prepare(stacks []*stack) {
 	p.prepareChains(stacks)
 	in, moves := placer{places: p, parents: true}, p.opts.Parents.Only || p.opts.IgnoreCallees != nil
 	for _, st := range stacks {
-		if !st.of.filtered && (!moves || in.setChain(st)) && in.leaf == nil {
-			p.setLeaf(p.of(st.leaf))
+		if !st.Of.filtered && (!moves || in.setChain(st)) && in.leaf == nil {
+			p.setLeaf(p.of(st.Leaf))
 		}
 	}
 }
@@ -212,10 +212,10 @@ func (p *places) shownAt(f *session.Frame) (list []int32) {
 // chain appends the numbers of the places of a stack's callchain to list, in the graph's order, and returns the
 // branches that they are ends of.
 func (p *places) chain(list []int32, st *stack) (_ []int32, ends []*hop) {
-	if st.history != nil {
-		return p.historyChain(list, st.history)
+	if st.Of.history != nil {
+		return p.historyChain(list, st.Of.history)
 	}
-	at, chain := p.shown[st.chain.In], st.shown(p.opts)
+	at, chain := p.shown[st.Chain.In], shown(st, p.opts)
 	if p.opts.Graph.Order == Caller {
 		for _, part := range [...][]int32{chain.User.IDs, chain.Kernel.IDs} {
 			for _, id := range slices.Backward(part) {
@@ -252,8 +252,8 @@ func (p *places) historyChain(list []int32, h *history) (_ []int32, ends []*hop)
 
 // shown returns the frames of a stack's callchain that are shown: at most MaxStack, the first ones in the graph's
 // order.
-func (st *stack) shown(opts *Options) session.Chain {
-	chain := st.chain.Chain()
+func shown(st *stack, opts *Options) session.Chain {
+	chain := st.Chain.Chain()
 	if more := chain.Len() - opts.MaxStack; more > 0 && opts.Graph.Order == Caller {
 		return chain.Skip(more)
 	}
@@ -265,10 +265,10 @@ func (st *stack) shown(opts *Options) session.Chain {
 func framesOf(stacks []*stack, opts *Options) iter.Seq2[*session.Frame, *session.Callchains] {
 	return func(yield func(*session.Frame, *session.Callchains) bool) {
 		for _, st := range stacks {
-			if st.of.filtered || st.history == nil {
+			if st.Of.filtered || st.Of.history == nil {
 				continue
 			}
-			for _, f := range st.history.frames {
+			for _, f := range st.Of.history.frames {
 				if !yield(f, nil) {
 					return
 				}
@@ -276,7 +276,7 @@ func framesOf(stacks []*stack, opts *Options) iter.Seq2[*session.Frame, *session
 		}
 		session.FramesOf(func(yield func(session.Chain) bool) {
 			for _, st := range stacks {
-				if !st.of.filtered && !yield(st.shown(opts)) {
+				if !st.Of.filtered && !yield(shown(st, opts)) {
 					return
 				}
 			}
@@ -342,19 +342,10 @@ func (p *places) shortName(d *session.DSO) string {
 	return short
 }
 
-// leafIP returns the address by which perf distinguishes a sampled instruction: the
-// address in the file, or in the kernel the ip. For callers perf uses the ip.
-func leafIP(f *session.Frame) uint64 {
-	if f.Map == nil || f.Map.DSO.IsKernel() {
-		return f.IP
-	}
-	return dso.OffOfIP(f.IP, f.Map.Start, f.Map.Pgoff)
-}
-
 // leafIP returns the address of an entry of samples at a place. perf compares the targets of branches by ip.
 func (p *places) leafIP(pl *place) uint64 {
 	if p.opts.Mode == ModeBranches {
 		return pl.frame.IP
 	}
-	return leafIP(pl.frame)
+	return pl.frame.Map.SampledAddr(pl.frame.IP)
 }

@@ -19,7 +19,6 @@ import (
 	"slices"
 
 	"gperf/format"
-	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/internal/text"
 	"gperf/report/key"
@@ -176,7 +175,7 @@ func (c *counter) walk(s *session.Session) (format.Skipped, error) {
 		opts.Records = []format.Type{format.TypeRead}
 	}
 	skipped, err := s.Walk(opts, c.count)
-	c.index = intern.Table{} // the counting is over
+	c.stacks.Close()
 	if err != nil {
 		return skipped, err
 	}
@@ -197,8 +196,8 @@ func readsChains(c *counter, s *session.Session) bool {
 
 // hists makes the histograms of the counted samples.
 func (c *counter) hists(s *session.Session) []*Hist {
-	stacks := c.stacks
-	c.stacks = nil // the histograms keep only the folded ones
+	stacks := c.stacks.List
+	c.stacks.List = nil // the histograms keep only the folded ones
 	return newHists(c.file, c.layouts, c.opts, c.traces, s.Rank, s.MapSize, stacks)
 }
 

@@ -43,12 +43,13 @@ func (w *world) frame(name string, ip uint64) *session.Frame {
 // sampled is stacks as the counter would make them of samples of one thread.
 func sampled(event int, comm string, n uint64, kernel, user []*session.Frame) *stack {
 	chain := session.NewChain(kernel, user)
-	st := &stack{of: &subject{event: event, comm: comm, commID: int32(len(comm)), level: '.'},
-		thread: &session.Thread{PID: 7, TID: 7, Comm: comm}, chain: chain.Key(), Stat: Stat{Samples: n, Period: 10 * n}}
+	st := &stack{Of: &subject{event: event, comm: comm, commID: int32(len(comm)), level: '.'},
+		StackKey: session.StackKey{Chain: chain.Key()}, Sum: stackSum{
+			&session.Thread{PID: 7, TID: 7, Comm: comm}, Stat{Samples: n, Period: 10 * n}}}
 	if len(kernel) > 0 {
-		st.leaf, st.of.level = kernel[0], 'k'
+		st.Leaf, st.Of.level = kernel[0], 'k'
 	} else {
-		st.leaf = user[0]
+		st.Leaf = user[0]
 	}
 	return st
 }
@@ -259,7 +260,7 @@ func TestText(t *testing.T) {
 // TestFiltered checks that totals include the samples that a filter drops.
 func TestFiltered(t *testing.T) {
 	stacks := program()[:2]
-	stacks[0].of.filtered = true
+	stacks[0].Of.filtered = true
 	one := Filter{Filter: session.Filter{TIDs: []int32{1}}}
 	got := printedText(t, Options{NoChildren: true, Sort: "sym", Filter: one}, stacks...)
 	if !strings.Contains(got, "# Samples: 90  of") || !strings.Contains(got, "    33.33%  [k] read\n") ||
@@ -342,7 +343,7 @@ func noRank(string) int32 { return 0 }
 func TestUnresolvedFirst(t *testing.T) {
 	w := &world{}
 	st := sampled(0, "prog", 3, nil, []*session.Frame{w.frame("prog:", 0x1000), w.frame("prog:", 0x1010)})
-	st.leaf = w.frame("prog:sampled", 0x2000)
+	st.Leaf = w.frame("prog:sampled", 0x2000)
 	for _, order := range []Order{Caller, Callee} {
 		graph := DefaultCallGraph
 		graph.Order = order

@@ -56,11 +56,11 @@ var house = []floor{
 		report/view
 		report/push
 		report/export
+		report/annotate
+		report/annotate/disasm
 		report/table
 		report/overview
 		report/spans
-		report/annotate
-		report/annotate/disasm
 		report/key
 	`}},
 	{"Whose address was it, and when? What runs in the kernel?", []string{`session

@@ -71,6 +71,23 @@ func (m *Map) key() mapKey { return mapKey{m.Start, m.End, m.Pgoff, m.DSO, m.Sha
 // Off returns the offset of ip in the DSO's file.
 func (m *Map) Off(ip uint64) uint64 { return dso.OffOfIP(ip, m.Start, m.Pgoff) }
 
+// SampledAddr returns the address by which perf report distinguishes sampled instructions without a symbol: the offset
+// in the file, or in the kernel and without a mapping the ip. It distinguishes callers by the ip.
+func (m *Map) SampledAddr(ip uint64) uint64 {
+	if m == nil || m.DSO.IsKernel() {
+		return ip
+	}
+	return m.Off(ip)
+}
+
+// ShortDSO returns the DSO's name as perf report prints it, also without a mapping.
+func (m *Map) ShortDSO() string {
+	if m == nil {
+		return unknown
+	}
+	return m.DSO.ShortName()
+}
+
 // newMap returns the mapping of a process. As in perf's map__new, anonymous executable memory belongs to a JIT, with
 // symbols in /tmp/perf-PID.map.
 func newMap(r *format.Mmap, id dso.BuildID) *Map {

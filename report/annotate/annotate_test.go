@@ -10,6 +10,7 @@ import (
 	"gperf/format"
 	"gperf/internal/session"
 	"gperf/internal/testutil/recording"
+	"gperf/report/table"
 	"gperf/symbolize"
 )
 
@@ -49,6 +50,8 @@ func TestSourcesPath(t *testing.T) {
 	}
 }
 
+type stack = table.Tally[subject, Stat]
+
 // TestCount: a sample counts once for an address and once for a function, even if
 // it holds them several times.
 func TestCount(t *testing.T) {
@@ -64,13 +67,13 @@ func TestCount(t *testing.T) {
 	caller.Return, again.Return = true, true
 	stack := func(period uint64, chain ...*session.Frame) *stack {
 		kernel := session.NewChain(chain, nil)
-		k := stackKey{leaf: leaf, chain: kernel.Key(), fields: [maxFields]*session.Frame{caller}}
-		return &stack{k, Stat{2, period}}
+		return &stack{Of: &subject{fields: [maxFields]*session.Frame{caller}},
+			StackKey: session.StackKey{Leaf: leaf, Chain: kernel.Key()}, Sum: Stat{2, period}}
 	}
 	for _, callersToo := range []bool{false, true} {
 		c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: callersToo})
 		c.events = []*event{{name: "e"}}
-		c.order = append(c.order, stack(10, leaf, caller, again, again), stack(1, leaf))
+		c.stacks.List = append(c.stacks.List, stack(10, leaf, caller, again, again), stack(1, leaf))
 		c.assign()
 		if len(c.functions) != 2 || c.samples != 4 || c.events[0].total != (Stat{4, 11}) {
 			t.Fatalf("%d functions, %d samples, %+v", len(c.functions), c.samples, c.events[0].total)
@@ -102,14 +105,14 @@ func TestCallers(t *testing.T) {
 	frame := func(id int, kernel bool) *session.Frame {
 		return session.NamedFrame(id, f.Start+uint64(id)*0x10, kernel, m, f)
 	}
-	st := &stack{stackKey: stackKey{leaf: frame(1, true),
-		fields: [maxFields]*session.Frame{frame(0, true), frame(2, true)}}, Stat: Stat{1, 1}}
-	chain := session.NewChain([]*session.Frame{st.leaf, frame(3, true)},
+	st := &stack{Of: &subject{fields: [maxFields]*session.Frame{frame(0, true), frame(2, true)}},
+		StackKey: session.StackKey{Leaf: frame(1, true)}, Sum: Stat{1, 1}}
+	chain := session.NewChain([]*session.Frame{st.Leaf, frame(3, true)},
 		[]*session.Frame{frame(4, false), frame(5, false)})
 	chain.Kernel.At(1).Return, chain.User.At(1).Return = true, true
-	st.chain = chain.Key()
+	st.Chain = chain.Key()
 	c := newCounter(session.New(session.Options{File: &format.File{}}), &Options{Callers: true})
-	c.events, c.order = []*event{{name: "e"}}, []*stack{st}
+	c.events, c.stacks.List = []*event{{name: "e"}}, []*stack{st}
 	c.assign()
 	got := map[spot]bool{}
 	for _, fn := range c.functions {

@@ -8,6 +8,7 @@ import (
 
 	"gperf/format/tracepoint"
 	"gperf/internal/session"
+	"gperf/report/table"
 	"gperf/symbolize"
 )
 
@@ -25,8 +26,8 @@ type counter struct {
 	bytes     binary.ByteOrder
 	session   *session.Session
 	events    []*event
-	stacks    map[stackKey]*stack
-	order     []*stack // in the event of the first samples
+	subjects  map[subject]*subject
+	stacks    table.Tallies[subject, Stat]
 	samples   uint64
 	index     map[functionKey]*function
 	functions []*function    // in the order in which they were met
@@ -91,24 +92,16 @@ type touch struct {
 // tracepoints contain up to two.
 const maxFields = 4
 
-// stackKey distinguishes samples with different addresses.
-type stackKey struct {
+// subject distinguishes samples besides the sampled address and the callchain.
+type subject struct {
 	event  int
-	leaf   *session.Frame
-	chain  session.ChainKey
-	fields [maxFields]*session.Frame
-}
-
-// stack is a number of samples with the same addresses.
-type stack struct {
-	stackKey
-	Stat
+	fields [maxFields]*session.Frame // code addresses
 }
 
 func newCounter(s *session.Session, opts *Options) *counter {
 	f := s.File
-	c := &counter{opts: opts, session: s, index: map[functionKey]*function{}, stacks: map[stackKey]*stack{},
-		others: map[string]int{}}
+	c := &counter{opts: opts, session: s, index: map[functionKey]*function{},
+		subjects: map[subject]*subject{}, others: map[string]int{}}
 	if f.Tracing != nil {
 		c.bytes = f.Tracing.Env().Order
 	}
@@ -126,48 +119,48 @@ func newCounter(s *session.Session, opts *Options) *counter {
 func (c *counter) count(b *session.Batch) error {
 	for i := range b.Samples {
 		s := &b.Samples[i]
-		k := c.key(s)
-		st := c.stacks[k]
-		if st == nil {
-			st = &stack{stackKey: k}
-			c.stacks[k] = st
-			c.order = append(c.order, st)
-		}
-		st.add(Stat{1, s.Period})
+		of := c.subject(s)
+		st, _ := c.stacks.At(of, uint32(of.event), session.StackKey{Chain: s.Chain.Key(), Leaf: s.Leaf})
+		st.Sum.add(Stat{1, s.Period})
 	}
 	b.Release()
 	return nil
 }
 
-func (c *counter) key(s *session.Sample) stackKey {
-	k := stackKey{event: s.Event, leaf: s.Leaf, chain: s.Chain.Key()}
+func (c *counter) subject(s *session.Sample) *subject {
+	k := subject{event: s.Event}
 	for i, fd := range c.events[s.Event].fields {
 		if ip, ok := fd.Uint(s.Raw, c.bytes); ok && ip != 0 {
 			k.fields[i] = c.session.Resolve(s, ip)
 		}
 	}
-	return k
+	of := c.subjects[k]
+	if of == nil {
+		own := k
+		of, c.subjects[k] = &own, &own
+	}
+	return of
 }
 
 // assign assigns the counts to the functions.
 func (c *counter) assign() {
-	for _, st := range c.order {
-		e := c.events[st.event]
-		c.samples += st.Samples
-		e.total.add(st.Stat)
+	for _, st := range c.stacks.List {
+		e := c.events[st.Of.event]
+		c.samples += st.Sum.Samples
+		e.total.add(st.Sum)
 		c.touches = c.touches[:0]
-		c.touch(e, st.leaf, sampled, false)
-		for _, f := range st.fields {
+		c.touch(e, st.Leaf, sampled, false)
+		for _, f := range st.Of.fields {
 			c.touch(e, f, fields, f != nil && (f.Sym() == nil ||
 				f.Off() > 0)) // the start of a function is no return address
 		}
-		chain := st.chain.Chain()
+		chain := st.Chain.Chain()
 		for i := range chain.Len() {
-			if f := chain.Frame(i); f != st.leaf {
+			if f := chain.Frame(i); f != st.Leaf {
 				c.touch(e, f, callers, f.Return)
 			}
 		}
-		c.spread(st.Stat)
+		c.spread(st.Sum)
 	}
 }
 

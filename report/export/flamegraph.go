@@ -25,22 +25,22 @@ func (c *StackSet) Table() *table.Table {
 
 // stacks yields the stacks of the baseline, or of the other recordings, event by event.
 func stacks(c *StackSet, base bool) iter.Seq[table.Stack] {
-	of := make([]*tally, 0, len(c.tallies))
-	for i := range c.tallies {
-		if c.tallies[i].of.base == base {
-			of = append(of, &c.tallies[i])
+	of := make([]*tally, 0, len(c.tallies.List))
+	for _, t := range c.tallies.List {
+		if t.Of.base == base {
+			of = append(of, t)
 		}
 	}
-	slices.SortStableFunc(of, func(a, b *tally) int { return cmp.Compare(a.of.event, b.of.event) })
+	slices.SortStableFunc(of, func(a, b *tally) int { return cmp.Compare(a.Of.event, b.Of.event) })
 	return func(yield func(table.Stack) bool) {
 		for _, t := range of {
-			e, sum := &c.events[t.of.event], table.Sum{Weight: t.period, Samples: t.samples}
+			e, sum := &c.events[t.Of.event], table.Sum{Weight: t.Sum.period, Samples: t.Sum.samples}
 			if e.total+e.base.total == 0 {
-				sum.Weight = t.samples
+				sum.Weight = t.Sum.samples
 			}
 			stack := table.Stack{Event: table.Event{Name: e.name, Unit: e.unit, Kind: e.kind, Clock: e.clock},
-				Comm: t.of.comm, Group: t.of.group, StackKey: t.StackKey, Sum: sum, Idle: t.of.idle}
-			if by := t.of.waker; by != nil {
+				Comm: t.Of.comm, Group: t.Of.group, StackKey: t.StackKey, Sum: sum, Idle: t.Of.idle}
+			if by := t.Of.waker; by != nil {
 				stack.Waker = &table.Waker{Frame: c.wakers.of(by), StackKey: by.StackKey()}
 			}
 			if !yield(stack) {

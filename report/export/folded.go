@@ -57,8 +57,8 @@ func (c *StackSet) Folded(w io.Writer, opts FoldedOptions) error {
 	}
 	f := newFolder(c, opts)
 	const block = 4096
-	err := parallel.InOrder((len(c.tallies)+block-1)/block, func(i int) foldedBlock {
-		return f.block(c.tallies[i*block : min((i+1)*block, len(c.tallies))])
+	err := parallel.InOrder((len(c.tallies.List)+block-1)/block, func(i int) foldedBlock {
+		return f.block(c.tallies.List[i*block : min((i+1)*block, len(c.tallies.List))])
 	}, func(_ int, b foldedBlock) error {
 		f.add(b)
 		return nil
@@ -136,15 +136,14 @@ func (c *folder) chains(java int, k *frameNames) iter.Seq[session.Chain] {
 			}
 			return yield(stack.Chain.Cut(c.set.MaxStack))
 		}
-		for i := range c.set.tallies {
-			t := &c.set.tallies[i]
+		for _, t := range c.set.tallies.List {
 			if !c.folds(t) {
 				continue
 			}
-			of, ok := c.roots[t.of]
+			of, ok := c.roots[t.Of]
 			if !ok {
 				of = c.root(t)
-				c.roots[t.of] = of
+				c.roots[t.Of] = of
 			}
 			if of.java != java {
 				continue
@@ -152,7 +151,7 @@ func (c *folder) chains(java int, k *frameNames) iter.Seq[session.Chain] {
 			if t.Leaf == nil && !add(t.StackKey) {
 				return
 			}
-			if by := t.of.waker; by != nil {
+			if by := t.Of.waker; by != nil {
 				if c.woken[by.Text()] == nil {
 					c.woken[by.Text()] = c.numbersOf(c.text(c.set.wakers.of(by), java > 0))
 				}
@@ -175,9 +174,9 @@ func (c *folder) root(t *tally) (r root) {
 		r.java = 1
 	}
 	if c.Event {
-		r.names = append(r.names, c.numbersOf(strings.ReplaceAll(c.set.events[t.of.event].name, ";", ":"))...)
+		r.names = append(r.names, c.numbersOf(strings.ReplaceAll(c.set.events[t.Of.event].name, ";", ":"))...)
 	}
-	for _, v := range t.of.group.Values {
+	for _, v := range t.Of.group.Values {
 		r.names = append(r.names, c.numbersOf(separators.Replace(v.Key+"="+v.Text))...)
 	}
 	r.names = append(r.names, c.numbersOf(lineBreaks.Replace(comm))...)
@@ -196,10 +195,9 @@ func (c *folder) numbersOf(text string) (list []int32) {
 }
 
 // block makes the lines of tallies. Any goroutine may call it.
-func (c *folder) block(tallies []tally) (b foldedBlock) {
-	for i := range tallies {
-		t := &tallies[i]
-		root := c.roots[t.of]
+func (c *folder) block(tallies []*tally) (b foldedBlock) {
+	for _, t := range tallies {
+		root := c.roots[t.Of]
 		if !c.folds(t) || root.names == nil {
 			continue
 		}
@@ -208,7 +206,7 @@ func (c *folder) block(tallies []tally) (b foldedBlock) {
 		if t.Leaf == nil { // else the callchain is empty
 			k := &c.known[root.java]
 			b.parts = c.appendStack(b.parts, k, t.StackKey)
-			if by := t.of.waker; by != nil {
+			if by := t.Of.waker; by != nil {
 				b.parts = append(b.parts, c.woken[by.Text()]...)
 				b.parts = c.appendStack(b.parts, k, by.StackKey())
 			}
@@ -248,8 +246,8 @@ func (c *folder) add(b foldedBlock) {
 			c.lines = append(c.lines, foldedLine{start: len(c.parts), end: len(c.parts) + len(line)})
 			c.parts = append(c.parts, line...)
 		}
-		e := &c.set.events[t.of.event]
-		if sums := &c.lines[n].sums; t.of.base {
+		e := &c.set.events[t.Of.event]
+		if sums := &c.lines[n].sums; t.Of.base {
 			sums[0] += scaled(e.weightOf(t), e.base.weight, e.weight)
 		} else {
 			sums[1] += e.weightOf(t)
@@ -313,15 +311,15 @@ func after(more bool, b byte) int {
 
 // folds reports whether the stack is shown.
 func (c *folder) folds(t *tally) bool {
-	return t.of.chained && (c.Event || c.set.events[t.of.event].tracepoint || c.event == t.of.event)
+	return t.Of.chained && (c.Event || c.set.events[t.Of.event].tracepoint || c.event == t.Of.event)
 }
 
 // foldedEvent returns the first event with callchains that is no tracepoint, -1 if
 // there is none.
 func (c *StackSet) foldedEvent() int32 {
-	for i := range c.tallies {
-		if t := &c.tallies[i]; t.of.chained && !c.events[t.of.event].tracepoint && !c.events[t.of.event].waker {
-			return t.of.event
+	for _, t := range c.tallies.List {
+		if t.Of.chained && !c.events[t.Of.event].tracepoint && !c.events[t.Of.event].waker {
+			return t.Of.event
 		}
 	}
 	return -1
@@ -332,16 +330,15 @@ func (c *StackSet) foldedEvent() int32 {
 func (c *StackSet) NotFolded() (events []string, samples uint64) {
 	folded := c.foldedEvent()
 	left := map[int32]bool{}
-	for i := range c.tallies {
-		t := &c.tallies[i]
-		if e := &c.events[t.of.event]; !t.of.chained || t.of.event == folded || e.tracepoint || e.waker {
+	for _, t := range c.tallies.List {
+		if e := &c.events[t.Of.event]; !t.Of.chained || t.Of.event == folded || e.tracepoint || e.waker {
 			continue
 		}
-		if !left[t.of.event] {
-			events = append(events, c.events[t.of.event].name)
+		if !left[t.Of.event] {
+			events = append(events, c.events[t.Of.event].name)
 		}
-		left[t.of.event] = true
-		samples += t.samples
+		left[t.Of.event] = true
+		samples += t.Sum.samples
 	}
 	return events, samples
 }
@@ -351,19 +348,19 @@ func (c *StackSet) NotFolded() (events []string, samples uint64) {
 func (e *stackEvent) weightOf(t *tally) uint64 {
 	switch {
 	case e.field != "":
-		return t.period
+		return t.Sum.period
 	case e.counted():
-		return t.samples
+		return t.Sum.samples
 	}
-	return t.period + t.zeroPeriods
+	return t.Sum.period + t.Sum.zeroPeriods
 }
 
 // thread returns the text of the stack's thread, "" for one that is left out.
 func (c *folder) thread(t *tally) string {
-	comm, pid, tid := wholeComm(t.of.comm), strconv.Itoa(int(t.of.pid)), strconv.Itoa(int(t.of.tid))
+	comm, pid, tid := wholeComm(t.Of.comm), strconv.Itoa(int(t.Of.pid)), strconv.Itoa(int(t.Of.tid))
 	if c.Tidy {
 		var number string
-		if comm, number = tidyComm(t.of.comm); comm == "" {
+		if comm, number = tidyComm(t.Of.comm); comm == "" {
 			return ""
 		}
 		pid, tid = tidyIDs(pid, tid, number)

@@ -37,7 +37,7 @@ func TestFoldedWhole(t *testing.T) {
 	for comm, want := range map[string]string{"worker 1": "worker_1", " lead": "_lead", "": "[unnamed]",
 		"IO;net": "IO:net", "DB 10/2 x": "DB_10/2_x", "a": "a"} {
 		f := folder{}
-		if got := f.thread(&tally{of: &subject{comm: comm}}); got != want {
+		if got := f.thread(&tally{Of: &subject{comm: comm}}); got != want {
 			t.Errorf("thread %q: %q, want %q", comm, got, want)
 		}
 	}
@@ -55,8 +55,9 @@ func TestFoldedJava(t *testing.T) {
 		of := subjectOf(0, c.comm, false)
 		of.pid, of.tid, of.chained = 7, 7, true
 		set := &StackSet{MaxStack: 9, Processes: c.pid,
-			events:  []stackEvent{{name: "e", tracepoint: true, unit: "count"}},
-			tallies: []tally{{of: of, StackKey: stackKey(nil, frame("prog:Lorg/x/f", 0x10)), samples: 1}}}
+			events: []stackEvent{{name: "e", tracepoint: true, unit: "count"}},
+			tallies: talliesOf(tally{Of: of, StackKey: stackKey(nil, frame("prog:Lorg/x/f", 0x10)),
+				Sum: stackSum{samples: 1}})}
 		var b strings.Builder
 		if err := set.Folded(&b, FoldedOptions{Tidy: true, PID: c.pid}); err != nil || b.String() != c.want {
 			t.Errorf("%q: %q, %v; want %q", c.comm, b.String(), err, c.want)

@@ -37,8 +37,8 @@ func (m *StackMerger) Merge(part *StackSet) {
 	for i := range part.events {
 		m.set.events[events[i]].addTotals(&part.events[i])
 	}
-	for i := range part.tallies {
-		m.add(&part.tallies[i], events)
+	for _, t := range part.tallies.List {
+		m.add(t, events)
 	}
 	m.set.dsos.base = append(m.set.dsos.base, part.dsos.base...)
 	if m.set.differs() {
@@ -67,20 +67,17 @@ func (e *stackEvent) addTotals(of *stackEvent) {
 }
 
 func (m *StackMerger) add(t *tally, events []int32) {
-	of := *t.of
+	of := *t.Of
 	of.number = 0
 	of.event, of.group, of.fields = events[of.event], m.group(of.group), m.group(of.fields)
 	if known := m.set.fieldGroups[of.event]; of.fields != &noFields && len(known) >= maxGroups && !known[of.fields.ID] {
-		m.set.unlabeled[of.event] += t.samples
+		m.set.unlabeled[of.event] += t.Sum.samples
 		of.fields = &noFields
 	}
 	if of.waker != nil {
 		of.waker = wakerOf(m.set.wakerKeys, m.pool.Waker(of.waker))
 	}
-	sum := &m.set.tallies[m.set.numberOf(m.set.subjects.same(of), m.pool.Stack(t.StackKey))]
-	sum.samples += t.samples
-	sum.zeroPeriods += t.zeroPeriods
-	sum.period += t.period
+	m.set.tallyOf(of, m.pool.Stack(t.StackKey)).Sum.add(t.Sum)
 }
 
 // group returns the same pointer for equal groups.

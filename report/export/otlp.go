@@ -38,19 +38,19 @@ type OTLPOptions struct {
 // have the attributes thread.name, and process.pid and thread.id if Set distinguishes them, and those of Set.By and
 // Fields. A baseline is left out. Without samples it returns ErrNoSamples.
 func (c *StackSet) OTLP(o OTLPOptions, emit func(request []byte) error) error {
-	if len(c.tallies) == 0 {
+	if len(c.tallies.List) == 0 {
 		return ErrNoSamples
 	}
 	session.LookUpCalls(allFrames(c))
 	e := otlpWriter{set: c, opts: &o, emit: emit}
-	for i := range c.tallies {
-		if c.tallies[i].of.base {
+	for _, t := range c.tallies.List {
+		if t.Of.base {
 			continue
 		}
 		if e.batch == nil {
 			e.batch = newOTLPBatch(c)
 		}
-		e.batch.add(&c.tallies[i])
+		e.batch.add(t)
 		if e.batch.size >= o.Limit {
 			if err := e.flush(); err != nil {
 				return err
@@ -207,21 +207,21 @@ func measure[M proto.Message](b *otlpBatch, m M) M {
 func (b *otlpBatch) add(t *tally) {
 	var in container.Container
 	attrs := b.sampleAttributes(t)
-	for _, v := range t.of.group.Values {
+	for _, v := range t.Of.group.Values {
 		if v.Key == "cgroup" {
 			in = container.Parse(v.Text)
 		}
 	}
 	r := b.resource(in)
-	i, ok := r.index[t.of.event]
+	i, ok := r.index[t.Of.event]
 	if !ok {
 		i = len(r.profiles)
-		r.index[t.of.event] = i
-		r.profiles = append(r.profiles, b.profile(t.of.event, "samples", "count"),
-			b.profile(t.of.event, b.set.events[t.of.event].name, b.set.events[t.of.event].unit))
+		r.index[t.Of.event] = i
+		r.profiles = append(r.profiles, b.profile(t.Of.event, "samples", "count"),
+			b.profile(t.Of.event, b.set.events[t.Of.event].name, b.set.events[t.Of.event].unit))
 	}
 	stack := b.stack(t)
-	for j, n := range [...]uint64{t.samples, t.period} {
+	for j, n := range [...]uint64{t.Sum.samples, t.Sum.period} {
 		p := r.profiles[i+j]
 		p.Samples = append(p.Samples, measure(b, &otlp.Sample{StackIndex: stack, AttributeIndices: attrs,
 			Values: []int64{int64(min(n, math.MaxInt64))}}))
@@ -266,19 +266,19 @@ func (b *otlpBatch) text(s string) int32 {
 
 func (b *otlpBatch) sampleAttributes(t *tally) []int32 {
 	var l []int32
-	if t.of.comm != "" {
-		l = append(l, b.attribute(otlpAttributeKey{key: "thread.name", text: t.of.comm}))
+	if t.Of.comm != "" {
+		l = append(l, b.attribute(otlpAttributeKey{key: "thread.name", text: t.Of.comm}))
 	}
 	if b.set.Processes {
-		l = append(l, b.attribute(otlpAttributeKey{key: "process.pid", number: int64(t.of.pid)}))
+		l = append(l, b.attribute(otlpAttributeKey{key: "process.pid", number: int64(t.Of.pid)}))
 	}
 	if b.set.Threads {
-		l = append(l, b.attribute(otlpAttributeKey{key: "thread.id", number: int64(t.of.tid)}))
+		l = append(l, b.attribute(otlpAttributeKey{key: "thread.id", number: int64(t.Of.tid)}))
 	}
-	if b.set.CPUs && t.of.cpu >= 0 {
-		l = append(l, b.attribute(otlpAttributeKey{key: "cpu.logical_number", number: int64(t.of.cpu)}))
+	if b.set.CPUs && t.Of.cpu >= 0 {
+		l = append(l, b.attribute(otlpAttributeKey{key: "cpu.logical_number", number: int64(t.Of.cpu)}))
 	}
-	for _, v := range slices.Concat(t.of.fields.Values, t.of.group.Values) {
+	for _, v := range slices.Concat(t.Of.fields.Values, t.Of.group.Values) {
 		switch unit := session.Unit(v.Key); {
 		case v.Text == key.Missing:
 		case v.Numeric && unit != "count":

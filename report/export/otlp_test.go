@@ -134,8 +134,8 @@ func TestOTLPSamples(t *testing.T) {
 					t.Errorf("stacks\n%v\nof pprof\n%v", got, want)
 				}
 				all := uint64(0)
-				for i := range c.tallies {
-					all += c.tallies[i].samples
+				for i := range c.tallies.List {
+					all += c.tallies.List[i].Sum.samples
 				}
 				if uint64(samples) != all {
 					t.Errorf("%d samples, want %d", samples, all)
@@ -190,7 +190,7 @@ func TestOTLPContainers(t *testing.T) {
 	id, pod := strings.Repeat("0123456789abcdef", 4), "0a1b2c3d-0000-1111-2222-0123456789ab"
 	c := counted(t, &StackSet{By: []string{"cgroup"}}, "threads.data")
 	for i, path := range []string{"/", "/kubepods/burstable/pod" + pod + "/" + id, "/system.slice/x.service"} {
-		c.tallies[i].of.group = key.GroupOf([]key.Value{{Key: "cgroup", Text: path}}, i+1)
+		c.tallies.List[i].Of.group = key.GroupOf([]key.Value{{Key: "cgroup", Text: path}}, i+1)
 	}
 	_, requests := otlpOf(t, c, OTLPOptions{Limit: 1 << 20, Resource: [][2]string{{"host.name", "h"}}})
 	d, resources := requests[0].Dictionary, requests[0].ResourceProfiles
@@ -208,8 +208,8 @@ func TestOTLPContainers(t *testing.T) {
 		}
 	}
 	p := resources[1].ScopeProfiles[0].Profiles
-	if len(p) != 2 || len(p[0].Samples) != 1 || p[0].Samples[0].Values[0] != int64(c.tallies[1].samples) ||
-		p[1].Samples[0].Values[0] != int64(c.tallies[1].period) {
+	if len(p) != 2 || len(p[0].Samples) != 1 || p[0].Samples[0].Values[0] != int64(c.tallies.List[1].Sum.samples) ||
+		p[1].Samples[0].Values[0] != int64(c.tallies.List[1].Sum.period) {
 		t.Errorf("profiles of the container: %v", p)
 	}
 	paths := map[string]bool{}

@@ -24,15 +24,15 @@ import (
 // mapping, at the addresses of the first of them. The values of a baseline, scaled, are
 // subtracted, as pprof -base does. Without samples it returns ErrNoSamples.
 func (c *StackSet) Pprof(w io.Writer) error {
-	if len(c.tallies) == 0 {
+	if len(c.tallies.List) == 0 {
 		return ErrNoSamples
 	}
 	p := profiler{set: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{},
 		locations: map[*session.Frame]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
 	p.describe()
 	session.LookUpCalls(allFrames(c))
-	for i := range c.tallies {
-		p.add(&c.tallies[i])
+	for _, t := range c.tallies.List {
+		p.add(t)
 	}
 	p.mainFirst()
 	MakeUTF8(&p.Profile)
@@ -164,30 +164,30 @@ func comments(recordings []facts) (l []string) {
 }
 
 func (p *profiler) add(t *tally) {
-	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.of.comm}},
+	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.Of.comm}},
 		NumLabel: map[string][]int64{}, NumUnit: map[string][]string{}}
-	s.Value[0], s.Value[p.index[t.of.event]] = int64(t.samples), int64(min(t.period, math.MaxInt64))
-	if e := &p.set.events[t.of.event]; t.of.base {
-		s.Value[0] = -int64(scaled(t.samples, e.base.samples, e.samples))
-		s.Value[p.index[t.of.event]] = -int64(scaled(t.period, e.base.total, e.total))
+	s.Value[0], s.Value[p.index[t.Of.event]] = int64(t.Sum.samples), int64(min(t.Sum.period, math.MaxInt64))
+	if e := &p.set.events[t.Of.event]; t.Of.base {
+		s.Value[0] = -int64(scaled(t.Sum.samples, e.base.samples, e.samples))
+		s.Value[p.index[t.Of.event]] = -int64(scaled(t.Sum.period, e.base.total, e.total))
 		s.Label["pprof::base"] = []string{"true"}
 	}
 	for _, l := range [...]struct {
 		name  string
 		value int32
 		has   bool
-	}{{"pid", t.of.pid, p.set.Processes}, {"tid", t.of.tid, p.set.Threads}, {"cpu", t.of.cpu, t.of.cpu >= 0}} {
+	}{{"pid", t.Of.pid, p.set.Processes}, {"tid", t.Of.tid, p.set.Threads}, {"cpu", t.Of.cpu, t.Of.cpu >= 0}} {
 		if l.has {
 			s.NumLabel[l.name] = []int64{int64(l.value)}
 		}
 	}
-	label(s, t.of.fields.Values)
-	label(s, t.of.group.Values)
+	label(s, t.Of.fields.Values)
+	label(s, t.Of.group.Values)
 	for f := range p.set.stackOf(t) {
 		l := p.location(f)
 		s.Location = append(s.Location, l)
 		if l.Mapping != nil {
-			p.weights[l.Mapping.ID-1] += t.samples
+			p.weights[l.Mapping.ID-1] += t.Sum.samples
 		}
 	}
 	p.Sample = append(p.Sample, s)

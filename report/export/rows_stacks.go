@@ -8,14 +8,15 @@ import (
 	"gperf/internal/intern"
 	"gperf/internal/parallel"
 	"gperf/internal/session"
+	"gperf/report/table"
 )
 
 // stackTable finds the stacks of samples in Stacks. Stacks are equal if the frames are, regardless of addresses.
 type stackTable struct {
 	stacks   *Stacks
 	options  RowOptions
-	byKey    map[session.StackKey]int32
-	byFrames map[string]int32 // by the indexes in bytes
+	byKey    table.Tallies[struct{}, int32] // the sum is the index in Stacks plus 1
+	byFrames map[string]int32               // by the indexes in bytes
 	frames   map[RowFrame]int32
 	known    map[*session.Frame][]int32 // the functions of a frame, innermost first
 	stack    []int32                    // reused
@@ -23,16 +24,15 @@ type stackTable struct {
 }
 
 func newStackTable(s *Stacks, o RowOptions) stackTable {
-	return stackTable{stacks: s, options: o, byKey: map[session.StackKey]int32{}, byFrames: map[string]int32{},
-		frames: map[RowFrame]int32{}, known: map[*session.Frame][]int32{}}
+	return stackTable{stacks: s, options: o, byFrames: map[string]int32{}, frames: map[RowFrame]int32{},
+		known: map[*session.Frame][]int32{}}
 }
 
 // index returns the index of a sample's stack, whose frames lookUp looked up before.
 func (t *stackTable) index(s *session.Sample) int32 {
-	k := s.StackKey()
-	i, ok := t.byKey[k]
-	if ok {
-		return i
+	same, _ := t.byKey.At(nil, 0, s.StackKey())
+	if same.Sum > 0 {
+		return same.Sum - 1
 	}
 	t.stack, t.id = t.stack[:0], t.id[:0]
 	for f := range t.framesOf(s) {
@@ -41,12 +41,13 @@ func (t *stackTable) index(s *session.Sample) int32 {
 	for _, f := range t.stack {
 		t.id = binary.LittleEndian.AppendUint32(t.id, uint32(f))
 	}
-	if i, ok = t.byFrames[string(t.id)]; !ok {
+	i, ok := t.byFrames[string(t.id)]
+	if !ok {
 		i = int32(len(t.stacks.Stacks))
 		t.stacks.Stacks = append(t.stacks.Stacks, append([]int32(nil), t.stack...))
 		t.byFrames[string(t.id)] = i
 	}
-	t.byKey[k] = i
+	same.Sum = i + 1
 	return i
 }
 
@@ -63,7 +64,7 @@ func (t *stackTable) lookUp(samples []session.Sample) {
 	}
 	var found []functions
 	for i := range samples {
-		if _, ok := t.byKey[samples[i].StackKey()]; ok {
+		if _, added := t.byKey.At(nil, 0, samples[i].StackKey()); !added {
 			continue
 		}
 		for f := range t.framesOf(&samples[i]) {

@@ -12,7 +12,7 @@ import (
 // shows who woke each waiting stack.
 func (c *StackSet) stackOf(t *tally) iter.Seq[*session.Frame] {
 	return func(yield func(*session.Frame) bool) {
-		if by := t.of.waker; by != nil {
+		if by := t.Of.waker; by != nil {
 			for f := range by.StackKey().Stack(c.MaxStack) {
 				if !yield(f) {
 					return
@@ -53,9 +53,8 @@ func allFrames(c *StackSet) iter.Seq[*session.Frame] {
 // allStacks yields the stacks of all samples and wakers.
 func allStacks(c *StackSet) iter.Seq[session.StackKey] {
 	return func(yield func(session.StackKey) bool) {
-		for i := range c.tallies {
-			t := &c.tallies[i]
-			if by := t.of.waker; by != nil && !yield(by.StackKey()) || !yield(t.StackKey) {
+		for _, t := range c.tallies.List {
+			if by := t.Of.waker; by != nil && !yield(by.StackKey()) || !yield(t.StackKey) {
 				return
 			}
 		}

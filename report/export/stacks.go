@@ -13,7 +13,6 @@ import (
 	"github.com/google/pprof/profile"
 
 	"gperf/format"
-	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/report/key"
 	"gperf/report/table"
@@ -51,9 +50,8 @@ type StackSet struct {
 	Keep func(*session.Sample) bool
 
 	events   []stackEvent
-	tallies  []tally      // in the order of first samples
-	byKey    intern.Table // of tallies
-	subjects subjects
+	tallies  table.Tallies[subject, stackSum]
+	subjects subjects // of tallies
 
 	wakerKeys map[wakerKey]*session.Waker
 	bases     []facts // about the recordings of the baseline
@@ -127,14 +125,21 @@ type wakerKey struct {
 	session.StackKey
 }
 
-// tally is the sum of the samples of one stack. Equal stacks may have several, as equal callchains may have several
-// keys.
-type tally struct {
-	of *subject // one of StackSet.subjects
-	session.StackKey
+// tally is the samples of one stack.
+type tally = table.Tally[subject, stackSum]
+
+// stackSum is a sum of samples.
+type stackSum struct {
 	samples     uint64
 	zeroPeriods uint64 // samples with period 0
 	period      uint64 // all of theirs
+}
+
+// add adds a sum.
+func (s *stackSum) add(of stackSum) {
+	s.samples += of.samples
+	s.zeroPeriods += of.zeroPeriods
+	s.period += of.period
 }
 
 // Add counts the samples of a recording. The result counts the skipped parts of the
@@ -238,10 +243,8 @@ type stacksInput struct {
 const recentTallies = 512
 
 type recentTally struct {
-	of    subject
-	stack session.StackKey
-	tally int32
-	known bool
+	of    subject // without number
+	tally *tally  // nil: none is known
 }
 
 // event returns event i of the file.
@@ -274,13 +277,12 @@ func (in *stacksInput) count(b *session.Batch) error {
 	for i := range b.Samples {
 		s := &b.Samples[i]
 		in.first, in.last = min(in.first, s.Time), max(in.last, s.Time)
-		t := in.tally(s)
-		t.samples++
-		t.period += s.Period
+		t, sum := in.tally(s), stackSum{samples: 1, period: s.Period}
 		if s.Period == 0 {
-			t.zeroPeriods++
+			sum.zeroPeriods = 1
 		}
-		in.set.events[t.of.event].add(t.of.base, s.Period)
+		t.Sum.add(sum)
+		in.set.events[t.Of.event].add(t.Of.base, s.Period)
 	}
 	b.Release()
 	return nil
@@ -340,25 +342,23 @@ func (in *stacksInput) tally(s *session.Sample) *tally {
 	}
 	chain := stack.Chain.Number()
 	recent := &in.recent[(chain^chain>>28)&(recentTallies-1)]
-	if recent.known && recent.stack == stack && recent.of == k {
-		return &in.set.tallies[recent.tally]
+	if recent.tally != nil && recent.tally.StackKey == stack && recent.of == k {
+		return recent.tally
 	}
 	fields := in.limited(k.fields, k.event)
-	recent.of, recent.stack, recent.known = k, stack, fields == k.fields // each limited one is counted
-	k.fields = fields
-	recent.tally = in.set.numberOf(in.set.subjects.same(k), stack)
-	return &in.set.tallies[recent.tally]
+	if fields != k.fields { // each one is counted
+		k.fields = fields
+		return in.set.tallyOf(k, stack)
+	}
+	recent.of, recent.tally = k, in.set.tallyOf(k, stack)
+	return recent.tally
 }
 
-// numberOf returns the index of the tally of a stack. It adds the tally if it is missing.
-func (c *StackSet) numberOf(of *subject, stack session.StackKey) int32 {
-	i, added := c.byKey.Add(stack.Hash(of.number), func(i int32) bool {
-		return c.tallies[i].of == of && c.tallies[i].StackKey == stack
-	})
-	if added {
-		c.tallies = append(c.tallies, tally{of: of, StackKey: stack})
-	}
-	return i
+// tallyOf returns the tally of a stack.
+func (c *StackSet) tallyOf(k subject, stack session.StackKey) *tally {
+	of := c.subjects.same(k)
+	t, _ := c.tallies.At(of, of.number, stack)
+	return t
 }
 
 // wakerOf returns the same pointer for equal wakers.

@@ -209,22 +209,27 @@ func TestNothingToWrite(t *testing.T) {
 	}
 }
 
+func talliesOf(list ...tally) (l table.Tallies[subject, stackSum]) {
+	for i := range list {
+		l.List = append(l.List, &list[i])
+	}
+	return l
+}
+
 // TestTable checks recursion, samples without a callchain, a leaf with several callers, events without periods, and
 // that heavier frames come first.
 func TestTable(t *testing.T) {
 	a, b, k, none := frame("prog:a", 0x10), frame("prog:b", 0x40), frame("[kernel.kallsyms]:k", 0x70),
 		frame("/lib/x.so:", 0x100)
 	c := &StackSet{MaxStack: 3, events: []stackEvent{{name: "cycles"}, {name: "faults", samples: 5, total: 60},
-		{name: "counted"}}, tallies: []tally{
-		{of: subjectOf(2, "p", false), samples: 7},
-		{of: subjectOf(1, "p", false), samples: 1, period: 10},
-		{of: subjectOf(1, "p", false), samples: 3, period: 30},
-		{of: subjectOf(1, "q", true), samples: 1, period: 20},
-	}}
-	c.tallies[1].StackKey = stackKey([]*session.Frame{k}, a, a, b) // b is one too many
-	c.tallies[2].StackKey = stackKey(nil, a, a)
-	c.tallies[3].Leaf = none
-	c.tallies[0].of.chained = true
+		{name: "counted"}}, tallies: talliesOf(
+		tally{Of: subjectOf(2, "p", false), Sum: stackSum{samples: 7}},
+		tally{Of: subjectOf(1, "p", false), Sum: stackSum{samples: 1, period: 10},
+			StackKey: stackKey([]*session.Frame{k}, a, a, b)}, // b is one too many
+		tally{Of: subjectOf(1, "p", false), Sum: stackSum{samples: 3, period: 30}, StackKey: stackKey(nil, a, a)},
+		tally{Of: subjectOf(1, "q", true), Sum: stackSum{samples: 1, period: 20},
+			StackKey: session.StackKey{Leaf: none}})}
+	c.tallies.List[0].Of.chained = true
 	tab := c.Table()
 	var got []string
 	for i, e := range tab.Events {
@@ -291,7 +296,7 @@ func TestFolderThread(t *testing.T) {
 	} {
 		f := folder{FoldedOptions: FoldedOptions{TID: true, Tidy: true}}
 		of := &subject{comm: test.comm, pid: test.pid, tid: test.tid}
-		if got := f.thread(&tally{of: of}); got != test.want {
+		if got := f.thread(&tally{Of: of}); got != test.want {
 			t.Errorf("%s %d/%d: %q, want %q", test.comm, test.pid, test.tid, got, test.want)
 		}
 	}
@@ -380,10 +385,10 @@ func TestFoldedWeights(t *testing.T) {
 		{"clock", stackEvent{name: "cpu-clock", unit: "nanoseconds"}, ";a 1000\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			set := &StackSet{MaxStack: 9, Weight: c.event.field, events: []stackEvent{c.event}, tallies: []tally{{
-				of: subjectOf(0, "p", false), samples: 3, period: 1000}}}
-			set.tallies[0].StackKey = stackKey(nil, frame("prog:a", 0x10))
-			set.tallies[0].of.chained = true
+			set := &StackSet{MaxStack: 9, Weight: c.event.field, events: []stackEvent{c.event}, tallies: talliesOf(
+				tally{Of: subjectOf(0, "p", false), StackKey: stackKey(nil, frame("prog:a", 0x10)),
+					Sum: stackSum{samples: 3, period: 1000}})}
+			set.tallies.List[0].Of.chained = true
 			var b strings.Builder
 			if err := set.Folded(&b, FoldedOptions{}); err != nil || !strings.HasSuffix(b.String(), c.want) {
 				t.Errorf("%q, %v; want %q", b.String(), err, c.want)

@@ -34,7 +34,7 @@ const (
 // sums of periods. With a baseline, colours show which functions grew (red) and shrank (blue). Without samples it
 // returns ErrNoSamples.
 func (c *StackSet) SVG(w io.Writer) error {
-	if len(c.tallies) == 0 {
+	if len(c.tallies.List) == 0 {
 		return ErrNoSamples
 	}
 	pictures, height := svgPictures(c.Table()), 0

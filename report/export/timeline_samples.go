@@ -10,6 +10,7 @@ import (
 	"gperf/format"
 	"gperf/internal/intern"
 	"gperf/internal/session"
+	"gperf/report/table"
 )
 
 // fileFormat is a format that lists samples by thread.
@@ -44,8 +45,8 @@ type set struct {
 
 	functionIDs map[function]int32
 	mappingIDs  map[*session.Map]int32
-	known       map[*session.Frame][]int32 // indexes of a frame's functions in frames, outermost first
-	stackIDs    map[session.StackKey]int32
+	known       map[*session.Frame][]int32     // indexes of a frame's functions in frames, outermost first
+	stackIDs    table.Tallies[struct{}, int32] // the sum is the index in stacks
 
 	text []byte // reused
 	free []byte // memory for fields
@@ -117,8 +118,7 @@ type mapping struct {
 func newSet(f *fileFormat, w io.Writer, o TimelineOptions) *set {
 	return &set{TimelineOptions: o, format: f, out: w, threads: map[threadEvent]*thread{},
 		functionIDs: map[function]int32{},
-		mappingIDs:  map[*session.Map]int32{}, known: map[*session.Frame][]int32{},
-		stackIDs: map[session.StackKey]int32{}}
+		mappingIDs:  map[*session.Map]int32{}, known: map[*session.Frame][]int32{}}
 }
 
 // Finish writes the file. Without samples it returns ErrNoSamples.
@@ -195,18 +195,16 @@ func (p *set) keep(b []byte) []byte {
 
 // stack returns the index of a sample's stack.
 func (p *set) stack(s *session.Sample) int32 {
-	k := s.StackKey()
-	id, ok := p.stackIDs[k]
-	if !ok {
+	t, added := p.stackIDs.At(nil, 0, s.StackKey())
+	if added {
 		var stack []int32 // innermost first
 		for f := range s.Stack(p.MaxStack) {
 			stack = append(stack, p.framesOf(f)...)
 		}
 		slices.Reverse(stack)
-		id = int32(len(p.stacks))
-		p.stacks, p.stackIDs[k] = append(p.stacks, stack), id
+		t.Sum, p.stacks = int32(len(p.stacks)), append(p.stacks, stack)
 	}
-	return id
+	return t.Sum
 }
 
 // lookUp looks up the functions of new frames, on all CPUs.

@@ -73,7 +73,7 @@ func (n *indexer) newSampleKeys() {
 		for j, key := range n.index.keys {
 			texts[j] = n.table.Threads[i].text(key)
 		}
-		byThread[i] = internText(ids, &n.index.samples, strings.Join(texts, "\x00"),
+		byThread[i] = internText(ids, &n.index.samples, n.table.Threads[i].identity(n.index.keys),
 			func() sampleKey { return sampleKey{texts: texts, cpu: -1, group: -1} })
 		if k := &n.index.samples[byThread[i]]; threadKeys {
 			if k.threads == nil {
@@ -116,15 +116,28 @@ func IsField(key string) bool {
 
 func isThreadKey(key string) bool { return key == KeyComm || key == KeyPID || key == KeyTID }
 
-// text returns the value of a key of threads.
+// text returns the value of a key of threads, as in gperf report.
 func (t *Thread) text(key string) string {
 	switch key {
 	case KeyComm:
 		return t.Comm
-	case KeyPID, KeyTID: // as in gperf report
-		return fmt.Sprintf("%7d:%s", t.TID, t.Comm)
+	case KeyPID, KeyTID:
+		return fmt.Sprintf("%7d:%s", t.TID, t.Last)
 	}
 	return ""
+}
+
+// identity returns equal texts for threads with equal keys. As in gperf report, a thread's number distinguishes it, and
+// the text is that of the first sample.
+func (t *Thread) identity(keys []string) string {
+	id := ""
+	if slices.Contains(keys, KeyComm) {
+		id = t.Comm
+	}
+	if slices.Contains(keys, KeyPID) || slices.Contains(keys, KeyTID) {
+		id += "\x00" + strconv.Itoa(int(t.TID))
+	}
+	return id
 }
 
 // groupsBy returns for each group the first one with the same values of these fields.

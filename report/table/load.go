@@ -38,7 +38,8 @@ type Loader struct {
 
 	table     Table
 	events    map[string]uint16
-	threads   map[Thread]int32
+	threads   map[Thread]int32 // without names that come later
+	unnamed   []*Input         // whose threads may still get names
 	groups    map[string]int32 // by key.Group.ID
 	dsos      map[string]int32
 	functions map[Function]int32
@@ -58,6 +59,7 @@ const maxGroups = 100_000
 type threadKey struct {
 	thread *session.Thread
 	comm   string
+	named  bool // comm is a name
 }
 
 func (l *Loader) init() {
@@ -89,8 +91,8 @@ func NewInput(l *Loader, src Source) (*Input, error) {
 		l.init()
 	}
 	s, t := src.Session, &l.table
-	in := &Input{loader: l, session: s, chains: map[session.StackKey]int32{}, threads: map[threadKey]int32{},
-		groups: map[*key.Group]int32{}, recording: int32(len(t.Recordings))}
+	in := &Input{loader: l, session: s, threads: map[threadKey]int32{}, groups: map[*key.Group]int32{},
+		recording: int32(len(t.Recordings))}
 	t.Recordings = append(t.Recordings, Recording{Path: src.Path, Baseline: src.Baseline, Cmdline: s.File.Cmdline(),
 		About: inspect.Facts(s.File), Start: t.Len(), First: math.MaxUint64})
 	var err error
@@ -104,6 +106,7 @@ func NewInput(l *Loader, src Source) (*Input, error) {
 	for i := range s.File.Attrs {
 		in.events = append(in.events, l.event(newEvent(s.File, i, l.Weight)))
 	}
+	l.unnamed = append(l.unnamed, in)
 	return in, nil
 }
 
@@ -153,7 +156,7 @@ type Input struct {
 	recording int32
 	events    []uint16 // index in Table.Events, by index in File.Attrs
 	fields    *key.Keys
-	chains    map[session.StackKey]int32 // indexes in Table.Stacks
+	stacks    Tallies[struct{}, int32] // the sum is the index in Table.Stacks
 	threads   map[threadKey]int32
 	groups    map[*key.Group]int32
 }
@@ -188,32 +191,46 @@ func (in *Input) Count(s *session.Sample) {
 }
 
 // Stacks returns the number of distinct stacks, which determines the memory.
-func (in *Input) Stacks() int { return len(in.chains) }
+func (in *Input) Stacks() int { return len(in.stacks.List) }
 
 // Event returns the index in Table.Events of event i of the recording's file.
 func (in *Input) Event(i int) int { return int(in.events[i]) }
 
 func (in *Input) thread(s *session.Sample) int32 {
-	k := threadKey{s.Thread, s.Comm}
+	k := threadKey{s.Thread, s.Comm, s.Named}
 	id, ok := in.threads[k]
 	if !ok {
 		l := in.loader
 		id = intern.Index(l.threads, &l.table.Threads, Thread{Recording: in.recording, PID: s.PID, TID: s.TID,
-			Comm: s.Comm, Process: s.Thread.Leader().Comm})
+			Comm: s.Comm, Recorded: s.Comm, Process: s.Thread.Leader().Comm})
 		in.threads[k] = id
 	}
 	return id
 }
 
+// nameThreads gives threads the names that they got after the samples.
+func (l *Loader) nameThreads() {
+	for _, in := range l.unnamed {
+		for k, id := range in.threads {
+			t := &l.table.Threads[id]
+			if t.Last = k.thread.Comm; !k.named {
+				t.Comm = k.thread.FirstComm
+			}
+		}
+	}
+}
+
 func (in *Input) stack(s *session.Sample) int32 {
 	k := s.StackKey()
-	id, ok := in.chains[k]
-	if !ok {
-		id = int32(len(in.loader.chains))
-		in.chains[k] = id
-		in.loader.chains = append(in.loader.chains, k)
+	if in.loader.Exact {
+		k.Leaf = s.Leaf
 	}
-	return id
+	t, added := in.stacks.At(nil, 0, k)
+	if added {
+		t.Sum = int32(len(in.loader.chains))
+		in.loader.chains = append(in.loader.chains, t.StackKey)
+	}
+	return t.Sum
 }
 
 func (in *Input) group(s *session.Sample) int32 {
@@ -244,6 +261,8 @@ func (l *Loader) group(g *key.Group) int32 {
 // their memory can be freed, except with Exact.
 func (l *Loader) NameFrames() {
 	l.addNewStacks()
+	l.nameThreads()
+	l.unnamed = nil
 	l.chainFrames, l.otherFrames = session.ByFrame[[]int32]{}, map[*session.Frame][]int32{}
 }
 
@@ -251,8 +270,9 @@ func (l *Loader) NameFrames() {
 // leave the table as it is.
 func (l *Loader) Table() *Table {
 	l.addNewStacks()
+	l.nameThreads()
 	t := l.table
-	t.Recordings = append([]Recording(nil), t.Recordings...) // Add changes them
+	t.Recordings, t.Threads = slices.Clone(t.Recordings), slices.Clone(t.Threads) // Add changes them
 	t.index()
 	return &t
 }
@@ -343,21 +363,20 @@ func (l *Loader) function(at Function, f *session.Frame) int32 {
 
 // address returns the index in Table.Frames of an address without a symbol.
 func (l *Loader) address(at Function, f *session.Frame, addr uint64) int32 {
-	at.Name, at.Unnamed, at.Start = fmt.Sprintf("0x%016x", addr), true, addr
+	if at.Name, at.Unnamed, at.Start = fmt.Sprintf("0x%016x", addr), true, addr; addr == 0 {
+		at.Name = "0000000000000000" // as perf prints it
+	}
 	return intern.Index(l.frames, &l.table.Frames, Frame{Function: l.function(at, f)})
 }
 
 // dso returns the index of a frame's DSO. With a baseline, those with the same last part of the path are one: a program
-// may have been built in another directory.
+// may have been built in another directory. So they are with Exact, as gperf report prints this part.
 func (l *Loader) dso(f *session.Frame) int32 {
-	d := DSO{f.DSO(), f.DSO()}
-	if f.Map != nil {
-		d.Short = f.Map.DSO.ShortName()
-	}
+	d := DSO{f.DSO(), f.Map.ShortDSO()}
 	switch shared := l.Shared[d.Name]; {
 	case shared != "":
 		d.Name = shared
-	case l.table.Recordings[0].Baseline:
+	case l.Exact, l.table.Recordings[0].Baseline:
 		return l.dsoOf(d.Short, d)
 	}
 	return l.dsoOf(d.Name, d)
@@ -377,18 +396,18 @@ func (l *Loader) dsoOf(key string, d DSO) int32 {
 // tableFrames returns the frames of a stack as indexes in Table.Frames, innermost first, until the next call.
 func (l *Loader) tableFrames(k session.StackKey) []int32 {
 	chain, frames := k.Chain.Cut(cmp.Or(l.MaxStack, math.MaxInt)), l.line[:0]
-	if first := k.Leaf; l.Exact {
-		if chain.Len() > 0 {
-			first = chain.Frame(0)
-		}
-		if first != nil && first.Sym() == nil {
-			// perf distinguishes sampled addresses without a symbol by their place in the file, and frames of
-			// callchains, which include the sampled one, by their ips.
-			frames = append(frames, l.address(l.functionIn(first), first, first.MapOff()))
-		}
-	}
-	if len(frames) == 0 && k.Leaf != nil {
+	switch {
+	case k.Leaf == nil:
+	case l.Exact && k.Leaf.Sym() == nil:
+		// perf distinguishes sampled addresses without a symbol by their place in the file, and frames of callchains,
+		// which include the sampled one, by their ips.
+		frames = append(frames, l.address(l.functionIn(k.Leaf), k.Leaf, k.Leaf.Map.SampledAddr(k.Leaf.IP)))
+	default:
 		frames = append(frames, l.otherFrames[k.Leaf]...)
+		// The callchain begins with the interrupted instruction, which may be some after the sampled one.
+		if chain.Len() > 0 && chain.Frame(0).Sym() == k.Leaf.Sym() {
+			chain = chain.Skip(1)
+		}
 	}
 	known := l.chainFrames[k.Chain.In]
 	for _, part := range [...]session.Part{chain.Kernel, chain.User} {

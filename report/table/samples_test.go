@@ -15,7 +15,23 @@ import (
 // open returns a new session of a recording in testdata.
 func open(t testing.TB, path string) *session.Session {
 	t.Helper()
-	fd, err := os.Open("../../testdata/" + path)
+	return Open(t, "../../testdata/"+path)
+}
+
+// Open returns a new session of a recording.
+func Open(t testing.TB, path string) *session.Session {
+	t.Helper()
+	s := TryOpen(t, path)
+	if s == nil {
+		t.Fatalf("%s is no recording", path)
+	}
+	return s
+}
+
+// TryOpen is Open, but returns nil for what is no recording.
+func TryOpen(t testing.TB, path string) *session.Session {
+	t.Helper()
+	fd, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +42,7 @@ func open(t testing.TB, path string) *session.Session {
 	}
 	f, err := format.Open(fd, st.Size())
 	if err != nil {
-		t.Fatal(err)
+		return nil
 	}
 	id, ref, addr := session.RecordedKernel(f)
 	return session.New(session.Options{File: f, Symbols: symbolize.New(symbolize.Options{

@@ -49,7 +49,8 @@ func (l *Loader) AddStacks(r Recording, stacks iter.Seq[Stack]) {
 
 func (l *Loader) addStack(s *Stack) {
 	t, recording := &l.table, int32(len(l.table.Recordings)-1)
-	thread := Thread{Recording: recording, PID: -1, TID: -1, Comm: s.Comm, Process: s.Comm}
+	thread := Thread{Recording: recording, PID: -1, TID: -1, Comm: s.Comm, Recorded: s.Comm, Last: s.Comm,
+		Process: s.Comm}
 	flags := Flags(0)
 	if s.Idle {
 		flags = Idle

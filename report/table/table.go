@@ -97,7 +97,9 @@ const (
 type Thread struct {
 	Recording int32
 	PID, TID  int32
-	Comm      string
+	Comm      string // of the samples; of those that came before the first name, the first name
+	Recorded  string // the same, but ":TID" before the first name
+	Last      string // the last name
 	Process   string // name of the process's first thread
 }
 

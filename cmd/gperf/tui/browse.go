@@ -46,7 +46,7 @@ type Selection struct {
 	Event    string
 	From, To uint64          // ns, both included; To 0: without an end
 	Threads  map[Thread]bool // nil: all
-	DSO      string          // of the sampled function, "" for any
+	DSO      string          // short name of the sampled function's, "" for any
 	Function string          // on the stack, "" for any
 }
 

@@ -184,7 +184,7 @@ func (l *list) show() {
 func (l *list) pick() {
 	l.entries, l.at, l.first = l.entries[:0], 0, 0
 	isOutside := func(e *table.Entry, z *zoom) bool {
-		return z.dso != "" && (e.DSO < 0 || l.table.DSOs[e.DSO].Name != z.dso)
+		return z.dso != "" && (e.DSO < 0 || l.table.DSOs[e.DSO].Short != z.dso)
 	}
 	rows := make([]row, len(l.counted.List)) // in one piece, as there may be hundreds of thousands
 	for i := range l.counted.List {
@@ -376,7 +376,7 @@ func zoomDSO(l *list) {
 		l.browser.say("no DSO is selected: sort by dso or symbol (s)")
 		return
 	}
-	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: l.table.DSOs[d].Name})
+	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: l.table.DSOs[d].Short})
 }
 
 // zoomKernel shows the entries of the kernel.
@@ -386,7 +386,7 @@ func zoomKernel(l *list) {
 		l.browser.say("no sample is in the kernel")
 		return
 	}
-	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: l.table.DSOs[d].Name})
+	l.zoomTo(zoom{label: "dso " + l.table.DSOs[d].Short, dso: l.table.DSOs[d].Short})
 }
 
 // zoomThread shows the samples of one thread: if the selected entry has several, that with most.
@@ -500,7 +500,7 @@ func (l *counts) selection() Selection {
 		s.Threads = map[Thread]bool{}
 		for i, t := range l.table.Threads {
 			if f.Threads[i] {
-				s.Threads[Thread{t.PID, t.TID, t.Comm}] = true
+				s.Threads[Thread{t.PID, t.TID, t.Recorded}] = true
 			}
 		}
 	}

@@ -126,7 +126,7 @@ func (r Recording) exports() Exports {
 // matches reports whether a selection has a sample.
 func (k *Selection) matches(f *format.File, s *session.Sample) bool {
 	if f.EventName(s.Event) != k.Event || s.Time < k.From || k.To > 0 && s.Time > k.To ||
-		k.Threads != nil && !k.Threads[Thread{s.PID, s.TID, s.Comm}] || k.DSO != "" && s.Leaf.DSO() != k.DSO {
+		k.Threads != nil && !k.Threads[Thread{s.PID, s.TID, s.Comm}] || k.DSO != "" && s.Leaf.Map.ShortDSO() != k.DSO {
 		return false
 	}
 	if k.Function == "" {
