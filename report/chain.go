@@ -44,6 +44,7 @@ type grower struct {
 
 	// Scratch memory, reused for each fork.
 	forks  int32
+	all    []int32   // indexes of calls
 	group  []groupOf // by place.chain
 	groups []int32   // of each call, -1 for one that ends
 	list   []int32
@@ -72,19 +73,22 @@ func grow(h *Hist, list []call) *branch {
 	root := &branch{}
 	w := growers.Get().(*grower)
 	w.graph, w.places, w.folds, w.minHits = &h.opts.Graph, h.places, h.folds, h.minHits
-	w.entry, w.calls = list, w.calls[:0]
-	all := make([]int32, len(list))
+	w.entry, w.calls = list, slices.Grow(w.calls[:0], len(list))
+	w.all, w.list, w.groups = sized(w.all, len(list)), sized(w.list, len(list)), sized(w.groups, len(list))
 	for i, c := range list {
-		all[i] = int32(i)
+		w.all[i] = int32(i)
 		st := h.folds[c.stack]
 		w.calls = append(w.calls, growing{st.chain[c.from:], st.Period, st.Samples})
 	}
-	w.fork(root, all, 0)
+	w.fork(root, w.all, 0)
 	w.places, w.folds, w.entry = nil, nil, nil // the pool must not keep them in memory
 	clear(w.calls)
 	growers.Put(w)
 	return root
 }
+
+// sized returns a list of n elements, in the memory of list if it is large enough.
+func sized(list []int32, n int) []int32 { return slices.Grow(list[:0], n)[:n] }
 
 // fork counts the calls of b, whose callchains are the same in the first n
 // frames, and adds b's children. It reorders the list.

@@ -79,7 +79,7 @@ type stack = table.Tally[subject, stackSum]
 // stackSum is the sum of the samples of a stack.
 type stackSum struct {
 	thread *session.Thread // of the first sample
-	Stat
+	Sum
 }
 
 // stackSet is different stacks.
@@ -96,7 +96,7 @@ func (s *stackSet) add(of *subject, k session.StackKey, sum *stackSum) {
 		st.Sum = *sum
 		return
 	}
-	st.Sum.Stat.add(&sum.Stat)
+	st.Sum.add(&sum.Sum)
 }
 
 // subject returns the subject with a key: of, unless the set has one.
@@ -223,7 +223,7 @@ func (c *counter) countAt(s *session.Sample, leaf *session.Frame, period uint64)
 		k.Chain = s.Chain.Key()
 	}
 	c.add(c.subjectOf(s), k, &stackSum{s.Thread,
-		Stat{Samples: 1, Period: period, Latency: period * latencyUnit / uint64(s.Parallelism)}})
+		Sum{Samples: 1, Period: period, Latency: period * latencyUnit / uint64(s.Parallelism)}})
 }
 
 // subjectOf returns the subject of a sample.

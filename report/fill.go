@@ -36,11 +36,14 @@ func (b *histBuilder) fillers() (list []*filler) {
 func (f *filler) sum() {
 	for i, st := range f.folds {
 		f.number, f.stack = i+1, st
-		f.leaf().Self.add(&st.Stat)
+		f.leaf().Self.addAt(st.of.level, &st.Sum)
 		f.sumHops(st)
 		f.each(func(e *Entry, from int) {
-			e.Children.add(&st.Stat)
+			e.Children.addAt(st.of.level, &st.Sum)
 			e.depth = max(e.depth, len(st.chain)-from)
+			if from < len(st.chain) {
+				e.chains++
+			}
 			if st.hops != nil {
 				e.hops.AddTotals(&f.tails[from])
 			}
@@ -48,14 +51,14 @@ func (f *filler) sum() {
 	}
 }
 
-// addCalls adds the callchains to the entries that may show a branch.
+// addCalls adds the callchains to the entries that have room for them. Several fillers may do so at a time.
 func (f *filler) addCalls() {
 	for i, st := range f.folds {
 		f.number, f.stack = -i-1, st
 		f.each(func(e *Entry, from int) {
-			share := e.of.shown(f.hist.opts)
-			if share >= f.hist.minHits && f.hist.visible(share) && from < len(st.chain) {
-				e.calls = append(e.calls, call{int32(f.first + i), int32(from)})
+			if e.of.calls != nil && from < len(st.chain) {
+				e.of.calls[e.free] = call{int32(f.first + i), int32(from)}
+				e.free++
 			}
 		})
 	}

@@ -25,7 +25,7 @@ type folded struct {
 	chain  []int32 // numbers of places, in the call graph's order
 	hops   []*hop  // of chain; nil: a callchain without branches
 	parent *symbolize.Symbol
-	Stat   // of all
+	Sum    // of all
 }
 
 // pairHash is two hashes with seeds that are new for each process: that two of a billion stacks have both in common is
@@ -66,12 +66,12 @@ func (b *histBuilder) fold(stacks []*stack) (list []*folded) {
 		if !apart && st.Of.history == nil {
 			n, added := index.Add(uint32(h.a), func(n int32) bool { return hashes[list[known[n]].first] == h })
 			if !added {
-				list[known[n]].Stat.add(&st.Sum.Stat)
+				list[known[n]].Sum.add(&st.Sum.Sum)
 				continue
 			}
 			known = append(known, int32(len(list)))
 		}
-		list = append(list, &folded{of: st.Of, first: int32(i), thread: st.Sum.thread, Stat: st.Sum.Stat})
+		list = append(list, &folded{of: st.Of, first: int32(i), thread: st.Sum.thread, Sum: st.Sum.Sum})
 	}
 	b.inBlocks(len(list), func(p *placer, from, to int) { p.keep(list[from:to], stacks) })
 	return list

@@ -55,23 +55,45 @@ type Entry struct {
 	depth            int    // of the longest callchain
 	last             int    // number of the stack that was added last
 	of               *Entry // has the samples of this entry and those of other fillers
-	calls            []call // none if every branch is too small to be shown
+	chains           int    // number of callchains
+	calls            []call // of each of these; none if every branch is too small to be shown
+	free             int    // index in of.calls of this entry's next one
 	hops             hopSum // of the callchains
 }
 
-// Stat is a sum of samples.
-type Stat struct {
+// Sum is a sum of samples.
+type Sum struct {
 	Samples, Period uint64
 	Latency         uint64 // of Period by how many threads ran, in 1/latencyUnit
-	Kernel, User    uint64 // the parts of Period that were spent there
 }
 
-func (a *Stat) add(b *Stat) {
+func (a *Sum) add(b *Sum) {
 	a.Samples += b.Samples
 	a.Period += b.Period
 	a.Latency += b.Latency
+}
+
+// Stat is a sum of samples of several levels.
+type Stat struct {
+	Sum
+	Kernel, User uint64 // the parts of Period that were spent there
+}
+
+func (a *Stat) add(b *Stat) {
+	a.Sum.add(&b.Sum)
 	a.Kernel += b.Kernel
 	a.User += b.User
+}
+
+// addAt adds samples of a subject.level.
+func (a *Stat) addAt(level byte, b *Sum) {
+	a.Sum.add(b)
+	switch level {
+	case 'k':
+		a.Kernel += b.Period
+	case '.':
+		a.User += b.Period
+	}
 }
 
 // entryKey is equal for the samples of an entry. Fields that no key uses are zero.
@@ -102,21 +124,24 @@ func (h *Hist) trace(e *Entry) string {
 	return e.text
 }
 
-// newHists makes the histograms of all events with samples.
-func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(string) int32,
-	mapSize func(*session.Frame) uint64, stacks []*stack) []*Hist {
+// folding is the folded stacks of all events of a file. It does not use the stacks any more.
+type folding struct {
+	file   *format.File
+	opts   *Options
+	events []*histBuilder
+}
+
+// newFolding folds stacks. The caller must not use the list afterwards.
+func newFolding(f *format.File, l *layouts, opts *Options, t *traces, rank func(string) int32,
+	mapSize func(*session.Frame) uint64, stacks []*stack) *folding {
 	p := newPlaces(opts, rank, mapSize)
 	if l.uses()&usesParent != 0 || opts.Parents.Only {
 		p.parents = newParents(opts.Parents.Match)
 	}
 	p.prepare(stacks)
-	byEvent := make([][]*stack, len(f.Attrs))
-	for _, st := range stacks {
-		byEvent[st.Of.event] = append(byEvent[st.Of.event], st)
-	}
-	all := make([]*Hist, len(f.Attrs))
+	all := &folding{file: f, opts: opts}
 	same := &identities{raws: ids{}, extras: ids{}, names: ids{}, numbers: ids{}}
-	for i, stacks := range byEvent {
+	for i, stacks := range stacksByEvent(stacks, len(f.Attrs)) {
 		h := &Hist{
 			Event:  f.EventName(i),
 			opts:   opts,
@@ -127,11 +152,22 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 			places: p,
 		}
 		h.chains = opts.Graph.Mode != GraphNone && opts.hasChains(&f.Attrs[i])
-		(&histBuilder{hist: h, identities: same}).fill(stacks)
-		all[i] = h
+		b := &histBuilder{hist: h, identities: same}
+		h.folds = b.fold(b.total(stacks))
+		all.events = append(all.events, b)
 	}
-	groups := eventGroups(f, opts)
-	var hists []*Hist
+	p.shown = nil
+	return all
+}
+
+// hists makes the histograms of all events with samples.
+func (f *folding) hists() (hists []*Hist) {
+	opts, groups := f.opts, eventGroups(f.file, f.opts)
+	var all []*Hist
+	for _, b := range f.events {
+		b.fill()
+		all = append(all, b.hist)
+	}
 	for i := 0; i < len(all); i++ {
 		h := all[i]
 		g, leads := groups[i]
@@ -146,6 +182,21 @@ func newHists(f *format.File, l *layouts, opts *Options, t *traces, rank func(st
 		}
 	}
 	return hists
+}
+
+// stacksByEvent returns the stacks of each of n events, in their order.
+func stacksByEvent(stacks []*stack, n int) [][]*stack {
+	counts, byEvent := make([]int, n), make([][]*stack, n)
+	for _, st := range stacks {
+		counts[st.Of.event]++
+	}
+	for i, n := range counts {
+		byEvent[i] = make([]*stack, 0, n)
+	}
+	for _, st := range stacks {
+		byEvent[st.Of.event] = append(byEvent[st.Of.event], st)
+	}
+	return byEvent
 }
 
 // visible reports whether an entry with that share is shown.
@@ -204,22 +255,20 @@ type histBuilder struct {
 	buf        []byte
 }
 
-// fill adds the stacks of the histogram's event.
-func (b *histBuilder) fill(stacks []*stack) {
-	b.hist.folds = b.fold(b.total(stacks))
+// fill makes the entries of the folded stacks.
+func (b *histBuilder) fill() {
 	fillers := b.fillers()
 	parallel.Do(len(fillers), func(i int) { fillers[i].sum() })
 	b.join(fillers)
 	if b.hist.chains {
 		b.hist.minHits = b.hist.opts.Graph.minPeriod(b.hist.Total.Period)
-		parallel.Do(len(fillers), func(i int) { fillers[i].addCalls() })
-		for _, f := range fillers {
-			for _, e := range f.entries {
-				if e.of != e {
-					e.of.calls = append(e.of.calls, e.calls...)
-				}
+		for _, e := range b.entries {
+			share := e.shown(b.hist.opts)
+			if share >= b.hist.minHits && b.hist.visible(share) {
+				e.calls = make([]call, e.chains)
 			}
 		}
+		parallel.Do(len(fillers), func(i int) { fillers[i].addCalls() })
 	}
 	if b.hist.opts.SymbolFilter != "" {
 		b.filterSymbols()
@@ -245,23 +294,20 @@ func (b *histBuilder) join(fillers []*filler) {
 			e.of.Self.add(&e.Self)
 			e.of.Children.add(&e.Children)
 			e.of.depth = max(e.of.depth, e.depth)
+			e.free = e.of.chains
+			e.of.chains += e.chains
 			e.of.hops.AddTotals(&e.hops)
 		}
 	}
 }
 
-// total sums up stacks, and returns those that count in entries.
-func (b *histBuilder) total(stacks []*stack) (list []*stack) {
+// total sums up stacks, and returns those that count in entries, in the memory of the list.
+func (b *histBuilder) total(stacks []*stack) []*stack {
+	list := stacks[:0]
 	for _, st := range stacks {
-		switch st.Of.level {
-		case 'k':
-			st.Sum.Kernel = st.Sum.Period
-		case '.':
-			st.Sum.User = st.Sum.Period
-		}
-		b.hist.all.add(&st.Sum.Stat)
+		b.hist.all.addAt(st.Of.level, &st.Sum.Sum)
 		if !st.Of.filtered || !b.hist.opts.Relative {
-			b.hist.Total.add(&st.Sum.Stat)
+			b.hist.Total.addAt(st.Of.level, &st.Sum.Sum)
 		}
 		if !st.Of.filtered {
 			list = append(list, st)

@@ -45,7 +45,7 @@ func (l *Live) Histograms() []*Hist {
 		session.LookUpCalls(c.shownFrames())
 	}
 	l.next()
-	hists := c.hists(l.session)
+	hists := c.fold(l.session).hists()
 	c.correctCounts(hists)
 	return hists
 }

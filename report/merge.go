@@ -220,7 +220,7 @@ func (m *Merge) hists() []*Hist {
 	m.layouts.dropLatency(&m.opts, m.total.samples, m.total.serial)
 	rank := func(name string) int32 { return m.ranks[name] }
 	size := func(f *session.Frame) uint64 { return f.Map.End - f.Map.Start }
-	return newHists(m.union.file, m.layouts, &m.opts, m.traces, rank, size, m.total.stacks.List)
+	return newFolding(m.union.file, m.layouts, &m.opts, m.traces, rank, size, m.total.stacks.List).hists()
 }
 
 // Text writes the report, as the function Text does. Errors include ErrNoSamples.

@@ -167,7 +167,7 @@ func TestChooseMode(t *testing.T) {
 // TestLoneTrace: perf compares texts to make them, and so makes no room for the
 // only one.
 func TestLoneTrace(t *testing.T) {
-	h := Hist{Total: Stat{Samples: 1}, traces: &traces{formats: nil}}
+	h := Hist{Total: Stat{Sum: Sum{Samples: 1}}, traces: &traces{formats: nil}}
 	h.traces.formats = append(h.traces.formats, nil)
 	if h.madeTraces() {
 		t.Error("an event without a format has no texts")

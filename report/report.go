@@ -118,7 +118,7 @@ func Text(w io.Writer, s *session.Session, opts Options) (format.Skipped, error)
 	if err != nil {
 		return skipped, err
 	}
-	hists := c.hists(s)
+	hists := c.foldLast(s).hists()
 	c.correctCounts(hists)
 	err = write(w, c.layouts, &opts, hists, s.Lost.Samples)
 	if err == nil && opts.Threads != ThreadsOff {
@@ -134,7 +134,7 @@ func Histograms(s *session.Session, opts Options) ([]*Hist, format.Skipped, erro
 	if err != nil {
 		return nil, skipped, err
 	}
-	return c.hists(s), skipped, nil
+	return c.fold(s).hists(), skipped, nil
 }
 
 // countAll counts the stacks of a recording, and adapts the options to it.
@@ -194,11 +194,24 @@ func readsChains(c *counter, s *session.Session) bool {
 	return slices.Contains(c.chains, true) || slices.ContainsFunc(c.layouts.byEvent, keys) || s.ReadsChains()
 }
 
-// hists makes the histograms of the counted samples.
-func (c *counter) hists(s *session.Session) []*Hist {
+// fold folds the counted stacks.
+func (c *counter) fold(s *session.Session) *folding {
 	stacks := c.stacks.List
 	c.stacks.List = nil // the histograms keep only the folded ones
-	return newHists(c.file, c.layouts, c.opts, c.traces, s.Rank, s.MapSize, stacks)
+	return newFolding(c.file, c.layouts, c.opts, c.traces, s.Rank, s.MapSize, stacks)
+}
+
+// foldLast is fold after the session's last walk: it frees the callchains.
+func (c *counter) foldLast(s *session.Session) *folding {
+	var chains *session.Callchains
+	if i := slices.IndexFunc(c.stacks.List, func(st *stack) bool { return st.Chain.In != nil }); i >= 0 {
+		chains = c.stacks.List[i].Chain.In
+	}
+	f := c.fold(s)
+	if chains != nil {
+		chains.Drop()
+	}
+	return f
 }
 
 // errNoBranches: branch mode is requested, but the samples contain no branches.

@@ -45,7 +45,7 @@ func sampled(event int, comm string, n uint64, kernel, user []*session.Frame) *s
 	chain := session.NewChain(kernel, user)
 	st := &stack{Of: &subject{event: event, comm: comm, commID: int32(len(comm)), level: '.'},
 		StackKey: session.StackKey{Chain: chain.Key()}, Sum: stackSum{
-			&session.Thread{PID: 7, TID: 7, Comm: comm}, Stat{Samples: n, Period: 10 * n}}}
+			&session.Thread{PID: 7, TID: 7, Comm: comm}, Sum{Samples: n, Period: 10 * n}}}
 	if len(kernel) > 0 {
 		st.Leaf, st.Of.level = kernel[0], 'k'
 	} else {
@@ -75,7 +75,8 @@ func textOf(t *testing.T, f *format.File, opts Options, stacks ...*stack) string
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	if err := write(&b, l, &opts, newHists(f, l, &opts, newTraces(f, nil, false), noRank, nil, stacks), 3); err != nil {
+	hists := newFolding(f, l, &opts, newTraces(f, nil, false), noRank, nil, stacks).hists()
+	if err := write(&b, l, &opts, hists, 3); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -77,6 +77,9 @@ func (c *Callchains) keptPart(number int32) *keptPart { return &c.parts[number-1
 
 func (c *Callchains) ids(p *keptPart) []int32 { return c.blocks[p.block][p.at : p.at+p.n : p.at+p.n] }
 
+// Drop frees the parts. Nobody may use a key of them or walk with them any more.
+func (c *Callchains) Drop() { c.parts, c.blocks, c.lists, c.buf = nil, nil, chains{}, nil }
+
 // part returns the part with a number, without frames for 0.
 func (c *Callchains) part(number int32) Part {
 	if number == 0 {

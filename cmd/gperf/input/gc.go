@@ -27,7 +27,7 @@ const startTime = 5 * time.Second
 
 var (
 	// Reading a recording allocates garbage in proportion to the file's size.
-	whileReading = Garbage{spare: 96 << 20, least: 50}
+	whileReading = Garbage{spare: 96 << 20, least: 40}
 	// The recorder shares the machine with the target. It allocates garbage in proportion to the
 	// number of processes that start.
 	WhileRecording = Garbage{spare: 16 << 20, least: 40, later: 4 << 20}
