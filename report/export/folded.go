@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gperf/internal/dso"
 	"gperf/internal/intern"
@@ -57,10 +58,11 @@ func (c *StackSet) Folded(w io.Writer, opts FoldedOptions) error {
 	}
 	f := newFolder(c, opts)
 	const block = 4096
-	err := parallel.InOrder((len(c.tallies.List)+block-1)/block, func(i int) foldedBlock {
+	err := parallel.InOrder((len(c.tallies.List)+block-1)/block, func(i int) *foldedBlock {
 		return f.block(c.tallies.List[i*block : min((i+1)*block, len(c.tallies.List))])
-	}, func(_ int, b foldedBlock) error {
+	}, func(_ int, b *foldedBlock) error {
 		f.add(b)
+		f.blocks.Put(b)
 		return nil
 	}, nil)
 	if err != nil {
@@ -82,9 +84,10 @@ type folder struct {
 	known   [2]frameNames      // by root.java
 	woken   map[string][]int32 // the names between the stacks of a wait and the waker, by Waker.Text
 
-	lines []foldedLine
-	index intern.Table // of lines
-	parts []int32      // the numbers of all lines' names
+	lines  []foldedLine
+	index  intern.Table // of lines
+	free   []int32      // memory for lines
+	blocks sync.Pool    // of foldedBlock, whose memory is used again
 }
 
 // root is how the lines of a subject begin.
@@ -100,8 +103,8 @@ type frameNames struct {
 }
 
 type foldedLine struct {
-	start, end int       // in folder.parts
-	sums       [2]uint64 // of the baseline, of the others
+	names []int32
+	sums  [2]uint64 // of the baseline, of the others
 }
 
 // foldedBlock is the lines of consecutive tallies.
@@ -115,7 +118,8 @@ type foldedBlock struct {
 // newFolder numbers the names of all frames.
 func newFolder(c *StackSet, opts FoldedOptions) *folder {
 	f := &folder{set: c, FoldedOptions: opts, event: c.foldedEvent(), numbers: map[string]int32{},
-		roots: map[*subject]root{}, woken: map[string][]int32{}}
+		roots: map[*subject]root{}, woken: map[string][]int32{},
+		blocks: sync.Pool{New: func() any { return new(foldedBlock) }}}
 	for java := range f.known {
 		k := &f.known[java]
 		k.frames, k.leaves = session.ByFrame[[]int32]{}, map[*session.Frame][]int32{}
@@ -195,7 +199,9 @@ func (c *folder) numbersOf(text string) (list []int32) {
 }
 
 // block makes the lines of tallies. Any goroutine may call it.
-func (c *folder) block(tallies []*tally) (b foldedBlock) {
+func (c *folder) block(tallies []*tally) *foldedBlock {
+	b := c.blocks.Get().(*foldedBlock)
+	b.tallies, b.parts, b.ends, b.hashes = b.tallies[:0], b.parts[:0], b.ends[:0], b.hashes[:0]
 	for _, t := range tallies {
 		root := c.roots[t.Of]
 		if !c.folds(t) || root.names == nil {
@@ -236,15 +242,14 @@ func (c *folder) appendStack(line []int32, k *frameNames, stack session.StackKey
 }
 
 // add adds the tallies of a block to their lines.
-func (c *folder) add(b foldedBlock) {
+func (c *folder) add(b *foldedBlock) {
 	start := 0
 	for i, t := range b.tallies {
 		line := b.parts[start:b.ends[i]]
 		start = b.ends[i]
-		n, added := c.index.Add(b.hashes[i], func(n int32) bool { return slices.Equal(c.namesOf(&c.lines[n]), line) })
+		n, added := c.index.Add(b.hashes[i], func(n int32) bool { return slices.Equal(c.lines[n].names, line) })
 		if added {
-			c.lines = append(c.lines, foldedLine{start: len(c.parts), end: len(c.parts) + len(line)})
-			c.parts = append(c.parts, line...)
+			c.lines = append(c.lines, foldedLine{names: c.keep(line)})
 		}
 		e := &c.set.events[t.Of.event]
 		if sums := &c.lines[n].sums; t.Of.base {
@@ -255,7 +260,15 @@ func (c *folder) add(b foldedBlock) {
 	}
 }
 
-func (c *folder) namesOf(l *foldedLine) []int32 { return c.parts[l.start:l.end] }
+// keep returns a copy of a line. Copies share blocks of memory.
+func (c *folder) keep(line []int32) []int32 {
+	if len(line) > len(c.free) {
+		c.free = make([]int32, max(len(line), 1<<16))
+	}
+	own := c.free[:len(line):len(line)]
+	c.free = c.free[copy(own, line):]
+	return own
+}
 
 // write writes the lines in the order of texts.
 func (c *folder) write(w io.Writer) error {
@@ -265,7 +278,7 @@ func (c *folder) write(w io.Writer) error {
 	for i := range c.lines {
 		l := &c.lines[i]
 		b = b[:0]
-		for _, n := range c.namesOf(l) {
+		for _, n := range l.names {
 			b = append(append(b, c.names[n]...), ';')
 		}
 		b[len(b)-1] = ' '
@@ -282,7 +295,7 @@ func (c *folder) write(w io.Writer) error {
 
 // compare compares the texts of lines.
 func (c *folder) compare(a, b foldedLine) int {
-	x, y := c.namesOf(&a), c.namesOf(&b)
+	x, y := a.names, b.names
 	n := 0
 	for n < min(len(x), len(y)) && x[n] == y[n] {
 		n++
