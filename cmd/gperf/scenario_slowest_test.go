@@ -1,9 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"math"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -118,4 +122,102 @@ func TestScenarioSlowest(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestScenarioSlowestCauses: programs in languages with an interpreter print the cause of each request; --slowest names
+// it, with the function of the program, and the parts sum up to the request.
+func TestScenarioSlowestCauses(t *testing.T) {
+	needOffCPU(t)
+	wants := map[string]string{ // of the largest part, by cause
+		"cause_cpu":        `^running: (\S+ in )?cause_cpu`,
+		"cause_sleep":      `^(timer|lock): .* in cause_sleep`,
+		"cause_lock":       `^lock: .* in cause_lock`,
+		"cause_dependency": `^network: .* in cause_dependency`,
+		"cause_fault":      `^running: cause_fault`,
+		"cause_hash":       `^running: cause_hash`,
+		"cause_neighbours": `^runqueue: .*cause_neighbours, after sh`,
+		"causeCPU":         `^running: Causes.causeCPU`,
+		"causeSleep":       `^timer: java.lang.Thread.sleep in Causes.causeSleep`,
+		"causeLock":        `^lock: java.util.concurrent.locks.ReentrantLock.lock in Causes.causeLock`,
+		"causeMonitor":     `^lock: .* in Causes.causeMonitor`,
+		"causeDependency":  `^(network|poll): .* in Causes.causeDependency`,
+	}
+	for _, c := range []struct{ program, pkg, source, span string }{
+		{"/usr/bin/python3", "python3", "causes.py", "sys_enter_getppid..sys_enter_getuid"},
+		{"node", "nodejs", "causes.js", "sys_enter_getppid..sys_enter_getuid"},
+		{"java", "default-jdk", "Causes.java", "sys_enter_statfs..sys_enter_utimensat"},
+	} {
+		t.Run(c.pkg, func(t *testing.T) {
+			dir, program := t.TempDir(), runtimesOf(t, c.program, c.pkg, "GPERF_CAUSES")[0]
+			printed, source := filepath.Join(dir, "printed"), knownProgram(t, c.source)
+			if class, is := strings.CutSuffix(c.source, ".java"); is {
+				needPrograms(t, "javac")
+				if out, err := exec.Command("javac", "--release", "8", "-d", dir, source).CombinedOutput(); err != nil {
+					t.Fatalf("javac: %v\n%s", err, out)
+				}
+				source = "-cp " + dir + " " + class
+			}
+			mustRecord(t, dir, "-e", "span:syscalls:"+c.span, "--off-cpu", "--waker", "--off-cpu-thresh", "0", "-e",
+				"cpu-clock/freq=999/", "-g", "--", "sh", "-c", "exec "+program+" "+source+" 120 >"+printed)
+			text, err := os.ReadFile(printed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			causes := strings.Fields(string(text))
+			out, _ := gperf(t, "report", "-i", filepath.Join(dir, "perf.data"), "--slowest", "1000")
+			calls := slowCalls(t, out)
+			if len(calls) < 120 || len(causes) != 120 {
+				t.Fatalf("%d calls, %d causes:\n%s", len(calls), len(causes), out)
+			}
+			calls = calls[len(calls)-120:] // Node makes such calls when it starts
+			wrong := 0
+			for i, call := range calls {
+				if math.Abs(call.share-100) > 1 {
+					t.Errorf("the parts of %s sum up to %.1f %%", call.start, call.share)
+				}
+				parts := call.parts
+				if causes[i] != "cause_neighbours" { // other tests may run beside this one
+					parts = slices.DeleteFunc(parts, func(p string) bool { return strings.HasPrefix(p, "runqueue: ") })
+				}
+				if len(parts) == 0 || !regexp.MustCompile(wants[causes[i]]).MatchString(parts[0]) {
+					wrong++
+					t.Logf("%s is %q", causes[i], call.parts)
+				}
+			}
+			if wrong > 1 {
+				t.Errorf("%d of 120 causes are wrong", wrong)
+			}
+		})
+	}
+}
+
+// slowCall is a call of --slowest.
+type slowCall struct {
+	start string
+	parts []string // the largest first
+	share float64
+}
+
+// slowCalls returns the calls that --slowest wrote, in the order of time.
+func slowCalls(t *testing.T, out string) (calls []slowCall) {
+	t.Helper()
+	part := regexp.MustCompile(`^ +[0-9.]+ [nmu]?s +([0-9.]+)%  (.*)$`)
+	head := regexp.MustCompile(`^ *[0-9.]+ [nmu]?s  .* ([0-9]+\.[0-9]+)$`)
+	for line := range strings.Lines(out) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := head.FindStringSubmatch(line); m != nil {
+			calls = append(calls, slowCall{start: m[1]})
+		} else if m := part.FindStringSubmatch(line); m != nil && len(calls) > 0 {
+			c := &calls[len(calls)-1]
+			share, err := strconv.ParseFloat(m[1], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.share, c.parts = c.share+share, append(c.parts, m[2])
+		}
+	}
+	slices.SortFunc(calls, func(a, b slowCall) int {
+		return cmp.Or(len(a.start)-len(b.start), strings.Compare(a.start, b.start))
+	})
+	return calls
 }

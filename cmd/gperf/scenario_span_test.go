@@ -224,7 +224,8 @@ func TestRecordSpanErrors(t *testing.T) {
 	needTracepoints(t)
 	for spec, want := range map[string]string{
 		"span:sched:sched_switch..sched:sched_wakin":                 "did you mean sched:sched_waking",
-		"span:sched:sched_switch..sched_waking":                      "span:block:block_rq_issue..block:block_rq_complete/key=",
+		"span:sched:sched_switch..sched_wakin":                       "did you mean sched:sched_waking",
+		"span:sched_switch..sched:sched_waking":                      "span:block:block_rq_issue..block:block_rq_complete/key=",
 		"span:sched:sched_waking..sched:sched_switch/key=pid/":       `sched:sched_switch has no number "pid"; it has`,
 		"span:sched:sched_waking..sched:sched_switch/key=comm/":      `sched:sched_waking has no number "comm"`,
 		"span:syscalls/key=id/":                                      "the key of calls is the thread",

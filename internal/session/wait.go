@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -313,41 +312,6 @@ func hasAnyPrefix(name string, list []string) bool {
 		}
 	}
 	return false
-}
-
-// libraryFunctions are functions of languages in which programs wait, and which do not say what for. They begin with
-// one of these names.
-var libraryFunctions = []string{"runtime.", "internal/runtime/", "syscall.", "internal/syscall/", "internal/poll.",
-	"golang.org/x/sys/unix.", "os.(*", "std::", "[unknown]"}
-
-// WaitsIn returns the innermost function of a stack, such as a wait's, that is neither the kernel's nor the C library's
-// nor a language's; if there is none, the innermost one.
-func (s *Sample) WaitsIn() string {
-	own, innermost := ownFunction(s.User)
-	if own == "" && innermost == "" && s.Leaf != nil {
-		return s.Leaf.Symbol()
-	}
-	return cmp.Or(own, innermost)
-}
-
-// RanIn returns the innermost such function of a waker, "" if there is none: its stack ends early where an unwind table
-// was missing.
-func (w *Waker) RanIn() string {
-	own, _ := ownFunction(w.Chain.User)
-	return own
-}
-
-// ownFunction returns the innermost function that is neither the C library's nor a language's, and the innermost one.
-func ownFunction(user Part) (own, innermost string) {
-	for _, f := range user.All() {
-		name := f.Symbol()
-		innermost = cmp.Or(innermost, name)
-		library := strings.Contains(f.DSO(), "/libc.so") || f.DSO() == "[vdso]" || hasAnyPrefix(name, libraryFunctions)
-		if name != "" && !library {
-			return name, innermost
-		}
-	}
-	return "", innermost
 }
 
 // EndOfWaits finds the samples that have the last time of all waits: several are sums of short waits, or waits that did

@@ -101,6 +101,9 @@ func (w *words) spans(at *Resolver) ([]Event, error) {
 	if ev.Span.Begin, err = w.spanEnd(begin, at); err != nil {
 		return nil, err
 	}
+	if end != "" && !strings.Contains(end, ":") {
+		end = ev.Span.Begin.System + ":" + end
+	}
 	if ev.Span.End, err = w.spanEnd(end, at); err != nil {
 		return nil, err
 	}

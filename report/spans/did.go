@@ -71,7 +71,7 @@ func (c *activity) add(s *session.Session, one *session.Sample) bool {
 		c.end.Add(one)
 		d.waits = append(d.waits, c.wait(one))
 	case session.SamplesCPU(a) && one.Leaf != nil:
-		d.ran = append(d.ran, ran{one.Time, c.number(ranIn(one))})
+		d.ran = append(d.ran, ran{one.Time, c.number(one.RunsIn())})
 	default:
 		return false
 	}
@@ -228,14 +228,6 @@ func ranText(c *activity, function int32) string {
 		return "running"
 	}
 	return "running: " + c.names[function]
-}
-
-// ranIn returns the function of a sample of a clock: the process's own, if the kernel works for it.
-func ranIn(s *session.Sample) string {
-	if s.Leaf.Kernel && s.User.Len() > 0 {
-		return s.WaitsIn() + " (kernel)"
-	}
-	return s.Leaf.Symbol()
 }
 
 // waitText returns what a wait is for, and who ended it, "" for an interrupt.
