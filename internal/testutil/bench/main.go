@@ -63,6 +63,7 @@ type (
 	dwarfPart  struct{ *bench } // unwinding of user stacks
 	probePart  struct{ *bench } // overhead of probes, time to attach them
 	spanPart   struct{ *bench } // slow-down by tools that time system calls
+	whyPart    struct{ *bench } // slow-down by tools that record waits
 	packetPart struct{ *bench } // packets: throughput that is left
 	longPart   struct{ *bench } // memory over a long recording
 
@@ -89,8 +90,8 @@ func main() {
 	flag.IntVar(&b.units, "compiles", 200, "short compiles to record")
 	flag.IntVar(&b.minutes, "minutes", 10, "minutes of the long recording")
 	part := flag.String("part", "all",
-		"what to measure: read, lines, record, dwarf, overhead, spans, packets, long, probes, runtimes, churn, "+
-			"or all (except the last six)")
+		"what to measure: read, lines, record, dwarf, overhead, spans, why, packets, long, probes, runtimes, churn, "+
+			"or all (except the last seven)")
 	flag.StringVar(&b.loads, "loads", "",
 		"comma-separated loads of the parts runtimes, and churn: storm, processes, libraries (default: all)")
 	flag.IntVar(&b.loadSeconds, "load-seconds", 10, "seconds of each load of the part runtimes, and of the libraries")
@@ -98,7 +99,7 @@ func main() {
 	flag.Parse()
 	if flag.NArg() > 0 || b.runs < 1 || b.drops < 1 || b.rate < 1 || b.seconds < 1 || b.units < 1 ||
 		b.loadSeconds < 1 || !slices.Contains(strings.Fields(
-		"read lines record dwarf overhead spans packets long probes runtimes churn all"), *part) {
+		"read lines record dwarf overhead spans why packets long probes runtimes churn all"), *part) {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -127,6 +128,8 @@ func (b *bench) run(gperf, part string) (err error) {
 		return probePart{b}.probes()
 	case "spans":
 		return spanPart{b}.spans()
+	case "why":
+		return whyPart{b}.why()
 	case "packets":
 		return packetPart{b}.packets()
 	case "long":

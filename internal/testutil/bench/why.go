@@ -1,0 +1,153 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// bpftraceOffCPU sums waits by stack, as bpftrace's example offcputime does, but without a kprobe: the stacks are those
+// of the thread that runs before.
+const bpftraceOffCPU = `tracepoint:sched:sched_switch { @start[args->prev_pid] = nsecs; $s = @start[args->next_pid];
+if ($s != 0) { @[kstack, ustack, args->next_comm] = sum(nsecs - $s); delete(@start[args->next_pid]); } }`
+
+// whyLoad is a program whose threads wait most of the time.
+type whyLoad struct {
+	name string
+	argv []string
+	rate *regexp.Regexp // of its output: operations per second
+	stop func()
+}
+
+// whyLoads returns the loads whose programs are installed.
+func (b whyPart) whyLoads() (loads []whyLoad, err error) {
+	if len(b.perfs) > 0 {
+		argv := append(slices.Clone(b.perfs[0].argv), "bench", "sched", "pipe", "-l", "100000")
+		loads = append(loads, whyLoad{"perf bench sched pipe", argv, regexp.MustCompile(`(\d+) ops/sec`), func() {}})
+	}
+	server, missing := exec.LookPath("redis-server")
+	if missing != nil {
+		return loads, nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	cmd := exec.CommandContext(b.ctx, server, "--port", port, "--save", "", "--dir", b.dir)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	time.Sleep(time.Second)
+	argv := []string{"redis-benchmark", "-p", port, "-q", "--csv", "-t", "get", "-n", "300000"}
+	return append(loads, whyLoad{"redis-benchmark -t get", argv, regexp.MustCompile(`"GET","([0-9.]+)"`), func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}}), nil
+}
+
+// whyTools returns the tools that record waits, each with a function that makes its command line of the load's.
+func (b whyPart) whyTools() (l []spanTool) {
+	file, g := filepath.Join(b.dir, "waits.data"), b.gperf.argv[0]
+	before := func(argv ...string) func([]string) []string {
+		return func(load []string) []string { return append(argv[:len(argv):len(argv)], load...) }
+	}
+	record := func(flags ...string) func([]string) []string {
+		return before(slices.Concat([]string{g, "record", "-q", "-a", "-o", file}, flags, []string{"--"})...)
+	}
+	l = []spanTool{
+		{"no tool", 1, before()},
+		{"gperf record --off-cpu -g", 1, record("--off-cpu", "-g")},
+		{"gperf record --off-cpu --waker -g", 1, record("--off-cpu", "--waker", "-g")},
+		{"gperf record --off-cpu --off-cpu-thresh 0 -g", 1, record("--off-cpu", "--off-cpu-thresh", "0", "-g")},
+		{"gperf overview", 1, before("sh", "-c", `f=$1; g=$0; shift
+			"$g" overview -d 60 -o "$f" >"$f.text" 2>&1 & sleep 2; "$@"; kill -INT $!; wait $!`, g, file)},
+		{"bpftrace, off-CPU time", 1, func(load []string) []string {
+			path, err := exec.LookPath(load[0]) // bpftrace needs the path
+			if err != nil {
+				path = load[0]
+			}
+			command := strings.Join(append([]string{path}, load[1:]...), " ")
+			return []string{"bpftrace", "-q", "-e", bpftraceOffCPU, "-c", command, "-o", filepath.Join(b.dir, "bpftrace")}
+		}},
+	}
+	for _, p := range b.perfs {
+		argv := slices.Concat(p.argv, []string{"sched", "record", "-q", "-a", "-o", file, "--"})
+		l = append(l, spanTool{p.name + " sched record", 1, before(argv...)})
+	}
+	return l
+}
+
+// why measures how much tools that record waits slow programs down that wait often.
+func (b whyPart) why() error {
+	loads, err := b.whyLoads()
+	if err != nil {
+		return err
+	}
+	if len(loads) == 0 {
+		return errors.New("the part why needs a perf, or redis-server and redis-benchmark")
+	}
+	for _, load := range loads {
+		defer load.stop()
+		tools := b.whyTools()
+		rates := make([][]float64, len(tools))
+		for range b.runs {
+			for i, t := range tools {
+				if rate, err := b.whyRate(load, t); err == nil {
+					rates[i] = append(rates[i], rate)
+				} else if b.ctx.Err() != nil || !errors.Is(err, exec.ErrNotFound) {
+					return err
+				}
+			}
+		}
+		fmt.Printf("\n%s, all CPUs recorded, %d runs each in turns, %s\n", load.name, b.runs, loadAverage())
+		w := newTable("tool\toperations/s: min\tmedian\tmax\tof those alone")
+		for i, t := range tools {
+			if len(rates[i]) == 0 {
+				fmt.Fprintf(w, "%s\tmissing\n", t.name)
+				continue
+			}
+			m := median(rates[i])
+			fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.1f %%\n", t.name, slices.Min(rates[i]), m, slices.Max(rates[i]),
+				100*m/median(rates[0]))
+		}
+		if err := w.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whyRate runs a load under a tool, and returns its operations per second.
+func (b whyPart) whyRate(load whyLoad, t spanTool) (float64, error) {
+	argv := t.argv(load.argv)
+	out := filepath.Join(b.dir, "load")
+	f, err := os.Create(out)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	cmd, stderr := b.command(tool{argv: argv[:1]}, f, argv[1:]...)
+	if err := cmd.Run(); err != nil {
+		return 0, fmt.Errorf("%s: %w\n%s", cmd, err, stderr)
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		return 0, err
+	}
+	m := load.rate.FindSubmatch(text)
+	if m == nil {
+		return math.NaN(), fmt.Errorf("%s: no rate in %q", cmd, text)
+	}
+	return strconv.ParseFloat(string(m[1]), 64)
+}
