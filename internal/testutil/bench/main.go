@@ -63,7 +63,6 @@ type (
 	dwarfPart  struct{ *bench } // unwinding of user stacks
 	probePart  struct{ *bench } // overhead of probes, time to attach them
 	spanPart   struct{ *bench } // slow-down by tools that time system calls
-	whyPart    struct{ *bench } // slow-down by tools that record waits
 	packetPart struct{ *bench } // packets: throughput that is left
 	longPart   struct{ *bench } // memory over a long recording
 
@@ -129,7 +128,7 @@ func (b *bench) run(gperf, part string) (err error) {
 	case "spans":
 		return spanPart{b}.spans()
 	case "why":
-		return whyPart{b}.why()
+		return waitPart{b}.why()
 	case "packets":
 		return packetPart{b}.packets()
 	case "long":

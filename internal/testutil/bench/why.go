@@ -20,6 +20,9 @@ import (
 const bpftraceOffCPU = `tracepoint:sched:sched_switch { @start[args->prev_pid] = nsecs; $s = @start[args->next_pid];
 if ($s != 0) { @[kstack, ustack, args->next_comm] = sum(nsecs - $s); delete(@start[args->next_pid]); } }`
 
+// waitPart measures the slow-down by tools that record waits.
+type waitPart struct{ bench *bench }
+
 // whyLoad is a program whose threads wait most of the time.
 type whyLoad struct {
 	name string
@@ -28,10 +31,10 @@ type whyLoad struct {
 	stop func()
 }
 
-// whyLoads returns the loads whose programs are installed.
-func (b whyPart) whyLoads() (loads []whyLoad, err error) {
-	if len(b.perfs) > 0 {
-		argv := append(slices.Clone(b.perfs[0].argv), "bench", "sched", "pipe", "-l", "100000")
+// loads returns the loads whose programs are installed.
+func (p waitPart) loads() (loads []whyLoad, err error) {
+	if len(p.bench.perfs) > 0 {
+		argv := append(slices.Clone(p.bench.perfs[0].argv), "bench", "sched", "pipe", "-l", "100000")
 		loads = append(loads, whyLoad{"perf bench sched pipe", argv, regexp.MustCompile(`(\d+) ops/sec`), func() {}})
 	}
 	server, missing := exec.LookPath("redis-server")
@@ -44,7 +47,7 @@ func (b whyPart) whyLoads() (loads []whyLoad, err error) {
 	}
 	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	l.Close()
-	cmd := exec.CommandContext(b.ctx, server, "--port", port, "--save", "", "--dir", b.dir)
+	cmd := exec.CommandContext(p.bench.ctx, server, "--port", port, "--save", "", "--dir", p.bench.dir)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -56,9 +59,9 @@ func (b whyPart) whyLoads() (loads []whyLoad, err error) {
 	}}), nil
 }
 
-// whyTools returns the tools that record waits, each with a function that makes its command line of the load's.
-func (b whyPart) whyTools() (l []spanTool) {
-	file, g := filepath.Join(b.dir, "waits.data"), b.gperf.argv[0]
+// tools returns the tools that record waits, each with a function that makes its command line of the load's.
+func (p waitPart) tools() (l []spanTool) {
+	file, g := filepath.Join(p.bench.dir, "waits.data"), p.bench.gperf.argv[0]
 	before := func(argv ...string) func([]string) []string {
 		return func(load []string) []string { return append(argv[:len(argv):len(argv)], load...) }
 	}
@@ -78,19 +81,20 @@ func (b whyPart) whyTools() (l []spanTool) {
 				path = load[0]
 			}
 			command := strings.Join(append([]string{path}, load[1:]...), " ")
-			return []string{"bpftrace", "-q", "-e", bpftraceOffCPU, "-c", command, "-o", filepath.Join(b.dir, "bpftrace")}
+			out := filepath.Join(p.bench.dir, "bpftrace")
+			return []string{"bpftrace", "-q", "-e", bpftraceOffCPU, "-c", command, "-o", out}
 		}},
 	}
-	for _, p := range b.perfs {
-		argv := slices.Concat(p.argv, []string{"sched", "record", "-q", "-a", "-o", file, "--"})
-		l = append(l, spanTool{p.name + " sched record", 1, before(argv...)})
+	for _, perf := range p.bench.perfs {
+		argv := slices.Concat(perf.argv, []string{"sched", "record", "-q", "-a", "-o", file, "--"})
+		l = append(l, spanTool{perf.name + " sched record", 1, before(argv...)})
 	}
 	return l
 }
 
 // why measures how much tools that record waits slow programs down that wait often.
-func (b whyPart) why() error {
-	loads, err := b.whyLoads()
+func (p waitPart) why() error {
+	loads, err := p.loads()
 	if err != nil {
 		return err
 	}
@@ -99,18 +103,18 @@ func (b whyPart) why() error {
 	}
 	for _, load := range loads {
 		defer load.stop()
-		tools := b.whyTools()
+		tools := p.tools()
 		rates := make([][]float64, len(tools))
-		for range b.runs {
+		for range p.bench.runs {
 			for i, t := range tools {
-				if rate, err := b.whyRate(load, t); err == nil {
+				if rate, err := p.rate(load, t); err == nil {
 					rates[i] = append(rates[i], rate)
-				} else if b.ctx.Err() != nil || !errors.Is(err, exec.ErrNotFound) {
+				} else if p.bench.ctx.Err() != nil || !errors.Is(err, exec.ErrNotFound) {
 					return err
 				}
 			}
 		}
-		fmt.Printf("\n%s, all CPUs recorded, %d runs each in turns, %s\n", load.name, b.runs, loadAverage())
+		fmt.Printf("\n%s, all CPUs recorded, %d runs each in turns, %s\n", load.name, p.bench.runs, loadAverage())
 		w := newTable("tool\toperations/s: min\tmedian\tmax\tof those alone")
 		for i, t := range tools {
 			if len(rates[i]) == 0 {
@@ -128,16 +132,16 @@ func (b whyPart) why() error {
 	return nil
 }
 
-// whyRate runs a load under a tool, and returns its operations per second.
-func (b whyPart) whyRate(load whyLoad, t spanTool) (float64, error) {
+// rate runs a load under a tool, and returns its operations per second.
+func (p waitPart) rate(load whyLoad, t spanTool) (float64, error) {
 	argv := t.argv(load.argv)
-	out := filepath.Join(b.dir, "load")
+	out := filepath.Join(p.bench.dir, "load")
 	f, err := os.Create(out)
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	cmd, stderr := b.command(tool{argv: argv[:1]}, f, argv[1:]...)
+	cmd, stderr := p.bench.command(tool{argv: argv[:1]}, f, argv[1:]...)
 	if err := cmd.Run(); err != nil {
 		return 0, fmt.Errorf("%s: %w\n%s", cmd, err, stderr)
 	}
