@@ -385,8 +385,10 @@ func TestScenarioWaitKinds(t *testing.T) {
 	}
 	for _, kind := range []string{"lock", "pipe", "network", "poll", "timer", "child", "stopped"} {
 		sum := 0.0
-		for _, ns := range sums[kind] {
-			sum += ns
+		for of, ns := range sums[kind] {
+			if of != "runqueue" { // which other tests cause
+				sum += ns
+			}
 		}
 		const most = 0.97 // else the process waits for its start, and for memory
 		if part := sums[kind][kind]; part < most*sum || sum < 0.2e9 {

@@ -135,7 +135,7 @@ func TestScenarioSlowestCauses(t *testing.T) {
 		"cause_dependency": `^network: .* in cause_dependency`,
 		"cause_fault":      `^running: cause_fault`,
 		"cause_hash":       `^running: cause_hash`,
-		"cause_neighbours": `^runqueue: .*cause_neighbours, after sh`,
+		"cause_neighbours": `^runqueue: .* in cause_neighbours, after `, // or after other tests
 		"causeCPU":         `^running: Causes.causeCPU`,
 		"causeSleep":       `^timer: java.lang.Thread.sleep in Causes.causeSleep`,
 		"causeLock":        `^lock: java.util.concurrent.locks.ReentrantLock.lock in Causes.causeLock`,

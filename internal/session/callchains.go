@@ -17,7 +17,9 @@ type Callchains struct {
 	blocks [][]int32  // memory of the parts
 	used   int        // of the last block
 	lists  chains     // parts by their IDs, see keep
-	buf    []byte
+
+	counted int // number of calls of count
+	buf     []byte
 }
 
 // keptPart is where a part lies in Callchains.blocks.
@@ -78,7 +80,31 @@ func (c *Callchains) keptPart(number int32) *keptPart { return &c.parts[number-1
 func (c *Callchains) ids(p *keptPart) []int32 { return c.blocks[p.block][p.at : p.at+p.n : p.at+p.n] }
 
 // Drop frees the parts. Nobody may use a key of them or walk with them any more.
-func (c *Callchains) Drop() { c.parts, c.blocks, c.lists, c.buf = nil, nil, chains{}, nil }
+func (c *Callchains) Drop() {
+	c.countParts()
+	c.parts, c.blocks, c.lists, c.buf = nil, nil, chains{}, nil
+}
+
+// count adds samples to the innermost frame of each DSO in a part of a callchain.
+func (c *Callchains) count(part []int32, samples int) {
+	c.counted++
+	for _, id := range part {
+		f := c.frame(id)
+		if f.Map != nil && !f.Kernel && f.Map.counted != c.counted {
+			f.Map.counted = c.counted
+			f.samples += samples
+		}
+	}
+}
+
+// countParts adds the samples of the parts to their frames.
+func (c *Callchains) countParts() {
+	for i := range c.parts {
+		p := &c.parts[i]
+		c.count(c.ids(p), int(p.samples))
+		p.samples = 0
+	}
+}
 
 // part returns the part with a number, without frames for 0.
 func (c *Callchains) part(number int32) Part {

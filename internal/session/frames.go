@@ -28,7 +28,6 @@ type frames struct {
 	chains   *Callchains
 	called   chains // parts of the kernel whose first address is a return address
 	batch    *arena // memory for chains of the current batch
-	counted  int    // number of calls of count
 	resolved int    // number of resolved samples
 
 	// interpreted are parts of callchains without the frames of machine code, by the numbers of whole parts, with
@@ -192,7 +191,7 @@ func (fs *frames) resolve(c *chains, part format.Words, hash uint64, called bool
 		p.IDs[i] = int32(callee.ID)
 	}
 	if !keep {
-		fs.count(p.IDs, 1)
+		fs.chains.count(p.IDs, 1)
 	}
 	return p
 }
@@ -236,25 +235,9 @@ func (fs *frames) newPart(ids []int32) Part {
 	return Part{IDs: ids, in: fs.chains}
 }
 
-// count adds samples to the innermost frame of each DSO in a part of a callchain.
-func (fs *frames) count(part []int32, samples int) {
-	fs.counted++
-	for _, id := range part {
-		f := fs.chains.frame(id)
-		if f.Map != nil && !f.Kernel && f.Map.counted != fs.counted {
-			f.Map.counted = fs.counted
-			f.samples += samples
-		}
-	}
-}
-
 // unresolved implements Session.Unresolved.
 func (fs *frames) unresolved() map[DSOFile]float64 {
-	for i := range fs.chains.parts {
-		p := &fs.chains.parts[i]
-		fs.count(fs.chains.ids(p), int(p.samples))
-		p.samples = 0
-	}
+	fs.chains.countParts()
 	shares := map[DSOFile]float64{}
 	for _, block := range fs.blocks {
 		for i := range block {

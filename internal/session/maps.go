@@ -34,7 +34,7 @@ type Map struct {
 	perfMap    string            // file that may name code without another name, or ""
 	record     *format.Mmap      // the mapping's record, if machine.keepRecords
 	frames     frameTables
-	counted    int // number of the last counted part of a callchain, see frames.count
+	counted    int // number of the last counted part of a callchain, see Callchains.count
 }
 
 // Sharing says which processes see the data of a mapping.

@@ -26,7 +26,7 @@ func (r *resolver) resolve(s *Sample) {
 	switch {
 	case r.opts.LeafOnly:
 	case r.lbrChain(s):
-		r.frames.count(s.User.IDs, 1)
+		r.frames.chains.count(s.User.IDs, 1)
 	case s.parts.whole:
 		for _, p := range s.parts.list[:s.parts.n] {
 			r.part(s, s.Callchain, p)
@@ -36,7 +36,7 @@ func (r *resolver) resolve(s *Sample) {
 	}
 	r.frames.resolved++
 	if s.Chain.Len() == 0 && (len(s.UserStack) == 0 || r.opts.LeafOnly) {
-		r.frames.count([]int32{int32(s.Leaf.ID)}, 1)
+		r.frames.chains.count([]int32{int32(s.Leaf.ID)}, 1)
 	}
 	if r.opts.Branches {
 		r.branches(s)

@@ -256,8 +256,8 @@ func (s *Span) checkKey(w *words) error {
 		})
 		for _, name := range [...][]string{s.Key, s.EndKey}[i] {
 			if !slices.Contains(names, name) {
-				return w.spec.bad(fmt.Sprintf("term key: %s:%s has no number %q; it has %s", end.System, end.Name, name,
-					strings.Join(own, ", ")))
+				return w.spec.bad(fmt.Sprintf("term key: %s:%s has no number %q; it has %s; without key, spans are of "+
+					"one thread", end.System, end.Name, name, strings.Join(own, ", ")))
 			}
 		}
 	}

@@ -54,8 +54,8 @@ const (
 	manyFailed    = 4 * failingPeriod
 )
 
-// unexpected returns the filter of system calls with errors that programs mostly do not expect. Its first comparison ends
-// it for the many calls without an error.
+// unexpected returns the filter of system calls with errors that programs mostly do not expect. Its first comparison
+// ends it for the many calls without an error.
 func unexpected() string {
 	var l []string
 	for _, errno := range []string{"EIO", "ENOMEM", "ENFILE", "EMFILE", "ENOSPC", "EROFS", "EDQUOT", "ECONNREFUSED",

@@ -136,6 +136,9 @@ const corpus = "../../../shared/fixtures"
 
 // TestCorpusEntries: so it is with the recordings of other people.
 func TestCorpusEntries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes ten seconds")
+	}
 	if _, err := os.Stat(corpus); err != nil {
 		t.Skip("no recordings of other people: ", err)
 	}

@@ -10,7 +10,7 @@ function cause_sleep() { Atomics.wait(cell, 0, 0, 20); }
 
 function cause_hash() { crypto.pbkdf2Sync('a', 'b', 25000, 64, 'sha512'); }
 
-Atomics.wait(cell, 0, 0, 500);
+Atomics.wait(cell, 0, 0, 1000); // for a recorder to learn of this process
 const causes = [cause_cpu, cause_sleep, cause_hash];
 for (let i = 0; i < process.argv[2]; i++) {
   const cause = causes[i % causes.length];

@@ -59,7 +59,7 @@ def cause_fault():
 
 
 threading.Thread(target=depend, daemon=True).start()
-time.sleep(0.5)
+time.sleep(1)  # for a recorder to learn of this process
 causes = [cause_cpu, cause_sleep, cause_lock, cause_dependency, cause_fault, cause_neighbours]
 for i in range(int(sys.argv[1])):
     cause = causes[i % len(causes)]
