@@ -250,6 +250,34 @@ func TestScenarioOffCPU(t *testing.T) {
 	}
 }
 
+var startedProgram = programs.C("../../testdata/programs/started.c", "-O2", "-pthread")
+
+// TestScenarioOffCPUStarted: a thread that waits for a CPU before its first function runs has a whole stack, of the
+// system call that made it. Programs that want the CPUs make threads wait there.
+func TestScenarioOffCPUStarted(t *testing.T) {
+	needOffCPU(t)
+	for range 4 {
+		hog := exec.Command("sh", "-c", "while :; do :; done")
+		if err := hog.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			hog.Process.Kill()
+			hog.Wait()
+		}()
+	}
+	file := filepath.Join(t.TempDir(), "perf.data")
+	r := mustRecord(t, "", "--off-cpu", "--off-cpu-thresh", "0", "-g", "-o", file, "--", startedProgram.Path(t))
+	if n := numberIn(r.stderr, `(\d+) of .*: the return address is 0`); n > 0 {
+		t.Errorf("%s", r.stderr)
+	}
+	out, _ := gperf(t, "script", "-i", file, "-F", "event,ip,sym", "--no-inline")
+	begins := regexp.MustCompile(`(?m)^offcpu-time: *\n(?:\s+ffff.*\n)*\s+[0-9a-f]+ \S*clone\S*\n\n`)
+	if len(begins.FindAllString(out, -1)) == 0 {
+		t.Log("no thread waited in clone: the test shows nothing")
+	}
+}
+
 var contendProgram = programs.C("../../testdata/programs/contend.c", "-O2", "-pthread")
 
 // TestScenarioRunQueue: threads wait for a CPU as long as by the scheduler's own count, as single samples and as sums.

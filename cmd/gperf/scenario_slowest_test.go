@@ -221,3 +221,30 @@ func slowCalls(t *testing.T, out string) (calls []slowCall) {
 	})
 	return calls
 }
+
+var handlesProgram = programs.Go("testdata/handles.go")
+
+// TestScenarioSlowestGoroutines: while a goroutine sleeps, its thread runs another one, which is not the call's.
+func TestScenarioSlowestGoroutines(t *testing.T) {
+	needOffCPU(t)
+	needProbes(t, "uprobe")
+	dir := t.TempDir()
+	mustRecord(t, dir, "-e", "span:"+handlesProgram.Path(t)+":main.handle", "--off-cpu", "--off-cpu-thresh", "0", "-e",
+		"cpu-clock/freq=999/", "-g", "--", handlesProgram.Path(t))
+	out, _ := gperf(t, "report", "-i", filepath.Join(dir, "perf.data"), "--slowest", "20")
+	if !strings.Contains(out, "# goroutines share threads") {
+		t.Errorf("not said:\n%s", out)
+	}
+	calls := slowCalls(t, out)
+	if len(calls) != 20 {
+		t.Fatalf("%d calls:\n%s", len(calls), out)
+	}
+	for _, c := range calls {
+		if len(c.parts) == 0 || c.parts[0] != "the goroutine waited, or ran on another thread" {
+			t.Errorf("the parts of %s are %q", c.start, c.parts)
+		}
+	}
+	if strings.Contains(out, "busy") {
+		t.Errorf("another goroutine counts:\n%s", out)
+	}
+}

@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"io/fs"
@@ -97,6 +98,7 @@ type earlyEnd struct {
 	pid  int32
 	head bpf.Head
 	ip   uint64 // address of the last frame; one byte less for a return address
+	only bool   // there is no other frame
 }
 
 // cause returns why the walk ended, given the process's mappings at that time: if these include the address, the
@@ -120,6 +122,24 @@ func (s *addrSpace) late(end bpf.End, ip uint64) *mappedFile {
 	return nil
 }
 
+// sysCall is the instruction that enters the kernel.
+var sysCall = []byte{0x0f, 0x05}
+
+// startsThread reports whether an innermost frame with a return address of 0 is that of a new thread: right after the
+// system call in libc's clone, the thread's stack contains nothing else.
+func (s *addrSpace) startsThread(ip uint64) bool {
+	if s == nil {
+		return false
+	}
+	m := s.find(ip)
+	if m == nil || m.file.vm != nil {
+		return false
+	}
+	var before [8]byte // the system call, and the first instructions after it
+	return m.file.code(dso.OffOfIP(ip, m.start, m.pgoff)-uint64(len(before)), before[:]) &&
+		bytes.Contains(before[:], sysCall)
+}
+
 // countEarly counts the stacks of up to a time that ended early.
 func (r *resolver) countEarly(time uint64) {
 	early := r.merged.early
@@ -137,6 +157,11 @@ func (r *resolver) countEarly(time uint64) {
 			}
 		}
 		end := e.cause(s)
+		if end == bpf.EndZero && e.only && s.startsThread(e.ip) {
+			r.merged.ends[end]--
+			r.merged.ends[bpf.EndEntry]++
+			continue
+		}
 		r.incomplete.add(end, s, e.ip, false, s.late(end, e.ip))
 	}
 	r.merged.early = slices.Delete(early, 0, n)

@@ -34,9 +34,12 @@ func TestCountEarly(t *testing.T) {
 	d.procs.tracker.record(mmapRecord(1, 0x8000, 0x9000, 0, "/lib/c"))
 	exec := &format.Comm{PID: 1, TID: 1, Exec: true}
 	d.side.records = []sideRecord{{time: 50, rec: exec}, {time: 51, rec: mmapRecord(1, 0x8000, 0x9000, 0, "/bin/b")}}
+	rule := bpf.Head{End: bpf.EndNoRule}
 	d.merged.early = []earlyEnd{
-		{10, 1, bpf.Head{End: bpf.EndNoRule}, 0x8010}, {11, 1, bpf.Head{End: bpf.EndNoRule}, 0x8020}, {12, 1, bpf.Head{End: bpf.EndNoMapping}, 0x5000},
-		{13, 1 << 30, bpf.Head{End: bpf.EndNoProcess}, 0x8000}, {60, 1, bpf.Head{End: bpf.EndNoRule}, 0x8010}, {90, 1, bpf.Head{End: bpf.EndNoRule}, 0x8010},
+		{time: 10, pid: 1, head: rule, ip: 0x8010}, {time: 11, pid: 1, head: rule, ip: 0x8020},
+		{time: 12, pid: 1, head: bpf.Head{End: bpf.EndNoMapping}, ip: 0x5000},
+		{time: 13, pid: 1 << 30, head: bpf.Head{End: bpf.EndNoProcess}, ip: 0x8000},
+		{time: 60, pid: 1, head: rule, ip: 0x8010}, {time: 90, pid: 1, head: rule, ip: 0x8010},
 	}
 	d.countEarly(70)
 	if len(d.merged.early) != 1 || d.merged.early[0].time != 90 {
@@ -86,7 +89,8 @@ func TestUnknownProcessLookedUp(t *testing.T) {
 	d := testResolver()
 	pid := int32(os.Getpid())
 	ip := uint64(reflect.ValueOf(TestUnknownProcessLookedUp).Pointer())
-	d.merged.early = []earlyEnd{{10, pid, bpf.Head{End: bpf.EndNoProcess, TGID: 77, Exec: 3}, ip}}
+	d.merged.early = []earlyEnd{{time: 10, pid: pid, head: bpf.Head{End: bpf.EndNoProcess, TGID: 77, Exec: 3},
+		ip: ip}}
 	d.countEarly(70)
 	want := bpfProcess{tgid: 77, execSeq: 3, registered: true}
 	if p := d.procs.tracker.byPID[pid]; p == nil || p.bpfProcess != want || len(d.procs.tracker.touched) == 0 {

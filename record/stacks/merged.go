@@ -97,6 +97,7 @@ func (j *Merged) ended(head bpf.Head, pid int32, time uint64, frames []byte) {
 	}
 	e := earlyEnd{time: time, pid: pid, head: head}
 	if n := len(frames); n > 0 {
+		e.only = n == 8
 		if e.ip = binary.LittleEndian.Uint64(frames[n-8:]); n > 8 {
 			e.ip--
 		}

@@ -118,8 +118,11 @@ func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 	r.copied[d.head.End]++
 	r.copiedBytes += uint64(len(d.data))
 	end := endOf(why, r.view.missing != nil)
-	if d.space == nil {
+	switch {
+	case d.space == nil:
 		end = bpf.EndNoProcess
+	case end == bpf.EndZero && len(r.frames) == 1 && d.space.startsThread(r.frames[0].IP):
+		end = bpf.EndEntry
 	}
 	if r.merged.ends[end]++; end != bpf.EndEntry {
 		r.incomplete.add(end, d.space, r.lastAddr(), true, d.space.late(d.head.End, le.Uint64(d.data[8*bpf.NumRegs:])))

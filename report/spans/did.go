@@ -2,6 +2,7 @@ package spans
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 
@@ -17,6 +18,29 @@ type activity struct {
 	comms   map[int32]string // of those who ended waits, by names
 	end     session.EndOfWaits
 	sums    bool // there were sums of waits
+	within  map[within]bool
+}
+
+// within asks whether a stack contains a function.
+type within struct {
+	stack    session.StackKey
+	function string
+}
+
+// isWithin reports whether what a thread did was in a function, "" for any.
+func (c *activity) isWithin(stack session.StackKey, function string) bool {
+	if function == "" {
+		return true
+	}
+	k := within{stack, function}
+	is, known := c.within[k]
+	if !known {
+		for f := range stack.Stack(math.MaxInt) {
+			is = is || f.Symbol() == function
+		}
+		c.within[k] = is
+	}
+	return is
 }
 
 // done is what a thread did. sort puts it in the order of time.
@@ -31,6 +55,7 @@ type wait struct {
 	start, end uint64
 	waitKey
 	waker int32 // TID of the thread for which it waited, 0 for none
+	stack session.StackKey
 }
 
 // waitKey is what a wait is for, and who ended it.
@@ -38,12 +63,14 @@ type waitKey struct{ what, by int32 }
 
 // ran is a sample of a clock.
 type ran struct {
-	time uint64
-	what int32
+	time  uint64
+	what  int32
+	stack session.StackKey
 }
 
 func newActivity() *activity {
-	return &activity{threads: map[int32]*done{}, index: map[string]int32{}, comms: map[int32]string{}}
+	return &activity{threads: map[int32]*done{}, index: map[string]int32{}, comms: map[int32]string{},
+		within: map[within]bool{}}
 }
 
 // of returns what a thread did.
@@ -71,7 +98,7 @@ func (c *activity) add(s *session.Session, one *session.Sample) bool {
 		c.end.Add(one)
 		d.waits = append(d.waits, c.wait(one))
 	case session.SamplesCPU(a) && one.Leaf != nil:
-		d.ran = append(d.ran, ran{one.Time, c.number(one.RunsIn())})
+		d.ran = append(d.ran, ran{one.Time, c.number(one.RunsIn()), one.StackKey()})
 	default:
 		return false
 	}
@@ -81,7 +108,7 @@ func (c *activity) add(s *session.Session, one *session.Sample) bool {
 // wait returns the wait of a sample.
 func (c *activity) wait(s *session.Sample) wait {
 	what, by := waitText(s)
-	w := wait{s.Time - min(s.Period, s.Time), s.Time, waitKey{c.number(what), c.number(by)}, 0}
+	w := wait{s.Time - min(s.Period, s.Time), s.Time, waitKey{c.number(what), c.number(by)}, 0, s.StackKey()}
 	if by != "" && !s.Waker.HadCPU {
 		w.waker = s.Waker.TID
 		c.comms[w.by] = s.Waker.Comm
@@ -106,12 +133,15 @@ func (c *activity) sort() {
 // parts is what threads did in calls. Times are in ns, all of them together.
 type parts struct {
 	calls, total uint64
-	waits        map[int32]uint64   // by what, activity.names
+	waits        map[int32]uint64   // by what, activity.names; or elsewhere
 	by           map[waitKey]uint64 // who ended them
 	wakers       map[waitKey]*parts // what those who ended them did during the waits
 	ran          map[int32]uint64   // by function, activity.names; of calls without a sample, by noFunction
 	inside       map[string]uint64  // spans of other events
 }
+
+// elsewhere is what a goroutine did while its thread did something for others.
+const elsewhere = "the goroutine waited, or ran on another thread"
 
 // noFunction is the key of parts.ran for calls that no sample of a clock hit.
 const noFunction = -1
@@ -124,7 +154,7 @@ func newParts() *parts {
 // add adds what a thread did in a call.
 func (p *parts) add(c *activity, of *call) {
 	end := of.start + of.duration
-	p.addTime(c, of.tid, of.start, end, follow{mostWakers, of.duration / leastWait})
+	p.addTime(c, of.tid, of.start, end, follow{mostWakers, of.duration / leastWait}, of.goroutine)
 	l := c.of(of.tid).calls
 	for _, in := range l[sort.Search(len(l), func(i int) bool { return l[i].start >= of.start }):] {
 		if in.start >= end {
@@ -148,8 +178,8 @@ const mostWakers, leastWait = 5, 20
 
 // addTime adds what a thread did from start to end, in ns, and what those did for which it waited. The time without
 // waits is divided among the functions of the samples. In a damaged file, waits of a thread may overlap: the first
-// counts.
-func (p *parts) addTime(c *activity, tid int32, start, end uint64, chain follow) {
+// counts. If function is not "", what the thread did outside of it was for others.
+func (p *parts) addTime(c *activity, tid int32, start, end uint64, chain follow, function string) {
 	p.calls++
 	p.total += end - start
 	d, left, reached := c.of(tid), end-start, start
@@ -162,23 +192,32 @@ func (p *parts) addTime(c *activity, tid int32, start, end uint64, chain follow)
 			continue
 		}
 		reached = to
+		left -= to - from
+		if !c.isWithin(w.stack, function) {
+			p.waits[c.number(elsewhere)] += to - from
+			continue
+		}
 		p.waits[w.what] += to - from
 		p.by[w.waitKey] += to - from
-		left -= to - from
 		if chain.wakers > 0 && to-from >= max(chain.least, 1) && c.knows(w.waker) {
 			of := p.wakers[w.waitKey]
 			if of == nil {
 				of = newParts()
 				p.wakers[w.waitKey] = of
 			}
-			of.addTime(c, w.waker, from, to, follow{chain.wakers - 1, chain.least})
+			of.addTime(c, w.waker, from, to, follow{chain.wakers - 1, chain.least}, "")
 		}
 	}
 	from := sort.Search(len(d.ran), func(i int) bool { return d.ran[i].time >= start })
 	to := sort.Search(len(d.ran), func(i int) bool { return d.ran[i].time >= end })
 	for i, r := range d.ran[from:to] { // the parts sum up to left
 		n := uint64(to - from)
-		p.ran[r.what] += left*uint64(i+1)/n - left*uint64(i)/n
+		ns := left*uint64(i+1)/n - left*uint64(i)/n
+		if c.isWithin(r.stack, function) {
+			p.ran[r.what] += ns
+		} else {
+			p.waits[c.number(elsewhere)] += ns
+		}
 	}
 	if from == to {
 		p.ran[noFunction] += left

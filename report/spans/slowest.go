@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"gperf/format"
 	"gperf/internal/session"
@@ -18,6 +19,7 @@ type call struct {
 	span
 	name, task string
 	tid        int32
+	goroutine  string // the function, if a goroutine called it, which shares its thread with others
 }
 
 // calls are the spans of a recording, and what its threads did.
@@ -88,7 +90,7 @@ func (l *calls) add(one *session.Sample) {
 	if !chosen && !l.spansOf.several() {
 		return
 	}
-	c := &call{span: p, name: l.spansOf.name(&p), tid: one.TID}
+	c := &call{span: p, name: l.spansOf.name(&p), tid: one.TID, goroutine: goroutineIn(one)}
 	if l.spansOf.several() { // others can be in it
 		d := l.did.of(c.tid)
 		d.calls = append(d.calls, c)
@@ -102,6 +104,15 @@ func (l *calls) add(one *session.Sample) {
 		l.sort()
 		l.chosen = l.chosen[:l.most]
 	}
+}
+
+// goroutineIn returns the function of a sample of a goroutine, "" for other samples.
+func goroutineIn(s *session.Sample) string {
+	n := s.User.Len()
+	if n == 0 || s.Leaf.Kernel || !strings.HasPrefix(s.User.At(n-1).Symbol(), "runtime.goexit") {
+		return ""
+	}
+	return s.Leaf.Symbol()
 }
 
 // maxSpans limits the spans in memory that are not needed.
@@ -125,6 +136,9 @@ func (l *calls) sort() {
 
 // writeMissing says what was not recorded.
 func (l *calls) writeMissing(w io.Writer) {
+	if slices.ContainsFunc(l.chosen, func(c *call) bool { return c.goroutine != "" }) {
+		fmt.Fprintln(w, "# goroutines share threads: a part may be of another call of the function at the time")
+	}
 	switch {
 	case !l.waits:
 		fmt.Fprintf(w, "# what they waited for is not recorded: add --off-cpu --off-cpu-thresh 0 -g\n")
