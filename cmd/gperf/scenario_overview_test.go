@@ -16,8 +16,8 @@ import (
 	"gperf/report/overview"
 )
 
-// TestScenarioOverview: what planted programs do is in the overview, the screen fits, and each command shows more.
-func TestScenarioOverview(t *testing.T) {
+// TestScenarioOverviewAlone: what planted programs do is in the overview, the screen fits, and each command shows more.
+func TestScenarioOverviewAlone(t *testing.T) {
 	needOffCPU(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "seen.data")
