@@ -22,7 +22,7 @@ type event struct {
 	erase int32  // node that is erased, 0 if one is added
 }
 
-// add adds entries in the order of list, which it sorts.
+// add adds entries in the order of list, which it sorts and keeps.
 func (b *tableBuilder) add(list []entry) {
 	b.history = slices.Grow(b.history, len(list))
 	for i := range list {
@@ -31,6 +31,10 @@ func (b *tableBuilder) add(list []entry) {
 		b.history = append(b.history, event{start: list[i].start})
 	}
 	sortEntries(list)
+	if len(b.entries) == 0 {
+		b.entries = list
+		return
+	}
 	// Merge from the end, where there is room. Added entries go after equal ones.
 	i, j := len(b.entries)-1, len(list)-1
 	b.entries = append(b.entries, list...)

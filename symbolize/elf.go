@@ -164,8 +164,7 @@ func linkedStrings(im *dso.Image, s *elf.Section) (string, error) {
 		return "", fmt.Errorf("read %s: section %s links to section %d of %d", im.Path, s.Name, s.Link,
 			len(im.Sections))
 	}
-	b, err := im.Data(im.Sections[s.Link])
-	return string(b), err
+	return im.Text(im.Sections[s.Link])
 }
 
 // placeSymbols selects symbols as perf does and converts their addresses to file

@@ -216,7 +216,7 @@ func better(a, b *entry, show func(*entry) string) bool {
 	if a, b := a.bind == elf.STB_GLOBAL, b.bind == elf.STB_GLOBAL; a != b {
 		return a
 	}
-	if a.name == b.name {
+	if a.name == b.name || demangle.SameConstructor(a.name, b.name) {
 		return true
 	}
 	an, bn := show(a), show(b)

@@ -152,10 +152,34 @@ func (im *Image) Data(s *elf.Section) ([]byte, error) {
 	return im.Bytes(s.Offset, s.FileSize)
 }
 
+// Text returns the contents of a section as Data does, without a second copy of a large table of strings.
+func (im *Image) Text(s *elf.Section) (string, error) {
+	if s.Type == elf.SHT_NOBITS || s.FileSize == 0 {
+		return "", nil
+	}
+	if err := im.contains(s.Offset, s.FileSize); err != nil {
+		return "", err
+	}
+	var text strings.Builder
+	text.Grow(int(s.FileSize))
+	if _, err := io.Copy(&text, io.NewSectionReader(im.r, int64(s.Offset), int64(s.FileSize))); err != nil {
+		return "", fmt.Errorf("read %s: %w", im.Path, err)
+	}
+	return text.String(), nil
+}
+
+// contains returns an error unless the file has n bytes at offset off.
+func (im *Image) contains(off, n uint64) error {
+	if off > im.Size || n > im.Size-off {
+		return fmt.Errorf("read %s: bytes %#x+%#x are outside the file of %#x bytes", im.Path, off, n, im.Size)
+	}
+	return nil
+}
+
 // Bytes returns the n bytes of the file at offset off.
 func (im *Image) Bytes(off, n uint64) ([]byte, error) {
-	if off > im.Size || n > im.Size-off {
-		return nil, fmt.Errorf("read %s: bytes %#x+%#x are outside the file of %#x bytes", im.Path, off, n, im.Size)
+	if err := im.contains(off, n); err != nil {
+		return nil, err
 	}
 	b := make([]byte, n)
 	if _, err := im.r.ReadAt(b, int64(off)); err != nil && err != io.EOF {

@@ -12,6 +12,7 @@ import (
 
 	"gperf/format"
 	"gperf/internal/inspect"
+	"gperf/internal/intern"
 	"gperf/internal/session"
 	"gperf/report/key"
 )
@@ -28,19 +29,84 @@ func (c *StackSet) Pprof(w io.Writer) error {
 		return ErrNoSamples
 	}
 	p := profiler{set: c, index: map[int32]int{}, mappings: map[*session.Map]*profile.Mapping{},
-		locations: map[*session.Frame]*profile.Location{}, functions: map[functionKey]*profile.Function{}}
+		locations: map[*session.Frame]*profile.Location{}, functions: map[functionKey]*profile.Function{},
+		subjects: map[*subject]*labelSet{}, labels: map[string]*labelSet{}}
 	p.describe()
 	session.LookUpCalls(allFrames(c))
+	p.samples = make([]labeled, 0, len(c.tallies.List))
 	for _, t := range c.tallies.List {
 		p.add(t)
 	}
 	p.mainFirst()
-	MakeUTF8(&p.Profile)
-	whole, err := profile.Merge([]*profile.Profile{&p.Profile}) // merges equal values
+	whole, err := p.merged()
 	if err != nil {
 		return err
 	}
 	return whole.Write(w)
+}
+
+// merged returns the profile with one location for equal places of several processes, and one sample for equal stacks
+// with equal labels. The library merges the locations alone: it would copy the labels of each sample.
+func (p *profiler) merged() (*profile.Profile, error) {
+	for _, l := range p.Location {
+		p.Sample = append(p.Sample, &profile.Sample{Location: []*profile.Location{l}, Value: p.one(),
+			NumLabel: map[string][]int64{"location": {int64(l.ID)}}})
+	}
+	MakeUTF8(&p.Profile)
+	whole, err := profile.Merge([]*profile.Profile{&p.Profile})
+	if err != nil {
+		return nil, err
+	}
+	merged := whole.Sample
+	whole.Sample = nil
+	var index intern.Table
+	var kept []*labeled
+	for i := range p.samples {
+		s := &p.samples[i]
+		for i, l := range s.Location {
+			s.Location[i] = merged[l.ID-1].Location[0]
+		}
+		n, added := index.Add(s.hash(), func(n int32) bool {
+			return kept[n].labels == s.labels && slices.Equal(kept[n].Location, s.Location)
+		})
+		if added {
+			kept = append(kept, s)
+			continue
+		}
+		for i, v := range s.Value {
+			kept[n].Value[i] += v
+		}
+	}
+	for _, s := range kept {
+		if slices.ContainsFunc(s.Value, func(v int64) bool { return v != 0 }) {
+			whole.Sample = append(whole.Sample, &s.Sample)
+		}
+	}
+	return whole, nil
+}
+
+// one returns the values of one sample, whose period does not matter.
+func (p *profiler) one() []int64 {
+	v := make([]int64, len(p.SampleType))
+	v[0] = 1
+	return v
+}
+
+// labeled is a sample with labels, which it shares with others.
+type labeled struct {
+	profile.Sample
+	labels *labelSet
+}
+
+// hash returns the hash of the labels and locations.
+func (s *labeled) hash() uint32 {
+	const prime = 1099511628211 // of FNV-1a
+	h := uint64(s.labels.number)
+	for _, l := range s.Location {
+		h = (h ^ l.ID) * prime
+		h ^= h >> 29
+	}
+	return uint32(h ^ h>>32)
 }
 
 // MakeUTF8 replaces bytes of a profile's texts that are not UTF-8 by U+FFFD: readers of protocol buffers refuse the
@@ -48,7 +114,7 @@ func (c *StackSet) Pprof(w io.Writer) error {
 func MakeUTF8(p *profile.Profile) {
 	valid := func(texts ...*string) {
 		for _, s := range texts {
-			*s = strings.ToValidUTF8(*s, "\ufffd")
+			*s = validUTF8(*s)
 		}
 	}
 	for i := range p.Comments {
@@ -73,11 +139,17 @@ func MakeUTF8(p *profile.Profile) {
 	}
 }
 
+func validUTF8(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
+
 // profiler builds a profile.
 type profiler struct {
 	set *StackSet
 	profile.Profile
-	index     map[int32]int // of events in SampleType
+	stack     []*profile.Location // of the current sample
+	samples   []labeled           // those of Profile.Sample
+	subjects  map[*subject]*labelSet
+	labels    map[string]*labelSet // by their text
+	index     map[int32]int        // of events in SampleType
 	mappings  map[*session.Map]*profile.Mapping
 	weights   []uint64 // samples with a frame in the mapping, by the mapping's index
 	locations map[*session.Frame]*profile.Location
@@ -164,47 +236,76 @@ func comments(recordings []facts) (l []string) {
 }
 
 func (p *profiler) add(t *tally) {
-	s := &profile.Sample{Value: make([]int64, len(p.SampleType)), Label: map[string][]string{"comm": {t.Of.comm}},
-		NumLabel: map[string][]int64{}, NumUnit: map[string][]string{}}
+	s := labeled{Sample: profile.Sample{Value: make([]int64, len(p.SampleType))}, labels: p.labelsOf(t.Of)}
+	s.Label, s.NumLabel, s.NumUnit = s.labels.text, s.labels.numbers, s.labels.units
 	s.Value[0], s.Value[p.index[t.Of.event]] = int64(t.Sum.samples), int64(min(t.Sum.period, math.MaxInt64))
 	if e := &p.set.events[t.Of.event]; t.Of.base {
 		s.Value[0] = -int64(scaled(t.Sum.samples, e.base.samples, e.samples))
 		s.Value[p.index[t.Of.event]] = -int64(scaled(t.Sum.period, e.base.total, e.total))
-		s.Label["pprof::base"] = []string{"true"}
 	}
-	for _, l := range [...]struct {
-		name  string
-		value int32
-		has   bool
-	}{{"pid", t.Of.pid, p.set.Processes}, {"tid", t.Of.tid, p.set.Threads}, {"cpu", t.Of.cpu, t.Of.cpu >= 0}} {
-		if l.has {
-			s.NumLabel[l.name] = []int64{int64(l.value)}
-		}
-	}
-	label(s, t.Of.fields.Values)
-	label(s, t.Of.group.Values)
+	p.stack = p.stack[:0]
 	for f := range p.set.stackOf(t) {
 		l := p.location(f)
-		s.Location = append(s.Location, l)
+		p.stack = append(p.stack, l)
 		if l.Mapping != nil {
 			p.weights[l.Mapping.ID-1] += t.Sum.samples
 		}
 	}
-	p.Sample = append(p.Sample, s)
+	s.Location = slices.Clone(p.stack)
+	p.samples = append(p.samples, s)
 }
 
-// label sets labels of a sample. Units come from session.Unit.
-func label(s *profile.Sample, values []key.Value) {
+// labelSet is those of the samples of equal subjects.
+type labelSet struct {
+	number  uint32
+	text    map[string][]string
+	numbers map[string][]int64
+	units   map[string][]string
+}
+
+func (p *profiler) labelsOf(of *subject) *labelSet {
+	known := p.subjects[of]
+	if known != nil {
+		return known
+	}
+	l := labelSet{text: map[string][]string{"comm": {validUTF8(of.comm)}}, numbers: map[string][]int64{},
+		units: map[string][]string{}}
+	if of.base {
+		l.text["pprof::base"] = []string{"true"}
+	}
+	for _, n := range [...]struct {
+		name  string
+		value int32
+		has   bool
+	}{{"pid", of.pid, p.set.Processes}, {"tid", of.tid, p.set.Threads}, {"cpu", of.cpu, of.cpu >= 0}} {
+		if n.has {
+			l.numbers[n.name] = []int64{int64(n.value)}
+		}
+	}
+	l.add(of.fields.Values)
+	l.add(of.group.Values)
+	id := fmt.Sprintf("%q %v %q", l.text, l.numbers, l.units)
+	known = p.labels[id]
+	if known == nil {
+		l.number, known = uint32(len(p.labels)), &l
+		p.labels[id] = known
+	}
+	p.subjects[of] = known
+	return known
+}
+
+// add adds labels. Units come from session.Unit.
+func (l *labelSet) add(values []key.Value) {
 	for _, v := range values {
 		switch {
 		case v.Text == key.Missing:
 		case v.Numeric:
-			s.NumLabel[v.Key] = []int64{v.Number}
+			l.numbers[v.Key] = []int64{v.Number}
 			if unit := session.Unit(v.Key); unit != "count" {
-				s.NumUnit[v.Key] = []string{unit}
+				l.units[v.Key] = []string{unit}
 			}
 		case v.Text != "":
-			s.Label[v.Key] = []string{v.Text}
+			l.text[v.Key] = []string{validUTF8(v.Text)}
 		}
 	}
 }

@@ -39,6 +39,23 @@ func demangleCXX(name string) (string, bool) {
 	return "", false
 }
 
+// SameConstructor reports whether two names are those of one constructor or destructor of C++ for complete objects and
+// for base classes, which are shown alike. It decodes neither, because programs of C++ have very many.
+func SameConstructor(a, b string) bool {
+	if len(a) != len(b) || !strings.HasPrefix(a, "_Z") {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	return i < len(a)-1 && isKind(a[i]) && isKind(b[i]) && (a[i-1] == 'C' || a[i-1] == 'D') &&
+		(a[i+1] == 'E' || a[i+1] == 'I') && a[i+1:] == b[i+1:]
+}
+
+// isKind reports whether c is the kind in the name of a constructor, C1 to C5, or of a destructor, D0 to D5.
+func isKind(c byte) bool { return c >= '0' && c <= '5' }
+
 // IsType reports whether a name is a type as the C++ ABI encodes one: perf 7.3.4 shows the type in place of the name.
 func IsType(name string) bool {
 	if name == "" || name[0] == '_' || strings.ContainsAny(name, ".@") {

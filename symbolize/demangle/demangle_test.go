@@ -153,3 +153,29 @@ func TestNameAgainstCxxfilt(t *testing.T) {
 		}
 	}
 }
+
+func TestSameConstructor(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"_ZN3FooC1Ei", "_ZN3FooC2Ei", true},
+		{"_ZN3FooD0Ev", "_ZN3FooD2Ev", true},
+		{"_ZN3FooC1IiEET_", "_ZN3FooC2IiEET_", true},
+		{"_ZZ4mainENUlvE_D1Ev", "_ZZ4mainENUlvE_D2Ev", true},
+		{"_ZN3FooC1Ei", "_ZN3FooC1Ei", false},
+		{"_ZN3FooC1Ei", "_ZN3FooD1Ei", false},
+		{"_ZN3FooC1Ei", "_ZN3FooC2Ej", false},
+		{"_ZN3FooC1Ei", "_ZN3FooC2Eil", false},
+		{"_ZN2C13fooEv", "_ZN2C23fooEv", false},
+		{"C1E", "C2E", false},
+		{"", "", false},
+	} {
+		if got := SameConstructor(c.a, c.b); got != c.want {
+			t.Errorf("SameConstructor(%q, %q) = %v, want %v", c.a, c.b, got, c.want)
+		}
+		if a, b := Name(c.a), Name(c.b); c.want && a != b {
+			t.Errorf("%q is shown as %q, %q as %q", c.a, a, c.b, b)
+		}
+	}
+}
