@@ -44,6 +44,7 @@ const (
 	countMapCountsTo          = "counts_to"
 	countMapCountsTracepoints = "counts_tracepoints"
 	countMapCurrent           = "current"
+	countMapFiles             = "files"
 	countMapMappings          = "mappings"
 	countMapNoPrograms        = "no_programs"
 	countMapPages             = "pages"
@@ -140,6 +141,7 @@ type countMapSpecs struct {
 	CountsTo          *ebpf.MapSpec `ebpf:"counts_to"`
 	CountsTracepoints *ebpf.MapSpec `ebpf:"counts_tracepoints"`
 	Current           *ebpf.MapSpec `ebpf:"current"`
+	Files             *ebpf.MapSpec `ebpf:"files"`
 	Mappings          *ebpf.MapSpec `ebpf:"mappings"`
 	NoPrograms        *ebpf.MapSpec `ebpf:"no_programs"`
 	Pages             *ebpf.MapSpec `ebpf:"pages"`
@@ -202,6 +204,7 @@ type countMaps struct {
 	CountsTo          *ebpf.Map `ebpf:"counts_to"`
 	CountsTracepoints *ebpf.Map `ebpf:"counts_tracepoints"`
 	Current           *ebpf.Map `ebpf:"current"`
+	Files             *ebpf.Map `ebpf:"files"`
 	Mappings          *ebpf.Map `ebpf:"mappings"`
 	NoPrograms        *ebpf.Map `ebpf:"no_programs"`
 	Pages             *ebpf.Map `ebpf:"pages"`
@@ -232,6 +235,7 @@ func (m *countMaps) Close() error {
 		m.CountsTo,
 		m.CountsTracepoints,
 		m.Current,
+		m.Files,
 		m.Mappings,
 		m.NoPrograms,
 		m.Pages,

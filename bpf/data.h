@@ -44,6 +44,26 @@ struct {
 	__uint(max_entries, 1);
 } processes SEC(".maps") PER_RECORDING;
 
+/* file_key is a mapping of a file, by the file's inode at the time of its last change. */
+struct file_key {
+	__u64 inode, off; /* off: of the mapping in the file, in bytes */
+	__s64 changed;    /* ctime, in s and ns */
+	__u32 changed_ns, dev;
+};
+
+struct file_table {
+	__u64 bias; /* ip - vaddr - start of the mapping */
+	__u32 table, zero;
+};
+
+/* The files with tables, for processes that are not in processes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct file_key);
+	__type(value, struct file_table);
+	__uint(max_entries, 1);
+} files SEC(".maps") PER_RECORDING;
+
 ARRAY(mappings, struct mapping) PER_RECORDING;
 ARRAY(runtimes, struct runtime) PER_RECORDING;
 ARRAY(code_heaps, struct code_heap) PER_RECORDING;

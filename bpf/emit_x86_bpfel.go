@@ -21,6 +21,7 @@ const (
 	emitMapCopies          = "copies"
 	emitMapCounters        = "counters"
 	emitMapDepths          = "depths"
+	emitMapFiles           = "files"
 	emitMapFreed           = "freed"
 	emitMapHeads           = "heads"
 	emitMapHops            = "hops"
@@ -159,6 +160,7 @@ type emitMapSpecs struct {
 	Copies          *ebpf.MapSpec `ebpf:"copies"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Depths          *ebpf.MapSpec `ebpf:"depths"`
+	Files           *ebpf.MapSpec `ebpf:"files"`
 	Freed           *ebpf.MapSpec `ebpf:"freed"`
 	Heads           *ebpf.MapSpec `ebpf:"heads"`
 	Hops            *ebpf.MapSpec `ebpf:"hops"`
@@ -245,6 +247,7 @@ type emitMaps struct {
 	Copies          *ebpf.Map `ebpf:"copies"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Depths          *ebpf.Map `ebpf:"depths"`
+	Files           *ebpf.Map `ebpf:"files"`
 	Freed           *ebpf.Map `ebpf:"freed"`
 	Heads           *ebpf.Map `ebpf:"heads"`
 	Hops            *ebpf.Map `ebpf:"hops"`
@@ -280,6 +283,7 @@ func (m *emitMaps) Close() error {
 		m.Copies,
 		m.Counters,
 		m.Depths,
+		m.Files,
 		m.Freed,
 		m.Heads,
 		m.Hops,

@@ -114,7 +114,37 @@ struct uprobes_state {
 	struct xol_area *xol_area;
 };
 
+struct super_block {
+	__u32 s_dev; /* major << 20 | minor */
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	__s64 i_ctime_sec; /* from Linux 6.11 on */
+	__u32 i_ctime_nsec;
+};
+
+struct dentry {
+	struct inode *d_inode;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	struct inode *f_inode;
+	unsigned int f_mode;
+	struct path f_path;
+};
+
+struct maple_tree {
+	void *ma_root;
+};
+
 struct mm_struct {
+	struct maple_tree mm_mt; /* the mappings, from Linux 6.1 on */
 	unsigned long start_stack;
 	unsigned long task_size;
 	struct uprobes_state uprobes_state;

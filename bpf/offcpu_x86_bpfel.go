@@ -68,6 +68,7 @@ const (
 	offcpuMapControl         = "control"
 	offcpuMapCopies          = "copies"
 	offcpuMapCounters        = "counters"
+	offcpuMapFiles           = "files"
 	offcpuMapMappings        = "mappings"
 	offcpuMapPages           = "pages"
 	offcpuMapProcesses       = "processes"
@@ -157,6 +158,7 @@ type offcpuMapSpecs struct {
 	Control         *ebpf.MapSpec `ebpf:"control"`
 	Copies          *ebpf.MapSpec `ebpf:"copies"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Files           *ebpf.MapSpec `ebpf:"files"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	Pages           *ebpf.MapSpec `ebpf:"pages"`
 	Processes       *ebpf.MapSpec `ebpf:"processes"`
@@ -218,6 +220,7 @@ type offcpuMaps struct {
 	Control         *ebpf.Map `ebpf:"control"`
 	Copies          *ebpf.Map `ebpf:"copies"`
 	Counters        *ebpf.Map `ebpf:"counters"`
+	Files           *ebpf.Map `ebpf:"files"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	Pages           *ebpf.Map `ebpf:"pages"`
 	Processes       *ebpf.Map `ebpf:"processes"`
@@ -246,6 +249,7 @@ func (m *offcpuMaps) Close() error {
 		m.Control,
 		m.Copies,
 		m.Counters,
+		m.Files,
 		m.Mappings,
 		m.Pages,
 		m.Processes,

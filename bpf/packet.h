@@ -42,14 +42,6 @@ struct sock_common {
 	struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
 };
 
-struct inode {
-	unsigned long i_ino;
-};
-
-struct file {
-	struct inode *f_inode;
-};
-
 struct socket {
 	struct file *file;
 };

@@ -25,6 +25,7 @@ const (
 	spanMapCounters          = "counters"
 	spanMapEndedPair         = "ended_pair"
 	spanMapEntries           = "entries"
+	spanMapFiles             = "files"
 	spanMapMappings          = "mappings"
 	spanMapNewPair           = "new_pair"
 	spanMapNoPrograms        = "no_programs"
@@ -150,6 +151,7 @@ type spanMapSpecs struct {
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	EndedPair       *ebpf.MapSpec `ebpf:"ended_pair"`
 	Entries         *ebpf.MapSpec `ebpf:"entries"`
+	Files           *ebpf.MapSpec `ebpf:"files"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	NewPair         *ebpf.MapSpec `ebpf:"new_pair"`
 	NoPrograms      *ebpf.MapSpec `ebpf:"no_programs"`
@@ -229,6 +231,7 @@ type spanMaps struct {
 	Counters        *ebpf.Map `ebpf:"counters"`
 	EndedPair       *ebpf.Map `ebpf:"ended_pair"`
 	Entries         *ebpf.Map `ebpf:"entries"`
+	Files           *ebpf.Map `ebpf:"files"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	NewPair         *ebpf.Map `ebpf:"new_pair"`
 	NoPrograms      *ebpf.Map `ebpf:"no_programs"`
@@ -261,6 +264,7 @@ func (m *spanMaps) Close() error {
 		m.Counters,
 		m.EndedPair,
 		m.Entries,
+		m.Files,
 		m.Mappings,
 		m.NewPair,
 		m.NoPrograms,

@@ -169,6 +169,8 @@ struct walk {
 	__u32 known_at;        /* for last_rule: where in known, modulo KNOWN */
 	__u32 kind;            /* the mapping.table of this code */
 	__u32 first, num_maps; /* mappings of the process */
+	__u64 mm;              /* mm_struct of a process whose mappings only the kernel knows; 0: they are in mappings */
+	struct file_key mapped; /* for find_file */
 	__u32 n;               /* frames so far */
 	__u8 returned;         /* ip is a return address */
 	__u8 all;              /* regs belong to this frame */
@@ -341,6 +343,8 @@ static inline_always int scratch_reg(struct walk *w, __s32 number, __u64 *value)
 	return END_NONE;
 }
 
+#include "vma.h"
+
 /*
  * find_mapping sets w->start, end, bias, kind and table to the mapping of addr. The verifier checks it separately,
  * because of the loop.
@@ -354,6 +358,8 @@ __attribute__((noinline)) int find_mapping(__u32 slot, __u64 addr)
 
 	if (!w)
 		return END_INTERNAL;
+	if (w->mm)
+		return find_file(slot, addr);
 	lo = w->first;
 	hi = w->first + w->num_maps;
 	for (int i = 0; i < 17; i++) {

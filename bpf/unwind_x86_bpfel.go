@@ -57,6 +57,22 @@ type unwindCopyRoom struct {
 	Woken uint64
 }
 
+type unwindFileKey struct {
+	_         structs.HostLayout
+	Inode     uint64
+	Off       uint64
+	Changed   int64
+	ChangedNs uint32
+	Dev       uint32
+}
+
+type unwindFileTable struct {
+	_     structs.HostLayout
+	Bias  uint64
+	Table uint32
+	Zero  uint32
+}
+
 type unwindHead struct {
 	_           structs.HostLayout
 	End         uint32
@@ -187,6 +203,8 @@ type unwindWalk struct {
 	Kind        uint32
 	First       uint32
 	NumMaps     uint32
+	Mm          uint64
+	Mapped      unwindFileKey
 	N           uint32
 	Returned    uint8
 	All         uint8
@@ -283,6 +301,7 @@ const (
 	unwindMapCodeHeaps       = "code_heaps"
 	unwindMapControl         = "control"
 	unwindMapCopies          = "copies"
+	unwindMapFiles           = "files"
 	unwindMapMappings        = "mappings"
 	unwindMapNoPrograms      = "no_programs"
 	unwindMapPages           = "pages"
@@ -362,6 +381,7 @@ type unwindMapSpecs struct {
 	CodeHeaps       *ebpf.MapSpec `ebpf:"code_heaps"`
 	Control         *ebpf.MapSpec `ebpf:"control"`
 	Copies          *ebpf.MapSpec `ebpf:"copies"`
+	Files           *ebpf.MapSpec `ebpf:"files"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	NoPrograms      *ebpf.MapSpec `ebpf:"no_programs"`
 	Pages           *ebpf.MapSpec `ebpf:"pages"`
@@ -409,6 +429,7 @@ type unwindMaps struct {
 	CodeHeaps       *ebpf.Map `ebpf:"code_heaps"`
 	Control         *ebpf.Map `ebpf:"control"`
 	Copies          *ebpf.Map `ebpf:"copies"`
+	Files           *ebpf.Map `ebpf:"files"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	NoPrograms      *ebpf.Map `ebpf:"no_programs"`
 	Pages           *ebpf.Map `ebpf:"pages"`
@@ -428,6 +449,7 @@ func (m *unwindMaps) Close() error {
 		m.CodeHeaps,
 		m.Control,
 		m.Copies,
+		m.Files,
 		m.Mappings,
 		m.NoPrograms,
 		m.Pages,

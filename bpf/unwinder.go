@@ -44,6 +44,7 @@ type Options struct {
 	Tables    uint32
 	Mappings  uint32 // of all processes together, 32 bytes each
 	Processes uint32
+	Files     uint32 // mappings of files that are walked in unknown processes
 	// PerTask restricts sampling to threads with a perf event of the recording.
 	PerTask bool
 	// Cgroups, if not nil, are IDs of cgroups: only tasks in these, and below them, are recorded.
@@ -56,7 +57,8 @@ func (o *Options) setDefaults() {
 	for _, d := range []struct {
 		field *uint32
 		value uint32
-	}{{&o.Rows, MaxRows}, {&o.Tables, 4096}, {&o.Mappings, 1 << 17}, {&o.Processes, 16 << 10}} {
+	}{{&o.Rows, MaxRows}, {&o.Tables, 4096}, {&o.Mappings, 1 << 17}, {&o.Processes, 16 << 10},
+		{&o.Files, 8 << 10}} {
 		if *d.field == 0 {
 			*d.field = d.value
 		}
@@ -68,6 +70,7 @@ type Unwinder struct {
 	loader    *loader
 	coll      *ebpf.Collection // the programs
 	processes *ebpf.Map
+	files     *ebpf.Map
 	mappings  *array[unwindMapping]
 	tables    *array[unwindTable]
 	pages     *array[unwind.Page]
@@ -99,6 +102,7 @@ func Load(o Options) (*Unwinder, error) {
 		loader:    l,
 		coll:      coll,
 		processes: l.get("processes"),
+		files:     l.get("files"),
 		mappings:  newArray[unwindMapping](l.get("mappings"), "mappings"),
 		tables:    newArray[unwindTable](l.get("tables"), "tables"),
 		pages:     newArray[unwind.Page](l.get("pages"), "pages"),
@@ -132,7 +136,7 @@ func (l *loader) loadUnwinder(o *Options) (*ebpf.Collection, error) {
 		programs = append(programs, string(p))
 	}
 	setSizes(spec, map[string]uint32{
-		"processes": o.Processes, "mappings": o.Mappings, "tables": o.Tables, "rows": o.Rows / 2, // two in each element
+		"processes": o.Processes, "files": o.Files, "mappings": o.Mappings, "tables": o.Tables, "rows": o.Rows / 2, // two in each element
 		// Typically: a page holds some 700 rows, a table some hundred rules.
 		"pages": max(o.Rows/64, 1<<12), "rules": max(o.Rows/32, 1<<16),
 		"walks": o.CPUs * o.levels(), "quiet": o.CPUs, "waking": o.CPUs, "copies": o.CPUs,
@@ -383,6 +387,31 @@ func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings, runtime uint32, sta
 
 // RemoveProcess removes a process.
 func (u *Unwinder) RemoveProcess(tgid uint32) { u.processes.Delete(tgid) }
+
+// FileMapping is a mapping of a file with code, in any process that maps it.
+type FileMapping struct {
+	Major, Minor uint32 // of the device
+	Inode        uint64
+	Changed      time.Time // of the inode's last change (ctime)
+	Off          uint64    // of the mapping in the file, in bytes
+}
+
+func (m *FileMapping) key() *unwindFileKey {
+	return &unwindFileKey{Inode: m.Inode, Off: m.Off, Changed: m.Changed.Unix(),
+		ChangedNs: uint32(m.Changed.Nanosecond()), Dev: m.Major<<20 | m.Minor}
+}
+
+// SetFile makes the programs walk the mapping of a file with a table in all processes that were not set: from Linux 6.1
+// on, where the programs can find mappings. bias is ip - vaddr of a mapping at address 0.
+func (u *Unwinder) SetFile(m *FileMapping, bias uint64, table uint32) error {
+	if err := u.files.Put(m.key(), &unwindFileTable{Bias: bias, Table: table}); err != nil {
+		return fmt.Errorf("mapping of a file: %w", err)
+	}
+	return nil
+}
+
+// RemoveFile undoes SetFile.
+func (u *Unwinder) RemoveFile(m *FileMapping) { u.files.Delete(m.key()) }
 
 // NumCPU returns the maximum number of rings: the highest CPU number plus one.
 func NumCPU() (uint32, error) {

@@ -21,6 +21,7 @@ const (
 	verdictMapCopies           = "copies"
 	verdictMapCounters         = "counters"
 	verdictMapDepths           = "depths"
+	verdictMapFiles            = "files"
 	verdictMapFounds           = "founds"
 	verdictMapHeads            = "heads"
 	verdictMapKept             = "kept"
@@ -192,6 +193,7 @@ type verdictMapSpecs struct {
 	Copies          *ebpf.MapSpec `ebpf:"copies"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
 	Depths          *ebpf.MapSpec `ebpf:"depths"`
+	Files           *ebpf.MapSpec `ebpf:"files"`
 	Founds          *ebpf.MapSpec `ebpf:"founds"`
 	Heads           *ebpf.MapSpec `ebpf:"heads"`
 	Kept            *ebpf.MapSpec `ebpf:"kept"`
@@ -303,6 +305,7 @@ type verdictMaps struct {
 	Copies          *ebpf.Map `ebpf:"copies"`
 	Counters        *ebpf.Map `ebpf:"counters"`
 	Depths          *ebpf.Map `ebpf:"depths"`
+	Files           *ebpf.Map `ebpf:"files"`
 	Founds          *ebpf.Map `ebpf:"founds"`
 	Heads           *ebpf.Map `ebpf:"heads"`
 	Kept            *ebpf.Map `ebpf:"kept"`
@@ -343,6 +346,7 @@ func (m *verdictMaps) Close() error {
 		m.Copies,
 		m.Counters,
 		m.Depths,
+		m.Files,
 		m.Founds,
 		m.Heads,
 		m.Kept,

@@ -274,7 +274,7 @@ static inline_always int in_execve(struct task_struct *task)
 static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_struct *task)
 {
 	struct process *p;
-	int end = END_NO_PROCESS;
+	int known, end = END_NO_PROCESS;
 
 	w->ip = w->out.frames[0] = w->regs[IP];
 	w->sp = w->regs[SP];
@@ -288,11 +288,17 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 	w->seen = 0;
 	w->blob.size = 0;
 	w->unloaded = 0;
+	w->mm = 0;
 	p = bpf_map_lookup_elem(&processes, &w->out.head.tgid);
-	if (p && p->exec == w->out.head.exec && !p->stale) {
+	known = p && p->exec == w->out.head.exec;
+	if (known) {
 		w->first = p->first;
 		w->num_maps = p->n;
 		w->runtime = p->runtime;
+	} else if (field_exists(((struct mm_struct *)0)->mm_mt)) {
+		w->mm = (__u64)read_field(task, mm);
+	}
+	if (w->mm || (known && !p->stale)) {
 		end = END_DEPTH;
 		for (int i = 0; i < MAX_FRAMES / STEPS + 2; i++) {
 			end = steps(slot);
@@ -300,6 +306,9 @@ static inline_always int walk_stack(struct walk *w, __u32 slot, struct task_stru
 				break;
 		}
 	}
+	/* The recorder walks the stack if files do not suffice, and passes the process to the programs. */
+	if (w->mm && end != END_ENTRY)
+		end = END_NO_PROCESS;
 	if (end >= END_NO_PROCESS && end != END_DEPTH && in_execve(task)) {
 		w->out.head.end = END_NO_USER; /* exec removed the stack */
 		return 0;

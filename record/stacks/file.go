@@ -64,11 +64,12 @@ type mappedFile struct {
 	here      bool   // isHere, when the object last read the CFI
 	entry     uint64 // vaddr
 	inBPF     *sharedTable
-	loaded    bool             // the table is in BPF, as inBPF
-	cached    bool             // the table is in the cache for the next recording, or will be
-	runtime   runtimes.Runtime // the interpreter in the file; nil if there is none
-	noRuntime error            // why there is no runtime, although the file contains one
-	vm        *vm              // the virtual machine whose generated code this is; nil for other code
+	shared    []bpf.FileMapping // mappings of the file that BPF knows in all processes
+	loaded    bool              // the table is in BPF, as inBPF
+	cached    bool              // the table is in the cache for the next recording, or will be
+	runtime   runtimes.Runtime  // the interpreter in the file; nil if there is none
+	noRuntime error             // why there is no runtime, although the file contains one
+	vm        *vm               // the virtual machine whose generated code this is; nil for other code
 }
 
 func newMappedFile(m *format.Mmap) *mappedFile {

@@ -1,7 +1,11 @@
 package stacks
 
 import (
+	"slices"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
 	"gperf/format"
@@ -173,6 +177,7 @@ func (g *registry) load(s *addrSpace) (err error) {
 	g.maps = g.maps[:0]
 	for m := range s.maps.All() {
 		g.maps = appendMapping(g.maps, m.Value.forBPF())
+		g.share(&m.Value)
 	}
 	s.loaded = false
 	if s.ids, err = g.bpf.AddMappings(g.maps); err != nil {
@@ -181,6 +186,31 @@ func (g *registry) load(s *addrSpace) (err error) {
 	s.loaded, s.stale = true, false
 	g.findInterpreter(s)
 	return nil
+}
+
+// share makes BPF walk the code of a mapping in all processes that map the file, so that those that it does not know
+// yet need no copy of their stacks. A file with an interpreter is not shared: the names of functions need the process.
+func (g *registry) share(m *mapping) {
+	f := m.file
+	if f.state != fileReady || !f.loaded || f.jit != nil || f.vm != nil || f.runtime != nil || f.noRuntime != nil ||
+		f.im.Info == nil {
+		return
+	}
+	st, ok := f.im.Info.Sys().(*syscall.Stat_t)
+	if !ok || slices.ContainsFunc(f.shared, func(s bpf.FileMapping) bool { return s.Off == m.pgoff }) {
+		return
+	}
+	bias, ok := m.bias()
+	if !ok {
+		return
+	}
+	s := bpf.FileMapping{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev), Inode: st.Ino,
+		Changed: time.Unix(st.Ctim.Unix()), Off: m.pgoff}
+	if err := g.bpf.SetFile(&s, bias-m.start, f.inBPF.Index()); err != nil {
+		g.verbose(err.Error())
+		return
+	}
+	f.shared = append(f.shared, s)
 }
 
 // withdraw removes all processes from BPF if there is no room for another one. Those that are

@@ -203,6 +203,10 @@ func (t *tables) remove(f *mappedFile) {
 		t.bpf.RemoveHeaps(f.vm.first, len(f.vm.heaps))
 		return
 	}
+	for i := range f.shared {
+		t.bpf.RemoveFile(&f.shared[i])
+	}
+	f.shared = nil
 	if f.inBPF.users--; f.inBPF.users == 0 {
 		t.bpf.RemoveTable(f.inBPF.Table)
 	}
