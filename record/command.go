@@ -47,6 +47,7 @@ func init() {
 func waitAndExec(path string, argv []string) {
 	name := append([]byte(execName), 0)
 	unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
+	unix.Prctl(unix.PR_SET_THP_DISABLE, 0, 0, 0, 0) // settle set it if the recorder recorded before
 	unix.CloseOnExec(startFD)
 	unix.CloseOnExec(statusFD)
 	var b [1]byte

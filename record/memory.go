@@ -2,6 +2,10 @@ package record
 
 import (
 	"fmt"
+	"runtime/debug"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
 )
@@ -27,4 +31,14 @@ func (e *SmallMemoryError) Error() string {
 // Hint says how to allow more memory, or to record without unwind tables.
 func (e *SmallMemoryError) Hint() string {
 	return "Allow more (memory.max of its cgroup, ulimit -v); --call-graph fp records the same without this message.\n"
+}
+
+// settleTime is how long a recording runs until it returns the memory that only its start needed.
+const settleTime = 5 * time.Second
+
+// settle returns the memory of the heap that only the start needed. The kernel must not make huge pages of what stays:
+// the free parts would come back with them. An error means that more memory stays in use.
+func settle() {
+	unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0)
+	debug.FreeOSMemory()
 }

@@ -193,6 +193,7 @@ func (r *recorder) record(ctx context.Context) error {
 	defer r.switcher.start()()
 	r.governor.start()
 	r.meter.begin()
+	defer time.AfterFunc(settleTime, settle).Stop()
 	for {
 		n, err := r.drain()
 		if err != nil {
