@@ -136,7 +136,8 @@ func (l *loader) loadUnwinder(o *Options) (*ebpf.Collection, error) {
 		programs = append(programs, string(p))
 	}
 	setSizes(spec, map[string]uint32{
-		"processes": o.Processes, "files": o.Files, "mappings": o.Mappings, "tables": o.Tables, "rows": o.Rows / 2, // two in each element
+		"processes": o.Processes, "files": o.Files, "mappings": o.Mappings, "tables": o.Tables,
+		"rows": o.Rows / 2, // two in each element
 		// Typically: a page holds some 700 rows, a table some hundred rules.
 		"pages": max(o.Rows/64, 1<<12), "rules": max(o.Rows/32, 1<<16),
 		"walks": o.CPUs * o.levels(), "quiet": o.CPUs, "waking": o.CPUs, "copies": o.CPUs,

@@ -1,11 +1,9 @@
 package record
 
 import (
+	"fmt"
 	"os"
-	"slices"
 	"testing"
-
-	"github.com/cilium/ebpf/btf"
 
 	"gperf/internal/testutil/programs"
 )
@@ -41,24 +39,13 @@ func TestRecordShortProcesses(t *testing.T) {
 // kernelFindsFiles reports whether BPF can find the mappings of unknown processes.
 func kernelFindsFiles(t *testing.T) bool {
 	t.Helper()
-	kernel, err := btf.LoadKernelSpec()
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mm *btf.Struct
-	if err := kernel.TypeByName("mm_struct", &mm); err != nil {
-		t.Fatal(err)
+	var major, minor int
+	if _, err := fmt.Sscanf(string(release), "%d.%d", &major, &minor); err != nil {
+		t.Fatalf("%q: %v", release, err)
 	}
-	return slices.ContainsFunc(membersOf(mm), func(m btf.Member) bool { return m.Name == "mm_mt" })
-}
-
-// membersOf returns the fields of a struct, and of the structs without a name in it.
-func membersOf(s *btf.Struct) (l []btf.Member) {
-	for _, m := range s.Members {
-		if in, ok := m.Type.(*btf.Struct); ok && m.Name == "" {
-			l = append(l, membersOf(in)...)
-		}
-		l = append(l, m)
-	}
-	return l
+	return major > 6 || major == 6 && minor >= 1
 }

@@ -12,9 +12,9 @@ import (
 const (
 	waitLock    = "lock"    // a futex, or a lock of the kernel
 	waitDisk    = "disk"    // a block device, or a file system
-	waitNetwork = "network" // a socket, also a Unix one
+	WaitNetwork = "network" // a socket, also a Unix one
 	waitPipe    = "pipe"    // a pipe, FIFO or eventfd
-	waitPoll    = "poll"    // any of several files: epoll, select, poll, io_uring; or a signal
+	WaitPoll    = "poll"    // any of several files: epoll, select, poll, io_uring; or a signal
 	waitTimer   = "timer"
 	waitFault   = "fault" // memory of the process, which the kernel reads from a file or swap
 	waitChild   = "child" // another process or thread to end, or to call exec after vfork
@@ -28,7 +28,7 @@ const RunQueue = "runqueue"
 
 // WaitKinds returns all kinds of waits.
 func WaitKinds() []string {
-	return []string{waitLock, waitDisk, waitNetwork, waitPipe, waitPoll, waitTimer, waitFault, waitChild, waitStopped,
+	return []string{waitLock, waitDisk, WaitNetwork, waitPipe, WaitPoll, waitTimer, waitFault, waitChild, waitStopped,
 		RunQueue, waitIdle, waitOther}
 }
 
@@ -45,10 +45,10 @@ var waitFunctions = []struct {
 	{waitDisk, []string{"io_schedule", "blk_", "__blk_", "rq_qos_wait", "wbt_wait", "submit_bio_wait", "jbd2_",
 		"do_get_write_access", "xfs_", "xlog_", "btrfs_", "ext4_", "balance_dirty_pages", "__wait_on_buffer",
 		"wait_on_page", "folio_wait_", "read_events", "do_io_getevents", "sync_inodes_sb", "wb_wait_for_completion"}},
-	{waitNetwork, []string{"inet_", "tcp_", "sk_", "sock_", "__sk_", "udp_", "__skb_", "unix_", "netlink_", "vsock_",
+	{WaitNetwork, []string{"inet_", "tcp_", "sk_", "sock_", "__sk_", "udp_", "__skb_", "unix_", "netlink_", "vsock_",
 		"rpc_", "svc_", "mptcp_", "smc_", "packet_recvmsg"}},
 	{waitPipe, []string{"pipe_", "anon_pipe_", "wait_for_partner", "eventfd_read"}},
-	{waitPoll, []string{"ep_poll", "do_epoll_wait", "do_select", "core_sys_select", "do_poll", "do_sys_poll",
+	{WaitPoll, []string{"ep_poll", "do_epoll_wait", "do_select", "core_sys_select", "do_poll", "do_sys_poll",
 		"poll_schedule_timeout", "io_cqring_wait", "do_sigtimedwait", "signalfd_", "sigsuspend", "__do_sys_pause",
 		"inotify_read", "n_tty_read"}},
 	{waitTimer, []string{"hrtimer_nanosleep", "do_nanosleep", "common_nsleep", "timerfd_read"}},
@@ -252,7 +252,7 @@ func (s *Sample) WaitKind() string {
 	}
 	kind := kernelKind(s.Kernel)
 	unknown := kind == "" || kind == waitOther
-	polls, locks := kind == waitPoll || unknown, kind == waitLock || unknown
+	polls, locks := kind == WaitPoll || unknown, kind == waitLock || unknown
 	switch {
 	case kind == waitFault:
 		return kind

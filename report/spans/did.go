@@ -5,9 +5,12 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 
+	"gperf/format/tracepoint"
 	"gperf/internal/intern"
 	"gperf/internal/session"
+	"gperf/report/key"
 )
 
 // activity is what threads did while they were recorded: waits, and where samples of clocks were taken.
@@ -19,6 +22,28 @@ type activity struct {
 	end     session.EndOfWaits
 	sums    bool // there were sums of waits
 	within  map[within]bool
+
+	incidents []incident // sort puts them in the order of time
+	ends      *key.Keys  // of the packets of incidents
+	reasons   *key.Keys  // why they were dropped; nil: no event says it
+	ofPackets []bool     // by event: incidents
+}
+
+// incident is an event of a packet that may have made threads wait: it was dropped, sent again or refused.
+type incident struct {
+	time       uint64 // ns
+	what, flow int32  // the event's name, and whose packet it was: indexes in activity.names
+}
+
+// isIncident reports whether an event is one of packets that were dropped, sent again or refused.
+func isIncident(t *tracepoint.Format) bool {
+	switch {
+	case t == nil:
+		return false
+	case t.Field("reason") != nil && (t.System == "skb" || t.System == "packet"):
+		return true
+	}
+	return t.System == "tcp" && (strings.HasPrefix(t.Name, "tcp_retransmit_") || strings.HasSuffix(t.Name, "_reset"))
 }
 
 // within asks whether a stack contains a function.
@@ -68,9 +93,14 @@ type ran struct {
 	stack session.StackKey
 }
 
-func newActivity() *activity {
-	return &activity{threads: map[int32]*done{}, index: map[string]int32{}, comms: map[int32]string{},
-		within: map[within]bool{}}
+func newActivity(s *session.Session) *activity {
+	c := &activity{threads: map[int32]*done{}, index: map[string]int32{}, comms: map[int32]string{},
+		within: map[within]bool{}, ends: key.NewDerived(s.File, s.Symbols, []string{"src", "dst"})}
+	c.reasons, _ = key.New(s.File, s.Symbols, key.Options{Words: []string{"reason"}})
+	for i := range s.File.Attrs {
+		c.ofPackets = append(c.ofPackets, isIncident(s.File.Tracepoint(i)))
+	}
+	return c
 }
 
 // of returns what a thread did.
@@ -99,10 +129,28 @@ func (c *activity) add(s *session.Session, one *session.Sample) bool {
 		d.waits = append(d.waits, c.wait(one))
 	case session.SamplesCPU(a) && one.Leaf != nil:
 		d.ran = append(d.ran, ran{one.Time, c.number(one.RunsIn()), one.StackKey()})
+	case c.ofPackets[one.Event]:
+		c.addIncident(s.File.Tracepoint(one.Event).Name, one)
 	default:
 		return false
 	}
 	return true
+}
+
+// addIncident adds the sample of an incident.
+func (c *activity) addIncident(what string, s *session.Sample) {
+	if c.reasons != nil {
+		for _, reason := range c.reasons.Of(s).Values {
+			if reason.Text != key.Missing {
+				what += " " + reason.Text
+			}
+		}
+	}
+	flow := map[string]string{}
+	for _, end := range c.ends.Of(s).Values {
+		flow[end.Key] = strings.TrimPrefix(end.Text, "tcp ")
+	}
+	c.incidents = append(c.incidents, incident{s.Time, c.number(what), c.number(flow["src"] + " > " + flow["dst"])})
 }
 
 // wait returns the wait of a sample.
@@ -120,6 +168,7 @@ func (c *activity) number(name string) int32 { return intern.Index(c.index, &c.n
 
 // sort comes after all samples. It removes the sums of short waits, and waits that did not end: no span ended in these.
 func (c *activity) sort() {
+	slices.SortStableFunc(c.incidents, func(a, b incident) int { return cmp.Compare(a.time, b.time) })
 	for _, d := range c.threads {
 		n := len(d.waits)
 		d.waits = slices.DeleteFunc(d.waits, func(w wait) bool { return c.end.Has(w.end) })
@@ -138,6 +187,9 @@ type parts struct {
 	wakers       map[waitKey]*parts // what those who ended them did during the waits
 	ran          map[int32]uint64   // by function, activity.names; of calls without a sample, by noFunction
 	inside       map[string]uint64  // spans of other events
+	// incidents are those of packets while a call waited for the network, of which some were perhaps the call's:
+	// their number by flow, by the event's name.
+	incidents map[string]map[string]uint64
 }
 
 // elsewhere is what a goroutine did while its thread did something for others.
@@ -148,7 +200,7 @@ const noFunction = -1
 
 func newParts() *parts {
 	return &parts{waits: map[int32]uint64{}, by: map[waitKey]uint64{}, wakers: map[waitKey]*parts{},
-		ran: map[int32]uint64{}, inside: map[string]uint64{}}
+		ran: map[int32]uint64{}, inside: map[string]uint64{}, incidents: map[string]map[string]uint64{}}
 }
 
 // add adds what a thread did in a call.
@@ -164,6 +216,48 @@ func (p *parts) add(c *activity, of *call) {
 			p.inside[in.name] += in.duration
 		}
 	}
+	p.addIncidents(c, of)
+}
+
+// leastNetwork is how much of a call it must have waited for the network, in percent, for incidents to matter.
+const leastNetwork = 10
+
+// addIncidents adds the incidents in a call that waited for the network.
+func (p *parts) addIncidents(c *activity, of *call) {
+	end, waited := of.start+of.duration, uint64(0)
+	at := func(time uint64) int {
+		return sort.Search(len(c.incidents), func(i int) bool { return c.incidents[i].time >= time })
+	}
+	in := c.incidents[at(of.start):at(end)]
+	if len(in) == 0 {
+		return
+	}
+	for _, w := range c.of(of.tid).overlapping(of.start, end) {
+		if text := c.names[w.what]; strings.HasPrefix(text, session.WaitNetwork) ||
+			strings.HasPrefix(text, session.WaitPoll) {
+			waited += min(w.end, end) - max(w.start, of.start)
+		}
+	}
+	if waited*100 < of.duration*leastNetwork {
+		return
+	}
+	for _, i := range in {
+		what := c.names[i.what]
+		if p.incidents[what] == nil {
+			p.incidents[what] = map[string]uint64{}
+		}
+		p.incidents[what][c.names[i.flow]]++
+	}
+}
+
+// overlapping returns the waits of which a part is between two times, in ns.
+func (d *done) overlapping(start, end uint64) []wait {
+	l := d.waits[sort.Search(len(d.waits), func(i int) bool { return d.waits[i].end > start }):]
+	n := slices.IndexFunc(l, func(w wait) bool { return w.start >= end })
+	if n < 0 {
+		n = len(l)
+	}
+	return l[:n]
 }
 
 // follow limits a chain of threads of which each waits for the next one: there are at most so many, and waits of at
@@ -183,10 +277,7 @@ func (p *parts) addTime(c *activity, tid int32, start, end uint64, chain follow,
 	p.calls++
 	p.total += end - start
 	d, left, reached := c.of(tid), end-start, start
-	for _, w := range d.waits[sort.Search(len(d.waits), func(i int) bool { return d.waits[i].end > start }):] {
-		if w.start >= end {
-			break
-		}
+	for _, w := range d.overlapping(start, end) {
 		from, to := max(w.start, reached), min(w.end, end)
 		if from >= to {
 			continue

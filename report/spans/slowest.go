@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ func report(where string, most int, write func(io.Writer, *calls)) func(io.Write
 		if err != nil {
 			return format.Skipped{}, err
 		}
-		l := calls{spansOf: d, most: most, keep: keep, did: newActivity(), waits: session.HasWaits(s.File)}
+		l := calls{spansOf: d, most: most, keep: keep, did: newActivity(s), waits: session.HasWaits(s.File)}
 		if where != "" {
 			if l.filter, err = key.NewFilter(s.File, s.Symbols, where, s.Origin); err == nil {
 				err = key.FirstImpossible(l.filter.Impossible())
@@ -176,6 +177,12 @@ func (p *parts) writeSlow(w io.Writer, did *activity) {
 	}
 	for _, what := range session.MostFrequent(p.inside)[:min(leastCalls, len(p.inside))] {
 		fmt.Fprintf(w, "    %8s  of it in %s\n", text.Duration(p.inside[what]), what)
+	}
+	for _, what := range slices.Sorted(maps.Keys(p.incidents)) {
+		flows := p.incidents[what]
+		for _, flow := range session.MostFrequent(flows)[:min(leastCalls, len(flows))] {
+			fmt.Fprintf(w, "    %7dx  meanwhile: %s %s\n", flows[flow], what, flow)
+		}
 	}
 }
 

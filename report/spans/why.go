@@ -113,6 +113,25 @@ func (c *comparison) writeAll(w io.Writer, name string) {
 	for _, d := range inside[:min(leastCalls, len(inside))] {
 		d.write(w, "of it in ")
 	}
+	c.writeIncidents(w)
+}
+
+// writeIncidents writes how many incidents of packets there were in a call, on average.
+func (c *comparison) writeIncidents(w io.Writer) {
+	all := maps.Clone(c.slow.incidents)
+	maps.Copy(all, c.others.incidents)
+	for _, what := range slices.Sorted(maps.Keys(all)) {
+		slow := float64(sumOf(c.slow.incidents[what])) / float64(max(c.slowCalls, 1))
+		others := float64(sumOf(c.others.incidents[what])) / float64(max(c.otherCalls, 1))
+		fmt.Fprintf(w, "%8.2fx %8.2fx %8.2fx  meanwhile: %s\n", slow, others, slow-others, what)
+	}
+}
+
+func sumOf(m map[string]uint64) (sum uint64) {
+	for _, n := range m {
+		sum += n
+	}
+	return sum
 }
 
 // writeWakers writes what is longer in the wakers of slow calls' waits, and in their wakers.
