@@ -111,7 +111,7 @@ __attribute__((noinline)) void cause_retransmit()
 
 __attribute__((noinline)) void cause_fault()
 {
-	const size_t size = 64 << 20;
+	const size_t size = 16 << 20;
 	char *m = static_cast<char *>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 	madvise(m, size, MADV_NOHUGEPAGE);
 	for (size_t i = 0; i < size; i += 4096)
