@@ -150,6 +150,8 @@ __attribute__((noinline)) int find_file(__u32 slot, __u64 addr)
 
 	if (!w)
 		return END_INTERNAL;
+	if (!field_exists(((struct mm_struct *)0)->mm_mt)) /* the verifier checks what nothing calls, too */
+		return END_NO_MAPPING;
 	vma = find_vma(w, addr);
 	w->start = read_field(vma, vm_start);
 	w->end = read_field(vma, vm_end);
