@@ -31,7 +31,7 @@ func TestRecordShortProcesses(t *testing.T) {
 		t.Errorf("%d stacks are complete, %d of the short processes or unknown ones incomplete; %d were copied",
 			complete, incomplete, copies)
 	}
-	if kernelFindsFiles(t) && copies > complete/2 {
+	if kernelFindsFiles(t) && os.Getenv("GPERF_SLOW") == "" && copies > complete/2 {
 		t.Errorf("%d of %d stacks were copied, although BPF knows the files of most", copies, complete)
 	}
 }

@@ -23,6 +23,7 @@ type overviewFlags struct {
 	seconds float64
 	output  string
 	format  string
+	more    int
 	targets []target
 }
 
@@ -48,6 +49,7 @@ func overviewCommand() *cobra.Command {
 	cli.AddFlags(c, "Reading", func(s *pflag.FlagSet) {
 		s.StringArrayVarP(&o.input.paths, "input", "i", nil, "show a recording of gperf overview, this `file`")
 		s.StringVar(&o.format, "format", "text", "print text, or json")
+		s.IntVar(&o.more, "more", 0, "run the command that shows more of line `number`")
 		o.input.addSandbox(s)
 		o.input.files.force = addForce(s)
 	})
@@ -67,13 +69,17 @@ func (o *overviewFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	if o.seconds <= 0 {
 		return cli.WrongUse("--duration %v: how many seconds?", o.seconds)
 	}
-	if len(o.input.paths) == 0 {
+	reading := len(o.input.paths) > 0 || s.Changed("more")
+	if reading && (s.Changed("duration") || s.Changed("output")) {
+		return cli.WrongUse("--input and --more show a recording: --duration and --output are for a new one")
+	}
+	if !reading {
 		if err := o.record(stderr); err != nil {
 			return err
 		}
+	}
+	if len(o.input.paths) == 0 {
 		o.input.paths = []string{o.output}
-	} else if s.Changed("duration") || s.Changed("output") {
-		return cli.WrongUse("--input shows a recording: --duration and --output are for a new one")
 	}
 	in, err := o.input.open("gperf overview", stderr)
 	if err != nil {
@@ -81,11 +87,27 @@ func (o *overviewFlags) run(s *pflag.FlagSet, stdout, stderr io.Writer) error {
 	}
 	defer in.Close()
 	seen, skipped, err := overview.Read(in.session)
+	if err == nil && s.Changed("more") {
+		return o.showMore(seen, in, stdout, stderr)
+	}
 	if err == nil {
 		err = o.print(seen, in, stdout)
 	}
 	incomplete := in.warn(stderr, skipped)
 	return cmp.Or(err, incomplete)
+}
+
+// showMore runs the command that shows more of a line.
+func (o *overviewFlags) showMore(seen *overview.Overview, in *openInput, stdout, stderr io.Writer) error {
+	item := seen.Item(o.more)
+	if item == nil {
+		return cli.WrongUse("--more %d: there is no such line", o.more)
+	}
+	args := slices.Concat(item.More[:1], []string{"-i", in.recording.Path}, item.More[1:])
+	if code := run(args, stdout, stderr); code != exitOK {
+		return exitStatus(code)
+	}
+	return nil
 }
 
 func (o *overviewFlags) print(seen *overview.Overview, in *openInput, stdout io.Writer) error {

@@ -7,11 +7,15 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gperf/report/overview"
 )
@@ -19,11 +23,13 @@ import (
 // TestScenarioOverviewAlone: what planted programs do is in the overview, the screen fits, and each command shows more.
 func TestScenarioOverviewAlone(t *testing.T) {
 	needOffCPU(t)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "seen.data")
+	dir, self := t.TempDir(), binary(t, "./cmd/gperf")
+	waits := waiterProgram.Path(t)
+	t.Chdir(dir)
+	const file = "seen.data"
 	planted := []*exec.Cmd{
 		exec.Command("sh", "-c", "while :; do :; done"),
-		exec.Command(waiterProgram.Path(t), "60000", dir),                                    // among others, threads that wait for a lock
+		exec.Command(waits, "60000", dir),                                                    // among others, threads that wait for a lock
 		exec.Command("sh", "-c", "while sleep 0.02; do echo x >/dev/full; done 2>/dev/null"), // ENOSPC, and programs
 		exec.Command("bash", "-c", fmt.Sprintf("while sleep 0.02; do echo x >/dev/udp/127.0.0.1/%d; done 2>/dev/null",
 			closedPort(t))), // NO_SOCKET
@@ -48,7 +54,6 @@ func TestScenarioOverviewAlone(t *testing.T) {
 			c.Wait()
 		}()
 	}
-	self := binary(t, "./cmd/gperf")
 	out, err := exec.Command(self, "overview", "-d", strconv.Itoa(patience(3)), "-o", file, "--format", "json").Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, err.(*exec.ExitError).Stderr)
@@ -87,6 +92,14 @@ func TestScenarioOverviewAlone(t *testing.T) {
 	if !strings.Contains(text, "NO_SOCKET") || !strings.Contains(text, "gperf report -i "+file+" --kind lock ") {
 		t.Errorf("the text lacks lines:\n%s", text)
 	}
+	if first := seen.Item(1); seen.Item(0) != nil || seen.Item(10000) != nil || first == nil {
+		t.Errorf("item 1 is %v", first)
+	} else {
+		want, _ := gperf(t, append(slices.Clone(first.More), "-i", file)...)
+		if got, _ := gperf(t, "overview", "-i", file, "--more", "1"); got != want {
+			t.Errorf("--more 1 shows\n%s\ninstead of\n%s", got, want)
+		}
+	}
 	screen := seen.Text(overview.Screen{Width: 80, Height: 24})
 	for line := range strings.Lines(screen) {
 		if len([]rune(line)) > 81 {
@@ -97,6 +110,72 @@ func TestScenarioOverviewAlone(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, screen)
 	}
 	t.Logf("%s", screen)
+}
+
+// TestScenarioOverviewStatesAlone: what is wrong with a machine is on the first screen of the overview.
+func TestScenarioOverviewStatesAlone(t *testing.T) {
+	needOffCPU(t)
+	for _, c := range []struct {
+		name string
+		load func(t *testing.T) (*exec.Cmd, string) // and a line of the screen, as an expression
+	}{
+		{"build", func(t *testing.T) (*exec.Cmd, string) {
+			needPrograms(t, "gcc")
+			return exec.Command("sh", "-c", `while :; do echo "#include <stdio.h>
+				int main(void) { return 0; }" | gcc -x c -O2 -o /dev/null -; done`),
+				`^programs +[0-9]+ \S+ +started; [0-9]+ times \S+`
+		}},
+		{"busy web server", func(t *testing.T) (*exec.Cmd, string) {
+			needPrograms(t, "python3")
+			return exec.Command("python3", "testdata/renders.py"), `^CPU +[0-9.]+ % python3 +render `
+		}},
+		{"packet loss", func(t *testing.T) (*exec.Cmd, string) {
+			needPrograms(t, "python3")
+			return exec.Command("python3", "testdata/deaf.py"), `^drops +[0-9.]+( k)? (SOCKET_RCVBUFF|0x\S+) `
+		}},
+		{"full disk", func(t *testing.T) (*exec.Cmd, string) {
+			dir := t.TempDir()
+			if err := unix.Mount("none", dir, "tmpfs", 0, "size=64k"); err != nil {
+				t.Skipf("no small file system: %v", err)
+			}
+			t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+			return exec.Command("sh", "-c", "cd "+dir+
+					"; while sleep 0.02; do dd if=/dev/zero of=log bs=4k count=100 2>/dev/null; done"),
+				`^errors +[0-9]+ dd +write: ENOSPC`
+		}},
+		{"memory pressure", func(t *testing.T) (*exec.Cmd, string) {
+			group, file := memoryGroup(t, 24<<20), filepath.Join(t.TempDir(), "table")
+			return exec.Command("sh", "-c", fmt.Sprintf("echo $$ >%s; dd if=/dev/zero of=%s bs=1M count=64 2>/dev/null; "+
+					"while :; do cat %[2]s >/dev/null; done", group, file)),
+				`^memory +[0-9.]+ [mu]?s cat +cgroup is full`
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			load, want := c.load(t)
+			load.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			if err := load.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				syscall.Kill(-load.Process.Pid, syscall.SIGKILL)
+				load.Wait()
+			})
+			out, err := exec.Command(binary(t, "./cmd/gperf"), "overview", "-d", strconv.Itoa(patience(3)), "-o",
+				filepath.Join(dir, "perf.data"), "--format", "json").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var seen overview.Overview
+			if err := json.Unmarshal(out, &seen); err != nil {
+				t.Fatalf("%v in %s", err, out)
+			}
+			screen := seen.Text(overview.Screen{Width: 80, Height: 24})
+			if !regexp.MustCompile(`(?m)` + want).MatchString(screen) {
+				t.Errorf("the screen lacks %q:\n%s", want, screen)
+			}
+		})
+	}
 }
 
 // withoutComments returns the lines that are neither empty nor comments.

@@ -38,6 +38,9 @@ type mappedFile struct {
 	id    dso.BuildID
 	file  fileID // zero if records contain the build ID
 	inode fileID // of a file with a build ID; zero until a process is seen that maps it
+	// written is when a file without a build ID was changed, zero until its table is requested: another time means other
+	// contents.
+	written ctime
 	// contested means that several files with different unwind tables use the same build ID.
 	contested bool
 	state     fileState
@@ -183,7 +186,7 @@ func (f *mappedFile) open() (*dso.Image, error) {
 func (f *mappedFile) matches(im *dso.Image) bool {
 	inode := inodeOf(im.Info)
 	if f.id.IsZero() {
-		return inode.ino == f.file.ino
+		return inode.ino == f.file.ino && (f.written == ctime{} || ctimeOf(im.Info) == f.written)
 	}
 	return im.BuildID().Matches(f.id) && (f.inode == (fileID{}) || f.inode == inode)
 }

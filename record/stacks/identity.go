@@ -78,7 +78,7 @@ func (p *tracker) identify(proc *process) {
 
 func (p *tracker) identifyMapping(pid int32, m *mapping) {
 	if m.file.id.IsZero() || m.file.jit != nil || m.file.vm != nil {
-		m.identified = true
+		m.renew(p, pid)
 		return
 	}
 	k := fileKey{buildID: string(m.file.id.Bytes())}
@@ -105,6 +105,86 @@ func (p *tracker) identifyMapping(pid int32, m *mapping) {
 		m.file = first
 	default:
 		m.file = p.add(k, &mappedFile{name: m.name, id: m.file.id, inode: id})
+	}
+	m.file.locate(pid, *m)
+}
+
+// ctime is when an inode was changed last. The zero value is unknown.
+type ctime struct {
+	sec int64
+	ns  uint32
+}
+
+func ctimeOf(info fs.FileInfo) (c ctime) {
+	if info == nil {
+		return c
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		c = ctime{st.Ctim.Sec, uint32(st.Ctim.Nsec)}
+	}
+	return c
+}
+
+// changedAt returns when a file was changed, as a process maps it, or, if the process has ended, as it is now.
+func (f *mappedFile) changedAt(pid int32, m *mapping) (c ctime, ended bool) {
+	for i, path := range []string{m.path(pid), f.name} {
+		var st unix.Statx_t
+		const flags, mask = unix.AT_STATX_DONT_SYNC, unix.STATX_INO | unix.STATX_CTIME
+		if unix.Statx(unix.AT_FDCWD, path, flags, mask, &st) == nil && st.Ino == f.file.ino {
+			return ctime{st.Ctime.Sec, st.Ctime.Nsec}, i > 0
+		}
+	}
+	return c, true
+}
+
+// noteWritten stores when a file without a build ID was changed, before its table is made.
+func (f *mappedFile) noteWritten() {
+	if f.file != (fileID{}) && f.written == (ctime{}) {
+		f.written, _ = f.changedAt(f.pid, &f.at)
+	}
+}
+
+// renew gives the mappings of files without a build ID other files if they were written since their tables were
+// requested: the inodes are the same.
+func (s *addrSpace) renew(p *tracker, pid int32) {
+	for r := range s.maps.All() {
+		if m := &r.Value; !m.identified && m.file.id.IsZero() {
+			m.renew(p, pid)
+		}
+	}
+}
+
+// errWritten is why a process that has ended has no table of a file.
+var errWritten = fmt.Errorf("%w: it was written again", dso.ErrNoFile)
+
+// renew is addrSpace.renew for one mapping. Processes that map what a file contained before have ended, as nobody may
+// write to a running program: for one that has ended, too, it is not known what it contained.
+func (m *mapping) renew(p *tracker, pid int32) {
+	m.identified = true
+	old := m.file
+	if old.file == (fileID{}) || old.written == (ctime{}) {
+		return
+	}
+	now, ended := old.changedAt(pid, m)
+	switch {
+	case now == (ctime{}) || now == old.written:
+		return
+	case ended:
+		m.file = &mappedFile{name: old.name, file: old.file, state: fileGone, refused: errWritten}
+		return
+	}
+	for k, f := range p.files {
+		if f == old {
+			p.generated++
+			delete(p.files, k)
+			k.gen = p.generated
+			p.files[k] = old // prune removes its table
+			break
+		}
+	}
+	k := fileKey{id: old.file}
+	if m.file = p.files[k]; m.file == nil || m.file.written != now {
+		m.file = p.add(k, &mappedFile{name: old.name, file: old.file, written: now})
 	}
 	m.file.locate(pid, *m)
 }

@@ -110,6 +110,7 @@ func (g *registry) lookUp(pid int32, head *bpf.Head) *addrSpace {
 	} else if head.End == bpf.EndNoProcess && !p.touched {
 		g.awaitMapping(p)
 	}
+	p.space.renew(g.tracker, pid)
 	return p.space
 }
 

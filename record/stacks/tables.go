@@ -47,6 +47,7 @@ func (t *tables) requestFile(f *mappedFile) bool {
 	case f.state == fileUnknown && t.affords != nil && !t.affords():
 		t.postpone(f)
 	case f.state == fileUnknown:
+		f.noteWritten()
 		f.state = filePending
 		t.builder.request(f)
 		return true

@@ -35,6 +35,8 @@ func Events() []string {
 		{"block", "block_rq_issue", issueName + "/period=8/"},
 		{"vmscan", "mm_vmscan_direct_reclaim_begin", "span:vmscan:mm_vmscan_direct_reclaim_begin.." +
 			"vmscan:mm_vmscan_direct_reclaim_end/hist,name=" + reclaimName + "/"},
+		{"vmscan", "mm_vmscan_memcg_reclaim_begin", "span:vmscan:mm_vmscan_memcg_reclaim_begin.." +
+			"vmscan:mm_vmscan_memcg_reclaim_end/hist,name=" + groupReclaimName + "/"},
 		{"sched", "sched_process_exec", "sched:sched_process_exec/name=" + execName + "/"},
 	} {
 		if hasTracepoint(e.system, e.name, "") {

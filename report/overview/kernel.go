@@ -176,26 +176,31 @@ func (c *disk) sections(*Overview) []Section {
 	return []Section{section}
 }
 
-// reclaim sums the time in which processes free memory for themselves.
+// reclaim sums the time in which processes free memory for themselves, by the event's name.
 type reclaim struct {
-	times  sums // ns
-	number sums
+	times  map[string]sums // ns
+	number map[string]sums
 }
 
-func newReclaim() collector { return &reclaim{times: sums{}, number: sums{}} }
+func newReclaim() collector { return &reclaim{map[string]sums{}, map[string]sums{}} }
 
 func (c *reclaim) add(r *reader, s *session.Sample) {
-	name := process(s)
-	c.times[name] += r.number(s, "total")
-	c.number[name] += r.number(s, "count")
+	why, name := r.session.File.EventName(s.Event), process(s)
+	addTo(c.times, why, name, r.number(s, "total"))
+	addTo(c.number, why, name, r.number(s, "count"))
 }
 
 func (c *reclaim) sections(*Overview) []Section {
 	section := Section{Name: "memory"}
-	for _, name := range c.times.top(2) {
-		section.Items = append(section.Items, Item{Value: text.Duration(c.times[name]), Who: name,
-			What: "frees memory " + count(c.number[name]) + " times: too little is free",
-			More: []string{"report", "--latency-hist"}})
+	for _, kind := range []struct{ event, why string }{
+		{reclaimName, "too little is free"},
+		{groupReclaimName, "cgroup is full"},
+	} {
+		for _, name := range c.times[kind.event].top(2) {
+			section.Items = append(section.Items, Item{Value: text.Duration(c.times[kind.event][name]), Who: name,
+				What: kind.why + ": frees memory " + count(c.number[kind.event][name]) + " times",
+				More: []string{"report", "--latency-hist"}})
+		}
 	}
 	return []Section{section}
 }
@@ -243,7 +248,7 @@ func (c *segments) add(r *reader, s *session.Sample) {
 	name := r.session.File.EventName(s.Event)
 	c.events[name]++
 	end := r.text(s, "flow")
-	if end == "" {
+	if end == "" && r.text(s, "dport") != "" {
 		end = r.text(s, "sport") + " > " + r.text(s, "daddr") + ":" + r.text(s, "dport")
 	}
 	addTo(c.ends, name, end, 1)

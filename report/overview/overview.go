@@ -135,9 +135,11 @@ const (
 // Names of the spans that Events records.
 const (
 	diskName    = "disk"
-	reclaimName = "reclaim"
 	errorsName  = "errors"
 	failingName = "failing"
+
+	reclaimName      = "reclaim"        // of memory: too little is free
+	groupReclaimName = "cgroup-reclaim" // a cgroup reached its limit
 )
 
 // collectorsOf returns the collectors of an event.
@@ -156,7 +158,7 @@ func collectorsOf(f *format.File, i int) []int {
 		return nil
 	case name == diskName:
 		return []int{ofDisk}
-	case name == reclaimName:
+	case name == reclaimName || name == groupReclaimName:
 		return []int{ofReclaim}
 	case name == errorsName:
 		return []int{ofErrors}

@@ -24,11 +24,11 @@ func TestText(t *testing.T) {
 			More: []string{"report", "--kind", "lock"}}}},
 	}
 	const want = `10.0 s on web: 1.43 of 2 CPUs used, 87.2 % of waits were idle
-CPU         61.2 % clang        llvm::SelectionDAG::Legalize(int)              gperf report -c clang
-            12.0 % a long…of it garbage collection                         gperf report -c 'it'\''s'
-waits        1.2 s nginx        lock: ngx_shmtx_lock, woken by redis-server gperf report --kind lock
+CPU         61.2 % clang          llvm::SelectionDAG::Legalize(int)              gperf report -c clang
+            12.0 % a long … of it garbage collection                         gperf report -c 'it'\''s'
+waits        1.2 s nginx          lock: ngx_shmtx_lock, woken by redis-server gperf report --kind lock
 `
-	if got := o.Text(Screen{Width: 100, Height: 5}); got != want {
+	if got := o.Text(Screen{Width: 102, Height: 5}); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	for width := 40; width < 200; width++ {

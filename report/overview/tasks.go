@@ -191,7 +191,11 @@ func (c *waits) sections(o *Overview) []Section {
 			}
 		}
 	}
-	return []Section{{Name: "run queue", Items: c.items(o, session.RunQueue)}, section}
+	runnable := c.items(o, session.RunQueue)
+	for i := range runnable {
+		runnable[i].What = "" // the section says it
+	}
+	return []Section{{Name: "run queue", Items: runnable}, section}
 }
 
 // items returns the processes that waited longest for something, if it is worth a line.

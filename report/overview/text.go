@@ -2,6 +2,7 @@ package overview
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -20,7 +21,7 @@ type Screen struct {
 const (
 	nameWidth  = 9
 	valueWidth = 8
-	whoWidth   = 12
+	whoWidth   = 14
 	leastWho   = 4
 )
 
@@ -33,16 +34,31 @@ func (o *Overview) Text(s Screen) string {
 	if len(o.Sections) == 0 {
 		b.WriteString("Nothing to report: gperf overview shows recordings that it made itself.\n")
 	}
+	number := 0
 	for i, section := range o.Sections {
-		for j, item := range section.Items[:shown[i]] {
+		for j, item := range section.Items {
 			name := section.Name
 			if j > 0 {
 				name = ""
 			}
-			b.WriteString(item.line(name, s))
+			if number++; j < shown[i] {
+				b.WriteString(item.line(name, number, s))
+			}
 		}
 	}
 	return b.String()
+}
+
+// Item returns the item with a number, from 1 on: the shorter commands of lines name it. It returns nil if there is
+// none.
+func (o *Overview) Item(number int) *Item {
+	for _, s := range o.Sections {
+		if number >= 1 && number <= len(s.Items) {
+			return &s.Items[number-1]
+		}
+		number -= len(s.Items)
+	}
+	return nil
 }
 
 func (o *Overview) head() string {
@@ -79,17 +95,24 @@ func (o *Overview) choose(lines int) []int {
 	return shown
 }
 
-// line returns the line of an item. The description is cropped, the command never.
-func (item *Item) line(name string, s Screen) string {
-	command, left := command(item.More, s.File), fmt.Sprintf("%-*s %*s ", nameWidth, name, valueWidth, item.Value)
-	room := max(s.Width-utf8.RuneCountInString(left)-len(command)-1, leastWho)
+// line returns the line of an item. The description is cropped, the command never: if it leaves too little room, the
+// line ends with a shorter one that does the same. Who ended waits is left out first.
+func (item *Item) line(name string, number int, s Screen) string {
+	shell, left := command(item.More, s.File), fmt.Sprintf("%-*s %*s ", nameWidth, name, valueWidth, item.Value)
+	needed := Item{What: item.What, Function: item.Function}
+	whole := utf8.RuneCountInString(left) + whoWidth + 1 + utf8.RuneCountInString(needed.describe(math.MaxInt)) + 1
+	short := command([]string{"overview", "--more", fmt.Sprint(number)}, s.File)
+	if whole+len(shell) > s.Width && len(short) < len(shell) {
+		shell = short
+	}
+	room := max(s.Width-utf8.RuneCountInString(left)-len(shell)-1, leastWho)
 	who := min(whoWidth, room)
 	left += fmt.Sprintf("%-*s", who, text.Middle(item.Who, who))
 	if room -= who; room > 0 {
 		left, room = left+" ", room-1
 	}
 	what := item.describe(room)
-	return left + what + strings.Repeat(" ", room-utf8.RuneCountInString(what)) + " " + command + "\n"
+	return left + what + strings.Repeat(" ", room-utf8.RuneCountInString(what)) + " " + shell + "\n"
 }
 
 // describe returns what happened, in at most width columns.
