@@ -30,6 +30,15 @@ type (
 		Start, End, Bias uint64
 		Table, Zero      uint32
 	}
+	unwindFileKey struct {
+		Inode, Off     uint64
+		Changed        int64
+		ChangedNs, Dev uint32
+	}
+	unwindFileTable struct {
+		Bias        uint64
+		Table, Zero uint32
+	}
 	unwindProcess struct{ Exec, First, N, Copies, Runtime, Stale uint32 }
 	unwindTable   struct {
 		Base                         uint64
