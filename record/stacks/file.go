@@ -38,8 +38,8 @@ type mappedFile struct {
 	id    dso.BuildID
 	file  fileID // zero if records contain the build ID
 	inode fileID // of a file with a build ID; zero until a process is seen that maps it
-	// written is when a file without a build ID was changed, zero until its table is requested: another time means other
-	// contents.
+	// written is when a file without a build ID was changed, zero until its table is requested: another time means
+	// other contents.
 	written ctime
 	// contested means that several files with different unwind tables use the same build ID.
 	contested bool

@@ -120,7 +120,7 @@ func ctimeOf(info fs.FileInfo) (c ctime) {
 		return c
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		c = ctime{st.Ctim.Sec, uint32(st.Ctim.Nsec)}
+		c = ctime{int64(st.Ctim.Sec), uint32(st.Ctim.Nsec)}
 	}
 	return c
 }
