@@ -211,7 +211,7 @@ func TestScenarioSlowestCausesCXX(t *testing.T) {
 		"cause_lock":       `^lock: cause_lock.*, woken by .* in flush_cache`,
 		"cause_dependency": `^network: cause_dependency.*, woken by `,
 		"cause_fault":      `^running: cause_fault`,
-		"cause_disk":       `^(disk|running): cause_disk`, // running where the disk is memory
+		"cause_disk":       `^disk: cause_disk|^running`, // running where the disk is memory, or stops an emulated CPU
 		"cause_neighbours": `^runqueue: cause_neighbours.*, after `,
 		"cause_retransmit": `^network: cause_retransmit.*, woken by `,
 	}
