@@ -6,7 +6,9 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
+	"gperf/format"
 	"gperf/format/tracepoint"
 	"gperf/internal/intern"
 	"gperf/internal/session"
@@ -22,6 +24,8 @@ type activity struct {
 	end     session.EndOfWaits
 	sums    bool // there were sums of waits
 	within  map[within]bool
+	// interval is how often a clock samples a thread that runs, in ns; 0 without a clock.
+	interval uint64
 
 	incidents []incident // sort puts them in the order of time
 	ends      *key.Keys  // of the packets of incidents
@@ -99,9 +103,28 @@ func newActivity(s *session.Session) *activity {
 	c.reasons, _ = key.New(s.File, s.Symbols, key.Options{Words: []string{"reason"}})
 	for i := range s.File.Attrs {
 		c.ofPackets = append(c.ofPackets, isIncident(s.File.Tracepoint(i)))
+		if a := &s.File.Attrs[i]; a.IsClock() {
+			c.interval = max(c.interval, intervalOf(a))
+		}
 	}
 	return c
 }
+
+// intervalOf returns how often a clock samples, in ns.
+func intervalOf(a *format.Attr) uint64 {
+	if a.Flags&format.FlagFreq != 0 {
+		return uint64(time.Second) / max(a.SamplePeriod, 1)
+	}
+	return a.SamplePeriod
+}
+
+// stands reports whether the CPU probably stood still while a thread ran for some ns, as no sample shows it.
+func (c *activity) stands(d *done, ns uint64) bool {
+	return c.interval > 0 && len(d.ran) > 0 && !c.sums && ns/mostMissed > c.interval
+}
+
+// mostMissed is how many samples in a row may be missing although a thread ran.
+const mostMissed = 4
 
 // of returns what a thread did.
 func (c *activity) of(tid int32) *done {
@@ -197,6 +220,9 @@ const elsewhere = "the goroutine waited, or ran on another thread"
 
 // noFunction is the key of parts.ran for calls that no sample of a clock hit.
 const noFunction = -1
+
+// stoodStill is the key of parts.ran for time in which clocks would have sampled a CPU that ran.
+const stoodStill = -2
 
 func newParts() *parts {
 	return &parts{waits: map[int32]uint64{}, by: map[waitKey]uint64{}, wakers: map[waitKey]*parts{},
@@ -310,7 +336,11 @@ func (p *parts) addTime(c *activity, tid int32, start, end uint64, chain follow,
 			p.waits[c.number(elsewhere)] += ns
 		}
 	}
-	if from == to {
+	switch {
+	case from < to:
+	case c.stands(d, left):
+		p.ran[stoodStill] += left
+	default:
 		p.ran[noFunction] += left
 	}
 }
@@ -354,8 +384,11 @@ func (p *parts) text(c *activity, what int32) string {
 
 // ranText returns in words that threads ran in a function.
 func ranText(c *activity, function int32) string {
-	if function == noFunction {
+	switch function {
+	case noFunction:
 		return "running"
+	case stoodStill:
+		return "running, without a sample: a virtual CPU may have stood still"
 	}
 	return "running: " + c.names[function]
 }

@@ -173,3 +173,32 @@ func TestRows(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
 }
+
+// TestStoodStill: a call that ran for long without a sample of a clock, though its thread has others.
+func TestStoodStill(t *testing.T) {
+	const ms = 1_000_000
+	for _, c := range []struct {
+		name     string
+		interval uint64
+		sums     bool
+		length   uint64
+		ran      []ran
+		want     string
+	}{
+		{"still", ms, false, 10 * ms, []ran{{time: 50 * ms}},
+			"running, without a sample: a virtual CPU may have stood still"},
+		{"short", ms, false, 3 * ms, []ran{{time: 50 * ms}}, "running"},
+		{"no clock", 0, false, 10 * ms, []ran{{time: 50 * ms}}, "running"},
+		{"another thread's", ms, false, 10 * ms, nil, "running"},
+		{"short waits count as running", ms, true, 10 * ms, []ran{{time: 50 * ms}}, "running"},
+		{"sampled", ms, false, 10 * ms, []ran{{time: 5 * ms}}, "running: f"},
+	} {
+		did := &activity{threads: map[int32]*done{1: {ran: c.ran}}, names: []string{"f"},
+			index: map[string]int32{"f": 0}, within: map[within]bool{}, interval: c.interval, sums: c.sums}
+		p := newParts()
+		p.addTime(did, 1, 0, c.length, follow{}, "")
+		if got := ranText(did, p.hottest()); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
