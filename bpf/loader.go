@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/cilium/ebpf"
@@ -82,6 +83,9 @@ func (l *loader) load(spec *ebpf.CollectionSpec, vars map[string]any, names ...s
 	coll, err := withMemory(func() (*ebpf.Collection, error) {
 		return ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: known, Cache: l.types})
 	})
+	if errors.Is(err, ebpf.ErrNotSupported) && !hasFiles(len(spec.Maps)-len(known)+len(spec.Programs)) {
+		err = fmt.Errorf("%w (%w)", unix.EMFILE, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +103,17 @@ func (l *loader) load(spec *ebpf.CollectionSpec, vars map[string]any, names ...s
 		return nil, err
 	}
 	return coll, nil
+}
+
+// hasFiles reports whether this process may open so many more files. The library takes a test of a feature that fails
+// for want of one for a kernel without the feature.
+func hasFiles(n int) bool {
+	var limit unix.Rlimit
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil || unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return true
+	}
+	return uint64(len(open)+n) < limit.Cur
 }
 
 // selectedCgroups is the map of cgroups whose tasks are recorded.
