@@ -48,6 +48,7 @@ var plainOpens = map[string]string{
 	"internal/spool/lock_unix.go":            "the spool, the store",
 	"internal/spool/spool.go":                "the spool",
 	"bpf/cost.go":                            "the kernel",
+	"bpf/loader.go":                          "the kernel",
 	"report/push/metrics.go":                 "the command line",
 	"record/control.go":                      "the command line",
 	"record/doctor/doctor.go":                "the kernel",
