@@ -1,5 +1,6 @@
 // causes N DIR: N requests, from getppid to getuid, each with one cause, whose name it prints. Files are in DIR.
 #include <arpa/inet.h>
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,7 @@
 namespace {
 
 std::mutex cache_lock;
+std::atomic<bool> held; // cache_lock is, or was, by flush_cache
 int ask, answer, disk; // the connection to the dependency, and a file
 volatile long sink;
 
@@ -63,6 +65,7 @@ __attribute__((noinline)) void flush_cache()
 {
 	{
 		std::lock_guard<std::mutex> l(cache_lock);
+		held = true;
 		pause_ms(20);
 	}
 	sink++; // the function is on the stack while it unlocks
@@ -207,11 +210,10 @@ int main(int argc, char **argv)
 		std::vector<pid_t> hogs;
 		puts(cause.name);
 		if (cause.run == cause_lock) {
+			held = false;
 			other = std::thread(flush_cache);
-			while (cache_lock.try_lock()) {
-				cache_lock.unlock();
+			while (!held)
 				sched_yield();
-			}
 		} else if (cause.run == cause_retransmit) {
 			other = drop();
 		} else if (cause.run == cause_neighbours) {

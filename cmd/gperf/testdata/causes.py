@@ -2,6 +2,7 @@
 import mmap, os, socket, subprocess, sys, threading, time
 
 lock = threading.Lock()
+held = threading.Event()  # lock is, or was, by flush
 ask, answer = socket.socketpair()
 
 
@@ -13,6 +14,7 @@ def depend():
 
 def flush():
     with lock:
+        held.set()
         time.sleep(0.02)
 
 
@@ -65,10 +67,10 @@ for i in range(int(sys.argv[1])):
     cause = causes[i % len(causes)]
     print(cause.__name__)
     if cause == cause_lock:
+        held.clear()
         holder = threading.Thread(target=flush)
         holder.start()
-        while not lock.locked():
-            pass
+        held.wait()
     if cause == cause_neighbours:
         cpus, hogs = neighbours()
     os.getppid()
