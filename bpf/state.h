@@ -343,6 +343,19 @@ static inline_always int scratch_reg(struct walk *w, __s32 number, __u64 *value)
 	return END_NONE;
 }
 
+/* use_table sets w->table to the table of w->kind. */
+static inline_always int use_table(struct walk *w)
+{
+	struct table *t = bpf_map_lookup_elem(&tables, &w->kind);
+
+	if (!t)
+		return END_INTERNAL;
+	if (!t->used)
+		t->used = 1;
+	w->table = *t;
+	return END_NONE;
+}
+
 #include "vma.h"
 
 /*
@@ -354,7 +367,6 @@ __attribute__((noinline)) int find_mapping(__u32 slot, __u64 addr)
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	__u32 lo, hi; /* mappings before lo start at or below addr, from hi on above */
 	struct mapping *m;
-	struct table *t;
 
 	if (!w)
 		return END_INTERNAL;
@@ -386,13 +398,7 @@ __attribute__((noinline)) int find_mapping(__u32 slot, __u64 addr)
 	w->kind = m->table;
 	if (w->kind >= TABLE_HOT_SPOT)
 		return END_NONE;
-	t = bpf_map_lookup_elem(&tables, &w->kind);
-	if (!t)
-		return END_INTERNAL;
-	if (!t->used)
-		t->used = 1;
-	w->table = *t;
-	return END_NONE;
+	return use_table(w);
 }
 
 /*

@@ -146,7 +146,6 @@ __attribute__((noinline)) int find_file(__u32 slot, __u64 addr)
 	struct vm_area_struct *vma;
 	struct inode *inode;
 	struct file_table *f;
-	struct table *t;
 
 	if (!w)
 		return END_INTERNAL;
@@ -172,13 +171,7 @@ __attribute__((noinline)) int find_file(__u32 slot, __u64 addr)
 	}
 	w->bias = w->start + f->bias;
 	w->kind = f->table;
-	t = bpf_map_lookup_elem(&tables, &w->kind);
-	if (!t)
-		return END_INTERNAL;
-	if (!t->used)
-		t->used = 1;
-	w->table = *t;
-	return END_NONE;
+	return use_table(w);
 }
 
 #endif

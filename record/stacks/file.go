@@ -103,7 +103,9 @@ func (f *mappedFile) locate(pid int32, at mapping) {
 }
 
 // reset drops the table, until another sample needs it.
-func (f *mappedFile) reset() { f.state, f.im, f.table, f.object = fileUnknown, nil, nil, nil }
+func (f *mappedFile) reset() {
+	f.state, f.im, f.table, f.object, f.written = fileUnknown, nil, nil, nil, ctime{}
+}
 
 // bias returns ip - vaddr of a file that is ready.
 func (m *mapping) bias() (bias uint64, ok bool) {

@@ -127,14 +127,16 @@ func ctimeOf(info fs.FileInfo) (c ctime) {
 
 // changedAt returns when a file was changed, as a process maps it, or, if the process has ended, as it is now.
 func (f *mappedFile) changedAt(pid int32, m *mapping) (c ctime, ended bool) {
-	for i, path := range []string{m.path(pid), f.name} {
+	for _, path := range []string{m.path(pid), f.name} {
 		var st unix.Statx_t
 		const flags, mask = unix.AT_STATX_DONT_SYNC, unix.STATX_INO | unix.STATX_CTIME
-		if unix.Statx(unix.AT_FDCWD, path, flags, mask, &st) == nil && st.Ino == f.file.ino {
-			return ctime{st.Ctime.Sec, st.Ctime.Nsec}, i > 0
+		err := unix.Statx(unix.AT_FDCWD, path, flags, mask, &st)
+		if err == nil && st.Ino == f.file.ino {
+			return ctime{st.Ctime.Sec, st.Ctime.Nsec}, ended
 		}
+		ended = !errors.Is(err, fs.ErrPermission) // without the right, all processes are the user's own
 	}
-	return c, true
+	return c, ended
 }
 
 // noteWritten stores when a file without a build ID was changed, before its table is made.
@@ -173,20 +175,17 @@ func (m *mapping) renew(p *tracker, pid int32) {
 		m.file = &mappedFile{name: old.name, file: old.file, state: fileGone, refused: errWritten}
 		return
 	}
-	for k, f := range p.files {
-		if f == old {
-			p.generated++
-			delete(p.files, k)
-			k.gen = p.generated
-			p.files[k] = old // prune removes its table
-			break
-		}
-	}
 	k := fileKey{id: old.file}
-	if m.file = p.files[k]; m.file == nil || m.file.written != now {
-		m.file = p.add(k, &mappedFile{name: old.name, file: old.file, written: now})
+	f := p.files[k]
+	if f == nil || f.written != now {
+		if f != nil { // prune removes its table
+			p.generated++
+			p.files[fileKey{id: old.file, gen: p.generated}] = f
+		}
+		f = p.add(k, &mappedFile{name: old.name, file: old.file, written: now})
 	}
-	m.file.locate(pid, *m)
+	m.file = f
+	f.locate(pid, *m)
 }
 
 // isOf reports whether a process maps a file of the mapping's name: the name of memory to which the process copied

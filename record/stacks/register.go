@@ -2,10 +2,7 @@ package stacks
 
 import (
 	"slices"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
 	"gperf/format"
@@ -110,7 +107,9 @@ func (g *registry) lookUp(pid int32, head *bpf.Head) *addrSpace {
 	} else if head.End == bpf.EndNoProcess && !p.touched {
 		g.awaitMapping(p)
 	}
-	p.space.renew(g.tracker, pid)
+	if s := p.space; s.stale || !s.loaded { // update has not seen all its mappings
+		s.renew(g.tracker, pid)
+	}
 	return p.space
 }
 
@@ -194,19 +193,16 @@ func (g *registry) load(s *addrSpace) (err error) {
 func (g *registry) share(m *mapping) {
 	f := m.file
 	if f.state != fileReady || !f.loaded || f.jit != nil || f.vm != nil || f.runtime != nil || f.noRuntime != nil ||
-		f.im.Info == nil {
+		slices.ContainsFunc(f.shared, func(s bpf.FileMapping) bool { return s.Off == m.pgoff }) {
 		return
 	}
-	st, ok := f.im.Info.Sys().(*syscall.Stat_t)
-	if !ok || slices.ContainsFunc(f.shared, func(s bpf.FileMapping) bool { return s.Off == m.pgoff }) {
-		return
-	}
+	id, changed := inodeOf(f.im.Info), ctimeOf(f.im.Info)
 	bias, ok := m.bias()
-	if !ok {
+	if !ok || id == (fileID{}) {
 		return
 	}
-	s := bpf.FileMapping{Major: unix.Major(st.Dev), Minor: unix.Minor(st.Dev), Inode: st.Ino,
-		Changed: time.Unix(st.Ctim.Unix()), Off: m.pgoff}
+	s := bpf.FileMapping{Major: id.maj, Minor: id.min, Inode: id.ino,
+		Changed: time.Unix(changed.sec, int64(changed.ns)), Off: m.pgoff}
 	if err := g.bpf.SetFile(&s, bias-m.start, f.inBPF.Index()); err != nil {
 		g.verbose(err.Error())
 		return

@@ -82,6 +82,9 @@ func (p *profiler) merged() (*profile.Profile, error) {
 			whole.Sample = append(whole.Sample, &s.Sample)
 		}
 	}
+	if len(whole.Sample) < len(kept) { // of a baseline and the others, which are equal: their functions may be unused
+		whole = whole.Compact()
+	}
 	return whole, nil
 }
 

@@ -31,6 +31,7 @@ type activity struct {
 	ends      *key.Keys  // of the packets of incidents
 	reasons   *key.Keys  // why they were dropped; nil: no event says it
 	ofPackets []bool     // by event: incidents
+	texts     map[*key.Group]int32
 }
 
 // incident is an event of a packet that may have made threads wait: it was dropped, sent again or refused.
@@ -84,7 +85,9 @@ type wait struct {
 	start, end uint64
 	waitKey
 	waker int32 // TID of the thread for which it waited, 0 for none
-	stack session.StackKey
+	// packets means that it waited for the network, or for one of several files.
+	packets bool
+	stack   session.StackKey
 }
 
 // waitKey is what a wait is for, and who ended it.
@@ -99,7 +102,8 @@ type ran struct {
 
 func newActivity(s *session.Session) *activity {
 	c := &activity{threads: map[int32]*done{}, index: map[string]int32{}, comms: map[int32]string{},
-		within: map[within]bool{}, ends: key.NewDerived(s.File, s.Symbols, []string{"src", "dst"})}
+		within: map[within]bool{}, texts: map[*key.Group]int32{},
+		ends: key.NewDerived(s.File, s.Symbols, []string{"src", "dst"})}
 	c.reasons, _ = key.New(s.File, s.Symbols, key.Options{Words: []string{"reason"}})
 	for i := range s.File.Attrs {
 		c.ofPackets = append(c.ofPackets, isIncident(s.File.Tracepoint(i)))
@@ -162,24 +166,38 @@ func (c *activity) add(s *session.Session, one *session.Sample) bool {
 
 // addIncident adds the sample of an incident.
 func (c *activity) addIncident(what string, s *session.Sample) {
+	i := incident{time: s.Time, what: c.number(what)}
 	if c.reasons != nil {
-		for _, reason := range c.reasons.Of(s).Values {
-			if reason.Text != key.Missing {
-				what += " " + reason.Text
+		i.what = c.text(c.reasons.Of(s), func(g *key.Group) string {
+			if reason := g.Value("reason").Text; reason != key.Missing {
+				return what + " " + reason
 			}
-		}
+			return what
+		})
 	}
-	flow := map[string]string{}
-	for _, end := range c.ends.Of(s).Values {
-		flow[end.Key] = strings.TrimPrefix(end.Text, "tcp ")
+	i.flow = c.text(c.ends.Of(s), func(g *key.Group) string {
+		end := func(name string) string { return strings.TrimPrefix(g.Value(name).Text, "tcp ") }
+		return end("src") + " > " + end("dst")
+	})
+	c.incidents = append(c.incidents, i)
+}
+
+// text returns the number of a text that is made once for each group.
+func (c *activity) text(g *key.Group, of func(*key.Group) string) int32 {
+	n, known := c.texts[g]
+	if !known {
+		n = c.number(of(g))
+		c.texts[g] = n
 	}
-	c.incidents = append(c.incidents, incident{s.Time, c.number(what), c.number(flow["src"] + " > " + flow["dst"])})
+	return n
 }
 
 // wait returns the wait of a sample.
 func (c *activity) wait(s *session.Sample) wait {
-	what, by := waitText(s)
-	w := wait{s.Time - min(s.Period, s.Time), s.Time, waitKey{c.number(what), c.number(by)}, 0, s.StackKey()}
+	kind := s.WaitKind()
+	what, by := waitText(s, kind)
+	w := wait{start: s.Time - min(s.Period, s.Time), end: s.Time, waitKey: waitKey{c.number(what), c.number(by)},
+		packets: kind == session.WaitNetwork || kind == session.WaitPoll, stack: s.StackKey()}
 	if by != "" && !s.Waker.HadCPU {
 		w.waker = s.Waker.TID
 		c.comms[w.by] = s.Waker.Comm
@@ -259,8 +277,7 @@ func (p *parts) addIncidents(c *activity, of *call) {
 		return
 	}
 	for _, w := range c.of(of.tid).overlapping(of.start, end) {
-		if text := c.names[w.what]; strings.HasPrefix(text, session.WaitNetwork) ||
-			strings.HasPrefix(text, session.WaitPoll) {
+		if w.packets {
 			waited += min(w.end, end) - max(w.start, of.start)
 		}
 	}
@@ -393,9 +410,9 @@ func ranText(c *activity, function int32) string {
 	return "running: " + c.names[function]
 }
 
-// waitText returns what a wait is for, and who ended it, "" for an interrupt.
-func waitText(s *session.Sample) (what, by string) {
-	what = cmp.Or(s.WaitKind(), "wait")
+// waitText returns what a wait of a kind is for, and who ended it, "" for an interrupt.
+func waitText(s *session.Sample, kind string) (what, by string) {
+	what = cmp.Or(kind, "wait")
 	if name := s.WaitsIn(); name != "" {
 		what += ": " + name
 	}
