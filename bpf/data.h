@@ -44,7 +44,7 @@ struct {
 	__uint(max_entries, 1);
 } processes SEC(".maps") PER_RECORDING;
 
-/* file_key is a mapping of a file, by the file's inode at the time of its last change. */
+/* file_key is a mapping of a file, by the file's inode at the time of its last change; zeros are the vdso. */
 struct file_key {
 	__u64 inode, off; /* off: of the mapping in the file, in bytes */
 	__s64 changed;    /* ctime, in s and ns */

@@ -143,7 +143,12 @@ struct maple_tree {
 	void *ma_root;
 };
 
+typedef struct {
+	void *vdso;
+} mm_context_t;
+
 struct mm_struct {
+	mm_context_t context;
 	struct maple_tree mm_mt; /* the mappings, from Linux 6.1 on */
 	unsigned long start_stack;
 	unsigned long task_size;

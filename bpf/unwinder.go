@@ -389,7 +389,7 @@ func (u *Unwinder) SetProcess(tgid, exec uint32, m Mappings, runtime uint32, sta
 // RemoveProcess removes a process.
 func (u *Unwinder) RemoveProcess(tgid uint32) { u.processes.Delete(tgid) }
 
-// FileMapping is a mapping of a file with code, in any process that maps it.
+// FileMapping is a mapping of a file with code, in any process that maps it. The zero value is the vdso.
 type FileMapping struct {
 	Major, Minor uint32 // of the device
 	Inode        uint64
@@ -398,6 +398,9 @@ type FileMapping struct {
 }
 
 func (m *FileMapping) key() *unwindFileKey {
+	if *m == (FileMapping{}) {
+		return &unwindFileKey{}
+	}
 	return &unwindFileKey{Inode: m.Inode, Off: m.Off, Changed: m.Changed.Unix(),
 		ChangedNs: uint32(m.Changed.Nanosecond()), Dev: m.Major<<20 | m.Minor}
 }

@@ -137,6 +137,24 @@ static inline_always void set_changed(struct file_key *k, struct inode *inode)
 }
 
 /*
+ * set_mapped sets w->mapped to what a mapping maps: zeros for the vdso, which has no file. It returns whether others map
+ * the same.
+ */
+static inline_always int set_mapped(struct walk *w, struct vm_area_struct *vma)
+{
+	struct inode *inode = inode_of(read_field(vma, vm_file));
+
+	__builtin_memset(&w->mapped, 0, sizeof(w->mapped));
+	if (!inode)
+		return w->start == (__u64)read_field((struct mm_struct *)w->mm, context.vdso);
+	w->mapped.inode = read_field(inode, i_ino);
+	w->mapped.dev = read_field(read_field(inode, i_sb), s_dev);
+	w->mapped.off = (__u64)read_field(vma, vm_pgoff) * PAGE;
+	set_changed(&w->mapped, inode);
+	return 1;
+}
+
+/*
  * find_file sets w->start, end, bias, kind and table to the mapping of addr that the kernel lists for w->mm, if its
  * file's table is known. The verifier checks it separately, because of the loops.
  */
@@ -144,7 +162,6 @@ __attribute__((noinline)) int find_file(__u32 slot, __u64 addr)
 {
 	struct walk *w = bpf_map_lookup_elem(&walks, &slot);
 	struct vm_area_struct *vma;
-	struct inode *inode;
 	struct file_table *f;
 
 	if (!w)
@@ -159,13 +176,8 @@ __attribute__((noinline)) int find_file(__u32 slot, __u64 addr)
 		w->start = w->end = 0;
 		return END_NO_MAPPING;
 	}
-	inode = inode_of(read_field(vma, vm_file));
-	w->mapped.inode = read_field(inode, i_ino);
-	w->mapped.dev = read_field(read_field(inode, i_sb), s_dev);
-	w->mapped.off = (__u64)read_field(vma, vm_pgoff) * PAGE;
-	set_changed(&w->mapped, inode);
-	f = bpf_map_lookup_elem(&files, &w->mapped);
-	if (!f || !inode) {
+	f = set_mapped(w, vma) ? bpf_map_lookup_elem(&files, &w->mapped) : NULL;
+	if (!f) {
 		w->start = w->end = 0;
 		return END_NO_MAPPING;
 	}

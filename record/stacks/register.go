@@ -6,6 +6,7 @@ import (
 
 	"gperf/bpf"
 	"gperf/format"
+	"gperf/internal/dso"
 )
 
 // bpfProcess is a process as the BPF programs know it.
@@ -196,18 +197,26 @@ func (g *registry) share(m *mapping) {
 		slices.ContainsFunc(f.shared, func(s bpf.FileMapping) bool { return s.Off == m.pgoff }) {
 		return
 	}
-	id, changed := inodeOf(f.im.Info), ctimeOf(f.im.Info)
 	bias, ok := m.bias()
-	if !ok || id == (fileID{}) {
+	s, known := f.mappedAt(m.pgoff)
+	if !ok || !known {
 		return
 	}
-	s := bpf.FileMapping{Major: id.maj, Minor: id.min, Inode: id.ino,
-		Changed: time.Unix(changed.sec, int64(changed.ns)), Off: m.pgoff}
 	if err := g.bpf.SetFile(&s, bias-m.start, f.inBPF.Index()); err != nil {
 		g.verbose(err.Error())
 		return
 	}
 	f.shared = append(f.shared, s)
+}
+
+// mappedAt returns how BPF knows a mapping at an offset of a file that is ready. It returns false for what is no file.
+func (f *mappedFile) mappedAt(off uint64) (m bpf.FileMapping, ok bool) {
+	if f.name == dso.VDSO {
+		return m, true
+	}
+	id, changed := inodeOf(f.im.Info), ctimeOf(f.im.Info)
+	return bpf.FileMapping{Major: id.maj, Minor: id.min, Inode: id.ino,
+		Changed: time.Unix(changed.sec, int64(changed.ns)), Off: off}, id != fileID{}
 }
 
 // withdraw removes all processes from BPF if there is no room for another one. Those that are

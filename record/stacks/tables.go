@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gperf/bpf"
+	"gperf/internal/dso"
 	"gperf/internal/runtimes/hotspot"
 	"gperf/unwind"
 )
@@ -53,6 +54,13 @@ func (t *tables) requestFile(f *mappedFile) bool {
 		return true
 	}
 	return false
+}
+
+// requestVDSO requests the table of the vdso before the first stack needs it: nearly every process has it.
+func (t *tables) requestVDSO() {
+	if f := t.procs.tracker.files[fileKey{name: dso.VDSO}]; f != nil && f.state == fileUnknown {
+		t.requestFile(f)
+	}
 }
 
 // postpone makes walks through a file follow frame pointers until there is CPU time to build the file's table.

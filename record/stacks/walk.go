@@ -58,6 +58,7 @@ func (r *resolver) place() {
 	}
 	r.countEarly(math.MaxUint64)
 	r.side.until(r.side.newest, r.apply)
+	r.tables.requestVDSO()
 }
 
 // resolve walks the stacks of the unresolved samples whose tables are available.
