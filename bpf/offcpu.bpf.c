@@ -10,7 +10,10 @@
  * A user stack that the recorder must walk follows as a copy.
  *
  * A waker makes a waiting thread ready to run: a thread, or an interrupt.
+ *
+ * Goroutines wait, too, while their threads run others: see goroutine.h.
  */
+#include "probe.h"
 #include "stacks.h"
 
 char _license[] SEC("license") = "GPL";
@@ -42,8 +45,9 @@ struct wait { /* package bpf's Wait */
 	__u64 cpu_time; /* of the thread before it, in ns */
 	__u64 since;    /* for how long the thread has run since the end of the wait, in ns */
 	__u64 stack;    /* hash of the stack */
-	__u32 pid, tid; /* in the recorder's PID namespace */
-	__u32 tgid;     /* the key in processes */
+	__u64 goroutine; /* that waits: its number, or else the address of its struct g; 0: a thread waits */
+	__u32 pid, tid;  /* in the recorder's PID namespace, at the start */
+	__u32 tgid;      /* the key in processes */
 	__u32 exec;
 	enum end end; /* why the walk of the user stack ended */
 	__u32 copied; /* the recorder gets a copy of the user stack */
@@ -59,7 +63,7 @@ struct {
 } waits SEC(".maps");
 
 struct sum_key { /* package bpf's sumKey */
-	__u64 stack;
+	__u64 stack, goroutine;
 	__u32 pid, tid, tgid;
 	enum end end;
 	__u32 runnable, unused;
@@ -93,22 +97,32 @@ struct {
 	__uint(max_entries, 1);
 } unrecorded SEC(".maps");
 
-/*
- * The programs' memory, because BPF stacks are small. The programs run with interrupts disabled, and not within
- * each other.
- */
+/* The programs' memory, because BPF stacks are small. */
 struct scratch {
 	struct wait begun; /* without a waker, which only the end of a wait contains */
 	struct wait ended;
 	struct sum_key key;
 };
 
+/*
+ * By slot, as walks. The programs of threads run with interrupts disabled, and not within each other: theirs is the
+ * CPU's.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, __u32);
 	__type(value, struct scratch);
 	__uint(max_entries, 1);
 } scratch SEC(".maps");
+
+static inline_always void lose_wait(void)
+{
+	__u32 zero = 0;
+	__u64 *lost = bpf_map_lookup_elem(&unrecorded, &zero);
+
+	if (lost)
+		__sync_fetch_and_add(lost, 1);
+}
 
 /* is_in reports whether a return address is in one of the ranges. */
 static inline_always int is_in(const volatile struct range *ranges, __u64 ip)
@@ -167,19 +181,13 @@ static __attribute__((noinline)) __u64 state_of(struct task_struct *task)
 	return state & ~WAKING;
 }
 
-/* begin_wait stores that the current task waits from now on: for a CPU, if it is runnable. */
-static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 level, int runnable)
+/*
+ * set_waiter stores the current task, and its stack after the kernel's frames, and sends the stack. It fails for tasks
+ * whose samples would belong to an unknown thread.
+ */
+static inline_always int set_waiter(void *ctx, struct wait *w, struct stack *s, __u32 slot, struct task_struct *task,
+				    __u32 level, int in_user)
 {
-	__u32 zero = 0, tid = bpf_get_current_pid_tgid();
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
-	struct stack *s = bpf_map_lookup_elem(&stacks, &cpu);
-	struct wait *w;
-
-	if (!m || !s)
-		return;
-	w = &m->begun;
-	kernel_frames(ctx, s, ALL_KERNEL);
 	w->tgid = bpf_get_current_pid_tgid() >> 32;
 	w->exec = read_field(task, self_exec_id);
 	w->end = END_NO_USER;
@@ -187,24 +195,39 @@ static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 
 	w->pid = pid_of(read_field(task, group_leader), level);
 	w->tid = pid_of(task, level);
 	if (w->tid == NO_PID)
-		return; /* the samples would belong to an unknown thread */
-	if (user_stacks != USER_NONE && user_frames(ctx, s, cpu, 0, &w->end)) {
+		return -1;
+	if (user_stacks != USER_NONE && user_frames(ctx, s, slot, in_user, &w->end)) {
 		w->copied = 1;
-		copy_frames(ctx, s, cpu);
+		copy_frames(ctx, s, slot);
 	}
-	hash_stack(cpu);
+	hash_stack(slot);
 	send_stack(ctx, s);
 	w->stack = s->hash;
+	return 0;
+}
+
+/* begin_wait stores that the current task waits from now on: for a CPU, if it is runnable. */
+static inline_always void begin_wait(void *ctx, struct task_struct *task, __u32 level, int runnable)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct scratch *m = bpf_map_lookup_elem(&scratch, &cpu);
+	struct stack *s = bpf_map_lookup_elem(&stacks, &cpu);
+	struct wait *w;
+
+	if (!m || !s)
+		return;
+	w = &m->begun;
+	kernel_frames(ctx, s, ALL_KERNEL);
+	if (set_waiter(ctx, w, s, cpu, task, level, 0))
+		return;
 	w->cpu_time = cpu_time(task);
 	w->start = bpf_ktime_get_ns(); /* the thread's perf events still count the time of the walk */
 	if (!runnable && !state_of(task))
 		runnable = 1; /* it was woken during the walk */
 	w->woken = runnable ? w->start : 0;
 	if (bpf_map_update_elem(&waits, &tid, w, BPF_NOEXIST)) {
-		__u64 *lost = bpf_map_lookup_elem(&unrecorded, &zero);
-
-		if (lost)
-			__sync_fetch_and_add(lost, 1);
+		lose_wait();
 		bpf_map_update_elem(&waits, &tid, w, 0);
 	}
 }
@@ -215,6 +238,7 @@ static inline_always int add(struct wait *w, struct sum_key *k)
 	struct sum first = {w->duration, 1}, *s;
 
 	k->stack = w->stack;
+	k->goroutine = w->goroutine;
 	k->pid = w->pid;
 	k->tid = w->tid;
 	k->tgid = w->tgid;
@@ -240,7 +264,7 @@ static inline_always void send(void *ctx, struct scratch *m)
 }
 
 /* name_waker stores the current task as a waker, with the user stack. */
-static inline_always void name_waker(void *ctx, struct waker *w, struct stack *s, __u32 level)
+static inline_always void name_waker(void *ctx, struct waker *w, struct stack *s, __u32 slot, __u32 level, int in_user)
 {
 	struct task_struct *task = bpf_get_current_task();
 
@@ -253,7 +277,12 @@ static inline_always void name_waker(void *ctx, struct waker *w, struct stack *s
 	if (w->tid == NO_PID || !is_target(PERF_EVENT_STATE_INACTIVE))
 		bpf_get_current_comm(w->comm, sizeof(w->comm)); /* the recorder does not know the waker's mappings */
 	else if (user_stacks != USER_NONE)
-		user_frames(ctx, s, bpf_get_smp_processor_id(), 0, &w->end);
+		user_frames(ctx, s, slot, in_user, &w->end);
+}
+
+static inline_always int wants_waker(struct wait *w)
+{
+	return with_wakers && !(long_wakers && w->duration < threshold);
 }
 
 /* find_waker stores the current task, or the interrupt that runs, as the waker of a wait, if that is recorded. */
@@ -263,13 +292,13 @@ static inline_always void find_waker(void *ctx, struct wait *w, __u32 level)
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct stack *s = bpf_map_lookup_elem(&stacks, &cpu);
 
-	if (!with_wakers || !s || (long_wakers && w->duration < threshold))
+	if (!s || !wants_waker(w))
 		return;
 	kernel_frames(ctx, s, ALL_KERNEL);
 	by->known = 1;
 	by->end = END_NO_USER;
 	if (!cut_interrupt())
-		name_waker(ctx, by, s, level);
+		name_waker(ctx, by, s, cpu, level, 0);
 	hash_stack(cpu);
 	send_stack(ctx, s);
 	by->stack = s->hash;
@@ -282,9 +311,9 @@ static inline_always void find_waker(void *ctx, struct wait *w, __u32 level)
  */
 static __attribute__((noinline)) int end_wait(void *ctx, struct task_struct *task, struct control_value *c, __u64 now)
 {
-	__u32 zero = 0, tid = read_field(task, pid);
+	__u32 cpu = bpf_get_smp_processor_id(), tid = read_field(task, pid);
 	struct wait *at = bpf_map_lookup_elem(&waits, &tid), *w;
-	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
+	struct scratch *m = bpf_map_lookup_elem(&scratch, &cpu);
 
 	if (!at || !m)
 		return 0;
@@ -343,9 +372,9 @@ SEC("raw_tp")
 int on_waking(__u64 *args)
 {
 	struct task_struct *woken = (struct task_struct *)args[0];
-	__u32 zero = 0, tid = read_field(woken, pid);
+	__u32 cpu = bpf_get_smp_processor_id(), tid = read_field(woken, pid);
 	struct wait *at = bpf_map_lookup_elem(&waits, &tid), *w;
-	struct scratch *m = bpf_map_lookup_elem(&scratch, &zero);
+	struct scratch *m = bpf_map_lookup_elem(&scratch, &cpu);
 	struct control_value *c = controls();
 
 	if (!at || at->woken || !m || !c)
@@ -360,3 +389,5 @@ int on_waking(__u64 *args)
 	at->woken = bpf_ktime_get_ns(); /* the task is put on a run queue after this program */
 	return 0;
 }
+
+#include "goroutine.h"

@@ -3,6 +3,7 @@ package bpf
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"time"
 	"unsafe"
 
@@ -39,6 +40,16 @@ type OffCPUOptions struct {
 	Wakers              bool
 	LongWakers          bool // only of waits that are not summed
 	Interrupts, Returns []Code
+	// Goroutines are the programs of Go whose goroutines' waits are recorded.
+	Goroutines []GoProgram
+}
+
+// GoProgram is a program of Go, and where some functions of its runtime begin, as offsets in the file.
+type GoProgram struct {
+	Path                                string
+	GoPark, Ready, InjectGList, Execute uint64
+	// GoID is the offset of a goroutine's number in its struct g, in bytes; 0: unknown.
+	GoID uint64
 }
 
 // Code is a range of the kernel's code, from Start up to End.
@@ -57,6 +68,8 @@ type OffCPU struct {
 	control *control
 	coll    *ebpf.Collection
 	links   []link.Link
+	// goroutines means that there are programs for goroutines.
+	goroutines bool
 }
 
 // offCPUPrograms are the programs by the tracepoint that they are attached to.
@@ -68,20 +81,29 @@ func LoadOffCPU(o OffCPUOptions) (*OffCPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	setSizes(spec, map[string]uint32{"walks": o.CPUs, "quiet": o.CPUs, "waking": o.CPUs, "waits_to": o.CPUs,
-		"stacks_to": o.CPUs, "stacks": o.CPUs, "wanted_cpus": o.CPUs, "counters": uint32(max(1, len(o.PerTask)))})
+	slots, names := o.CPUs, []string{"identify", "on_switch", "on_waking"}
+	if o.Goroutines != nil {
+		slots *= maxLevels
+		names = append(names, "on_exit")
+		for _, at := range goroutinePlaces {
+			names = append(names, at.program)
+		}
+	}
+	setSizes(spec, map[string]uint32{"walks": slots, "stacks": slots, "scratch": slots, "quiet": o.CPUs,
+		"waking": o.CPUs, "waits_to": o.CPUs, "stacks_to": o.CPUs, "wanted_cpus": o.CPUs,
+		"counters": uint32(max(1, len(o.PerTask)))})
 	var interrupts, returns [MaxRanges]Code
 	copy(interrupts[:], o.Interrupts)
 	copy(returns[:], o.Returns)
 	l := newLoader(o.Unwinder, o.Cgroups)
 	coll, err := l.load(spec, map[string]any{"per_task": flag(o.PerTask != nil), "cpus": o.CPUs,
 		"user_stacks": uint32(o.UserStacks), "threshold": uint64(o.Threshold), "with_wakers": flag(o.Wakers),
-		"long_wakers": flag(o.LongWakers),
-		"interrupts":  interrupts, "returns": returns}, "identify", "on_switch", "on_waking")
+		"long_wakers": flag(o.LongWakers), "with_cookies": flag(o.Goroutines != nil && haveCookies()),
+		"interrupts": interrupts, "returns": returns}, names...)
 	if err != nil {
 		return nil, err
 	}
-	p := &OffCPU{loader: l, coll: coll}
+	p := &OffCPU{loader: l, coll: coll, goroutines: o.Goroutines != nil}
 	if err := p.start(&o); err != nil {
 		p.Close()
 		return nil, err
@@ -100,12 +122,21 @@ func (p *OffCPU) start(o *OffCPUOptions) (err error) {
 	if p.control, err = p.loader.control(o.Unwinder, p.coll.Programs["identify"]); err != nil {
 		return err
 	}
-	for tracepoint, name := range offCPUPrograms {
+	tracepoints := maps.Clone(offCPUPrograms)
+	if o.Goroutines != nil {
+		tracepoints["sched_process_exit"] = "on_exit"
+	}
+	for tracepoint, name := range tracepoints {
 		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: p.coll.Programs[name]})
 		if err != nil {
 			return fmt.Errorf("attaching a BPF program to tracepoint %s: %w", tracepoint, err)
 		}
 		p.links = append(p.links, l)
+	}
+	for i := range o.Goroutines {
+		if err := p.attachGoroutines(&o.Goroutines[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -138,9 +169,12 @@ type Wait struct {
 	Duration uint64 // in ns
 	Since    uint64 // the end of the wait, in ns of CPU time: the kernel did not report it when it was
 	Stack    uint64 // the hash of its Stack
-	PID, TID uint32
-	Head     Head // describes the user stack
+	PID, TID uint32 // when it began
+	Head     Head   // describes the user stack
 	Waker    Waker
+	// Goroutine is the number of the goroutine that waits, or the address of its struct g if that is unknown; 0: a
+	// thread waits.
+	Goroutine uint64
 }
 
 // Waker is the thread or the interrupt that ended a wait.
@@ -178,7 +212,7 @@ func ParseWait(b []byte) (w Wait, ok bool) {
 
 func waitOf(raw *offcpuWait) Wait {
 	w := Wait{Start: raw.Start, Duration: raw.Duration, Since: raw.Since, Stack: raw.Stack,
-		PID: raw.Pid, TID: raw.Tid,
+		PID: raw.Pid, TID: raw.Tid, Goroutine: raw.Goroutine,
 		Head:  Head{End: End(raw.End), TGID: raw.Tgid, Exec: raw.Exec, Copy: raw.Copied != 0},
 		Waker: wakerOf(&raw.Waker)}
 	if raw.Woken != 0 {
@@ -226,7 +260,8 @@ func (p *OffCPU) Rest(now uint64) (l []Wait, err error) {
 	sums := p.coll.Maps["sums"].Iterate()
 	for sums.Next(&key, &sum) {
 		l = append(l, Wait{Duration: sum.Duration, Stack: key.Stack, PID: key.Pid, TID: key.Tid,
-			Runnable: key.Runnable != 0, Head: Head{End: End(key.End), TGID: key.Tgid}, Waker: wakerOf(&key.Waker)})
+			Goroutine: key.Goroutine, Runnable: key.Runnable != 0, Head: Head{End: End(key.End), TGID: key.Tgid},
+			Waker: wakerOf(&key.Waker)})
 	}
 	if err := sums.Err(); err != nil {
 		return nil, fmt.Errorf("reading the sums of short waits: %w", err)
@@ -242,6 +277,9 @@ func (p *OffCPU) Rest(now uint64) (l []Wait, err error) {
 	}
 	if err := waits.Err(); err != nil {
 		return nil, fmt.Errorf("reading the waits that have not ended: %w", err)
+	}
+	if p.goroutines {
+		return p.appendParked(l, now)
 	}
 	return l, nil
 }

@@ -13,6 +13,13 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type offcpuGoroutineKey struct {
+	_      structs.HostLayout
+	G      uint64
+	Tgid   uint32
+	Unused uint32
+}
+
 type offcpuSum struct {
 	_        structs.HostLayout
 	Duration uint64
@@ -20,32 +27,34 @@ type offcpuSum struct {
 }
 
 type offcpuSumKey struct {
-	_        structs.HostLayout
-	Stack    uint64
-	Pid      uint32
-	Tid      uint32
-	Tgid     uint32
-	End      uint32
-	Runnable uint32
-	Unused   uint32
-	Waker    offcpuWaker
+	_         structs.HostLayout
+	Stack     uint64
+	Goroutine uint64
+	Pid       uint32
+	Tid       uint32
+	Tgid      uint32
+	End       uint32
+	Runnable  uint32
+	Unused    uint32
+	Waker     offcpuWaker
 }
 
 type offcpuWait struct {
-	_        structs.HostLayout
-	Start    uint64
-	Woken    uint64
-	Duration uint64
-	CpuTime  uint64
-	Since    uint64
-	Stack    uint64
-	Pid      uint32
-	Tid      uint32
-	Tgid     uint32
-	Exec     uint32
-	End      uint32
-	Copied   uint32
-	Waker    offcpuWaker
+	_         structs.HostLayout
+	Start     uint64
+	Woken     uint64
+	Duration  uint64
+	CpuTime   uint64
+	Since     uint64
+	Stack     uint64
+	Goroutine uint64
+	Pid       uint32
+	Tid       uint32
+	Tgid      uint32
+	Exec      uint32
+	End       uint32
+	Copied    uint32
+	Waker     offcpuWaker
 }
 
 type offcpuWaker struct {
@@ -68,9 +77,12 @@ const (
 	offcpuMapControl         = "control"
 	offcpuMapCopies          = "copies"
 	offcpuMapCounters        = "counters"
+	offcpuMapExits           = "exits"
 	offcpuMapFiles           = "files"
 	offcpuMapMappings        = "mappings"
+	offcpuMapNoPrograms      = "no_programs"
 	offcpuMapPages           = "pages"
+	offcpuMapParked          = "parked"
 	offcpuMapProcesses       = "processes"
 	offcpuMapQuiet           = "quiet"
 	offcpuMapRows            = "rows"
@@ -90,16 +102,23 @@ const (
 	offcpuMapWalks           = "walks"
 	offcpuMapWantedCpus      = "wanted_cpus"
 	offcpuProgIdentify       = "identify"
+	offcpuProgOnExecute      = "on_execute"
+	offcpuProgOnExit         = "on_exit"
+	offcpuProgOnGopark       = "on_gopark"
+	offcpuProgOnInjectglist  = "on_injectglist"
+	offcpuProgOnReady        = "on_ready"
 	offcpuProgOnSwitch       = "on_switch"
 	offcpuProgOnWaking       = "on_waking"
 	offcpuVarByCgroup        = "by_cgroup"
 	offcpuVarCpus            = "cpus"
 	offcpuVarInterrupts      = "interrupts"
 	offcpuVarLongWakers      = "long_wakers"
+	offcpuVarNever           = "never"
 	offcpuVarPerTask         = "per_task"
 	offcpuVarReturns         = "returns"
 	offcpuVarThreshold       = "threshold"
 	offcpuVarUserStacks      = "user_stacks"
+	offcpuVarWithCookies     = "with_cookies"
 	offcpuVarWithWakers      = "with_wakers"
 )
 
@@ -145,9 +164,14 @@ type offcpuSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type offcpuProgramSpecs struct {
-	Identify *ebpf.ProgramSpec `ebpf:"identify"`
-	OnSwitch *ebpf.ProgramSpec `ebpf:"on_switch"`
-	OnWaking *ebpf.ProgramSpec `ebpf:"on_waking"`
+	Identify      *ebpf.ProgramSpec `ebpf:"identify"`
+	OnExecute     *ebpf.ProgramSpec `ebpf:"on_execute"`
+	OnExit        *ebpf.ProgramSpec `ebpf:"on_exit"`
+	OnGopark      *ebpf.ProgramSpec `ebpf:"on_gopark"`
+	OnInjectglist *ebpf.ProgramSpec `ebpf:"on_injectglist"`
+	OnReady       *ebpf.ProgramSpec `ebpf:"on_ready"`
+	OnSwitch      *ebpf.ProgramSpec `ebpf:"on_switch"`
+	OnWaking      *ebpf.ProgramSpec `ebpf:"on_waking"`
 }
 
 // offcpuMapSpecs contains maps before they are loaded into the kernel.
@@ -158,9 +182,12 @@ type offcpuMapSpecs struct {
 	Control         *ebpf.MapSpec `ebpf:"control"`
 	Copies          *ebpf.MapSpec `ebpf:"copies"`
 	Counters        *ebpf.MapSpec `ebpf:"counters"`
+	Exits           *ebpf.MapSpec `ebpf:"exits"`
 	Files           *ebpf.MapSpec `ebpf:"files"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
+	NoPrograms      *ebpf.MapSpec `ebpf:"no_programs"`
 	Pages           *ebpf.MapSpec `ebpf:"pages"`
+	Parked          *ebpf.MapSpec `ebpf:"parked"`
 	Processes       *ebpf.MapSpec `ebpf:"processes"`
 	Quiet           *ebpf.MapSpec `ebpf:"quiet"`
 	Rows            *ebpf.MapSpec `ebpf:"rows"`
@@ -185,15 +212,17 @@ type offcpuMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type offcpuVariableSpecs struct {
-	ByCgroup   *ebpf.VariableSpec `ebpf:"by_cgroup"`
-	Cpus       *ebpf.VariableSpec `ebpf:"cpus"`
-	Interrupts *ebpf.VariableSpec `ebpf:"interrupts"`
-	LongWakers *ebpf.VariableSpec `ebpf:"long_wakers"`
-	PerTask    *ebpf.VariableSpec `ebpf:"per_task"`
-	Returns    *ebpf.VariableSpec `ebpf:"returns"`
-	Threshold  *ebpf.VariableSpec `ebpf:"threshold"`
-	UserStacks *ebpf.VariableSpec `ebpf:"user_stacks"`
-	WithWakers *ebpf.VariableSpec `ebpf:"with_wakers"`
+	ByCgroup    *ebpf.VariableSpec `ebpf:"by_cgroup"`
+	Cpus        *ebpf.VariableSpec `ebpf:"cpus"`
+	Interrupts  *ebpf.VariableSpec `ebpf:"interrupts"`
+	LongWakers  *ebpf.VariableSpec `ebpf:"long_wakers"`
+	Never       *ebpf.VariableSpec `ebpf:"never"`
+	PerTask     *ebpf.VariableSpec `ebpf:"per_task"`
+	Returns     *ebpf.VariableSpec `ebpf:"returns"`
+	Threshold   *ebpf.VariableSpec `ebpf:"threshold"`
+	UserStacks  *ebpf.VariableSpec `ebpf:"user_stacks"`
+	WithCookies *ebpf.VariableSpec `ebpf:"with_cookies"`
+	WithWakers  *ebpf.VariableSpec `ebpf:"with_wakers"`
 }
 
 // offcpuObjects contains all objects after they have been loaded into the kernel.
@@ -220,9 +249,12 @@ type offcpuMaps struct {
 	Control         *ebpf.Map `ebpf:"control"`
 	Copies          *ebpf.Map `ebpf:"copies"`
 	Counters        *ebpf.Map `ebpf:"counters"`
+	Exits           *ebpf.Map `ebpf:"exits"`
 	Files           *ebpf.Map `ebpf:"files"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
+	NoPrograms      *ebpf.Map `ebpf:"no_programs"`
 	Pages           *ebpf.Map `ebpf:"pages"`
+	Parked          *ebpf.Map `ebpf:"parked"`
 	Processes       *ebpf.Map `ebpf:"processes"`
 	Quiet           *ebpf.Map `ebpf:"quiet"`
 	Rows            *ebpf.Map `ebpf:"rows"`
@@ -249,9 +281,12 @@ func (m *offcpuMaps) Close() error {
 		m.Control,
 		m.Copies,
 		m.Counters,
+		m.Exits,
 		m.Files,
 		m.Mappings,
+		m.NoPrograms,
 		m.Pages,
+		m.Parked,
 		m.Processes,
 		m.Quiet,
 		m.Rows,
@@ -277,29 +312,41 @@ func (m *offcpuMaps) Close() error {
 //
 // It can be passed to loadOffcpuObjects or ebpf.CollectionSpec.LoadAndAssign.
 type offcpuVariables struct {
-	ByCgroup   *ebpf.Variable `ebpf:"by_cgroup"`
-	Cpus       *ebpf.Variable `ebpf:"cpus"`
-	Interrupts *ebpf.Variable `ebpf:"interrupts"`
-	LongWakers *ebpf.Variable `ebpf:"long_wakers"`
-	PerTask    *ebpf.Variable `ebpf:"per_task"`
-	Returns    *ebpf.Variable `ebpf:"returns"`
-	Threshold  *ebpf.Variable `ebpf:"threshold"`
-	UserStacks *ebpf.Variable `ebpf:"user_stacks"`
-	WithWakers *ebpf.Variable `ebpf:"with_wakers"`
+	ByCgroup    *ebpf.Variable `ebpf:"by_cgroup"`
+	Cpus        *ebpf.Variable `ebpf:"cpus"`
+	Interrupts  *ebpf.Variable `ebpf:"interrupts"`
+	LongWakers  *ebpf.Variable `ebpf:"long_wakers"`
+	Never       *ebpf.Variable `ebpf:"never"`
+	PerTask     *ebpf.Variable `ebpf:"per_task"`
+	Returns     *ebpf.Variable `ebpf:"returns"`
+	Threshold   *ebpf.Variable `ebpf:"threshold"`
+	UserStacks  *ebpf.Variable `ebpf:"user_stacks"`
+	WithCookies *ebpf.Variable `ebpf:"with_cookies"`
+	WithWakers  *ebpf.Variable `ebpf:"with_wakers"`
 }
 
 // offcpuPrograms contains all programs after they have been loaded into the kernel.
 //
 // It can be passed to loadOffcpuObjects or ebpf.CollectionSpec.LoadAndAssign.
 type offcpuPrograms struct {
-	Identify *ebpf.Program `ebpf:"identify"`
-	OnSwitch *ebpf.Program `ebpf:"on_switch"`
-	OnWaking *ebpf.Program `ebpf:"on_waking"`
+	Identify      *ebpf.Program `ebpf:"identify"`
+	OnExecute     *ebpf.Program `ebpf:"on_execute"`
+	OnExit        *ebpf.Program `ebpf:"on_exit"`
+	OnGopark      *ebpf.Program `ebpf:"on_gopark"`
+	OnInjectglist *ebpf.Program `ebpf:"on_injectglist"`
+	OnReady       *ebpf.Program `ebpf:"on_ready"`
+	OnSwitch      *ebpf.Program `ebpf:"on_switch"`
+	OnWaking      *ebpf.Program `ebpf:"on_waking"`
 }
 
 func (p *offcpuPrograms) Close() error {
 	return _OffcpuClose(
 		p.Identify,
+		p.OnExecute,
+		p.OnExit,
+		p.OnGopark,
+		p.OnInjectglist,
+		p.OnReady,
 		p.OnSwitch,
 		p.OnWaking,
 	)

@@ -45,16 +45,20 @@ type (
 		Pages, NumPages, Rules, Used uint32
 		Entry, Serial                uint64
 	}
-	offcpuSum    struct{ Duration, Waits uint64 }
+	offcpuSum          struct{ Duration, Waits uint64 }
+	offcpuGoroutineKey struct {
+		G            uint64
+		Tgid, Unused uint32
+	}
 	offcpuSumKey struct {
-		Stack                                 uint64
+		Stack, Goroutine                      uint64
 		Pid, Tid, Tgid, End, Runnable, Unused uint32
 		Waker                                 offcpuWaker
 	}
 	offcpuWait struct {
-		Start, Woken, Duration, CpuTime, Since, Stack uint64
-		Pid, Tid, Tgid, Exec, End, Copied             uint32
-		Waker                                         offcpuWaker
+		Start, Woken, Duration, CpuTime, Since, Stack, Goroutine uint64
+		Pid, Tid, Tgid, Exec, End, Copied                        uint32
+		Waker                                                    offcpuWaker
 	}
 	offcpuWaker struct {
 		Stack                            uint64

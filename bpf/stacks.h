@@ -126,6 +126,20 @@ static inline_always void kernel_frames(void *ctx, struct stack *s, __u64 size)
 	s->user = s->interpreted = s->generation = 0;
 }
 
+#define AT_ENTRY 2 /* in user mode, where a function begins: ctx is its registers */
+
+/* entry_frames finds the user stack by frame pointers where a function begins, and has not stored its caller's. */
+static inline_always void entry_frames(struct pt_regs *ctx, struct stack *s)
+{
+	long n = bpf_get_stack(ctx, &s->frames[1], MAX_FRAMES * sizeof(__u64), BPF_F_USER_STACK);
+
+	if (n <= 0)
+		return;
+	s->frames[0] = s->frames[1];
+	s->frames[1] = return_address(ctx);
+	s->user = n / sizeof(__u64) + 1;
+}
+
 /*
  * user_frames finds the user stack of the current task, from the walk's registers if it is in user mode, and
  * returns whether the recorder must walk a copy instead. Then it stores the frames up to the one that the programs
@@ -140,6 +154,10 @@ static inline_always int user_frames(void *ctx, struct stack *s, __u32 slot, int
 	keep_whole(at);
 	if (!w || at > MAX_KERNEL)
 		return 0;
+	if (user_stacks == USER_BY_FP && in_user == AT_ENTRY) {
+		entry_frames(ctx, s);
+		return 0;
+	}
 	if (user_stacks == USER_BY_FP) {
 		long n = bpf_get_stack(ctx, &s->frames[at], MAX_FRAMES * sizeof(__u64), BPF_F_USER_STACK);
 

@@ -21,8 +21,11 @@ type Options struct {
 	Events []event.Event // default: cycles:P, or none with OffCPU but without Freq and Period
 	// OffCPU adds an event for the waits of threads. Those shorter than OffCPUThreshold are
 	// summed by thread and stack.
-	OffCPU          bool
-	OffCPUWaker     bool // add an event for the wakeups that end the waits; needs OffCPU
+	OffCPU      bool
+	OffCPUWaker bool // add an event for the wakeups that end the waits; needs OffCPU
+	// Goroutines, if not nil, adds an event for the waits of goroutines, in these programs of Go; without any, in the
+	// recorded ones that run, and the command. It needs OffCPU, and user stacks.
+	Goroutines      []string
 	LongWakers      bool // of waits that are not summed alone
 	OffCPUThreshold time.Duration
 	// Count counts the events by thread and stack in the kernel, in place of samples. The file gets a sample
@@ -198,6 +201,9 @@ func (o *plan) attrs() ([]event.Event, []format.Attr) {
 		switch ev := &events[i]; {
 		case ev.OffCPU != 0:
 			programs.LimitOffCPU(&a)
+			if ev.OffCPU == event.GoroutineWaits {
+				a.SampleType |= format.SampleAddr
+			}
 		case ev.Span != nil && ev.Span.Hist:
 			programs.LimitHistogram(&a)
 		case o.Count && !ev.IsDummy():
@@ -254,6 +260,9 @@ func (o *plan) sampled() []event.Event {
 	}
 	if o.OffCPUWaker {
 		events = append(events, event.OffCPUWaker)
+	}
+	if o.Goroutines != nil {
+		events = append(events[:len(events):len(events)], event.Goroutines)
 	}
 	return inCgroup(events, o)
 }

@@ -124,11 +124,17 @@ func (p *bpfPrograms) loadOffCPU(o *plan, set *perfevent.Set, cpus []int) (err e
 	if err := o.ringsForBPF(); err != nil {
 		return &programs.SamplerError{Event: event.OffCPU.Name, Err: err}
 	}
-	at := slices.IndexFunc(set.Events, func(ev event.Event) bool { return ev.OffCPU == event.Waits })
+	at := indexOf(set.Events, event.Waits)
 	opts := programs.OffCPUOptions{CPUs: cpus, Cgroups: o.cgroups, Threshold: o.OffCPUThreshold,
 		KernelChain: o.Stacks.KernelChain, Event: at, Attr: set.Attrs[at]}
 	if o.OffCPUWaker {
 		opts.Waker, opts.LongWakers = &set.Attrs[at+1], o.LongWakers
+	}
+	if o.Goroutines != nil {
+		opts.Goroutines = &set.Attrs[indexOf(set.Events, event.GoroutineWaits)]
+		if opts.GoPrograms, err = goPrograms(o); err != nil {
+			return err
+		}
 	}
 	if !o.Target.byCPU() {
 		opts.PerTask = counterIDs(set)
@@ -141,6 +147,11 @@ func (p *bpfPrograms) loadOffCPU(o *plan, set *perfevent.Set, cpus []int) (err e
 	}
 	p.all = append(p.all, p.offcpu)
 	return nil
+}
+
+// indexOf returns the index of the event of waits that records this.
+func indexOf(events []event.Event, kind event.OffCPUKind) int {
+	return slices.IndexFunc(events, func(ev event.Event) bool { return ev.OffCPU == kind })
 }
 
 // counterIDs returns the ids of all counters.

@@ -99,6 +99,7 @@ var adviceCases = []struct {
 	{&record.OneCgroupError{}, exitUsage, ""},
 	{&record.SmallMemoryError{}, exitError, "?"},
 	{&record.ThrottledError{}, exitError, ""},
+	{&record.NoGoError{}, exitError, "--goroutines=FILE"},
 	{&record.LeftoversError{}, exitError, "gperf probe --del"},
 	{&record.NoTargetError{}, exitError, ""},
 	{&record.OneByOneError{Err: errCause}, exitError, ""},

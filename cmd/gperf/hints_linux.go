@@ -61,6 +61,9 @@ var recordingAdvice = []advice{
 	of(func(e *probe.ExistsError) string {
 		return fmt.Sprintf("Delete it (gperf probe --del %s), or add another one with a numbered name (-f).\n", e.Event)
 	}),
+	of(func(*record.NoGoError) string {
+		return "Start the program first, or name its file: --goroutines=FILE.\n"
+	}),
 	of(func(*record.LeftoversError) string { return "`gperf probe --del` removes them.\n" }),
 	of(func(e *record.NoHopError) string { return inlinedHint(e.Glob) }),
 	of(followHint),

@@ -23,12 +23,16 @@ type samplingFlags struct {
 	strict bool
 	waker  string
 	thresh uint32 // of waits, in ms
+
+	goroutines string
 }
 
-// Values of --waker.
+// Values of --waker and --goroutines.
 const (
 	allWakers  = "all"
 	longWakers = "long" // of waits that are not summed
+
+	allPrograms = "all" // of Go that run, and the command
 )
 
 func (f *samplingFlags) add(s *pflag.FlagSet, o *record.Options) {
@@ -38,6 +42,8 @@ func (f *samplingFlags) add(s *pflag.FlagSet, o *record.Options) {
 	s.BoolVar(&o.OffCPU, "off-cpu", false, "record how long threads wait, in ns, and where")
 	s.StringVar(&f.waker, "waker", "", "with --off-cpu: record who ends `all` waits, or long")
 	s.Lookup("waker").NoOptDefVal = allWakers
+	s.StringVar(&f.goroutines, "goroutines", "", "record waits of goroutines, of `all` or of FILE,...")
+	s.Lookup("goroutines").NoOptDefVal = allPrograms
 	s.Uint32Var(&f.thresh, "off-cpu-thresh", 1, "sum waits shorter than this, in `ms`")
 	s.BoolVarP(&o.NoSamples, "no-samples", "n", false, "record side-band events only, no samples")
 	s.BoolVarP(&o.Samples.Stat, "stat", "s", false, "record event counts per thread")
@@ -62,6 +68,15 @@ func (f *samplingFlags) apply(s *pflag.FlagSet, o *record.Options) error {
 	}
 	if !slices.Contains([]string{"", allWakers, longWakers}, f.waker) {
 		return cli.WrongUse("--waker %s: use all, or long for waits that are not summed", f.waker)
+	}
+	if f.goroutines != "" {
+		if !s.Changed("call-graph") && !s.Changed("stacks") {
+			return cli.WrongUse("--goroutines without -g: stacks show what goroutines wait for, add -g")
+		}
+		o.OffCPU, o.Goroutines = true, []string{}
+		if f.goroutines != allPrograms {
+			o.Goroutines = strings.Split(f.goroutines, ",")
+		}
 	}
 	o.OffCPUWaker, o.LongWakers = f.waker != "", f.waker == longWakers
 	if o.OffCPUWaker && !o.OffCPU {

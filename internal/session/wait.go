@@ -19,8 +19,10 @@ const (
 	waitFault   = "fault" // memory of the process, which the kernel reads from a file or swap
 	waitChild   = "child" // another process or thread to end, or to call exec after vfork
 	waitStopped = "stopped"
-	waitIdle    = "idle"  // work: in a thread of a pool, or in an event loop
-	waitOther   = "other" // something else in the kernel
+	waitChannel = "channel" // of Go
+	waitGC      = "gc"      // Go's garbage collector
+	waitIdle    = "idle"    // work: in a thread of a pool, or in an event loop
+	waitOther   = "other"   // something else in the kernel
 )
 
 // RunQueue is the kind of waits for a CPU, of threads that were woken, or preempted.
@@ -29,7 +31,7 @@ const RunQueue = "runqueue"
 // WaitKinds returns all kinds of waits.
 func WaitKinds() []string {
 	return []string{waitLock, waitDisk, WaitNetwork, waitPipe, WaitPoll, waitTimer, waitFault, waitChild, waitStopped,
-		RunQueue, waitIdle, waitOther}
+		waitChannel, waitGC, RunQueue, waitIdle, waitOther}
 }
 
 // waitFunctions are functions of the kernel in which threads wait, by kind. They begin with one of these names. The
@@ -250,6 +252,9 @@ func (s *Sample) WaitKind() string {
 	if s.Runnable() {
 		return RunQueue
 	}
+	if kind := goroutineKind(s.User); kind != "" && s.Kernel.Len() == 0 {
+		return kind
+	}
 	kind := kernelKind(s.Kernel)
 	unknown := kind == "" || kind == waitOther
 	polls, locks := kind == WaitPoll || unknown, kind == waitLock || unknown
@@ -348,7 +353,7 @@ func (w idleWaits) is(a *format.Attr, s *Sample) bool {
 		return false
 	}
 	key := s.Key()
-	if key.kernel == 0 || key.user == 0 || javaThreads[s.Comm] {
+	if key.kernel == 0 && !IsGoroutineWait(a) || key.user == 0 || javaThreads[s.Comm] {
 		return s.WaitKind() == waitIdle
 	}
 	idle, known := w[key]

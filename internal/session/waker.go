@@ -7,6 +7,8 @@ import "gperf/format"
 const (
 	WaitEvent  = "offcpu-time"
 	wakerEvent = "offcpu-waker"
+	// goroutineEvent is the event of record --goroutines. The samples' addresses are the numbers of the goroutines.
+	goroutineEvent = "goroutine-wait"
 )
 
 // Waker is the thread that ended a wait, or an interrupt, whose TID is 0.
@@ -31,8 +33,14 @@ func isOffCPU(a *format.Attr, name string) bool {
 	return a.Type == format.TypeSoftware && a.Config == format.SWBPFOutput && a.Name == name
 }
 
-// IsWait reports whether the samples of an event are waits.
-func IsWait(a *format.Attr) bool { return isOffCPU(a, WaitEvent) }
+// IsWait reports whether the samples of an event are waits, of threads or goroutines.
+func IsWait(a *format.Attr) bool { return IsThreadWait(a) || IsGoroutineWait(a) }
+
+// IsThreadWait reports whether the samples of an event are waits of threads.
+func IsThreadWait(a *format.Attr) bool { return isOffCPU(a, WaitEvent) }
+
+// IsGoroutineWait reports whether the samples of an event are waits of goroutines.
+func IsGoroutineWait(a *format.Attr) bool { return isOffCPU(a, goroutineEvent) }
 
 // IsWaker reports whether the samples of an event are wakers.
 func IsWaker(a *format.Attr) bool { return isOffCPU(a, wakerEvent) }

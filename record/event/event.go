@@ -56,12 +56,13 @@ type Event struct {
 	OffCPU OffCPUKind
 }
 
-// OffCPUKind says whether an event records the waiting thread or the waker.
+// OffCPUKind says what an event of waits records.
 type OffCPUKind int
 
 const (
-	Waits  OffCPUKind = 1 + iota // the thread that waits
-	Wakers                       // the waker, which ends the wait
+	Waits          OffCPUKind = 1 + iota // the thread that waits
+	Wakers                               // the waker, which ends the wait
+	GoroutineWaits                       // the goroutine that waits
 )
 
 // IsDummy reports whether the event takes no samples.
@@ -78,6 +79,10 @@ var OffCPU = Event{Name: "offcpu-time", Type: format.TypeSoftware, Config: forma
 
 // OffCPUWaker is the time that threads wait until a thread or an interrupt wakes them, in ns.
 var OffCPUWaker = Event{Name: "offcpu-waker", Type: format.TypeSoftware, Config: format.SWBPFOutput, OffCPU: Wakers}
+
+// Goroutines is the time that goroutines wait, in ns. The samples' addresses are the numbers of the goroutines.
+var Goroutines = Event{Name: "goroutine-wait", Type: format.TypeSoftware, Config: format.SWBPFOutput,
+	OffCPU: GoroutineWaits}
 
 // Default is cycles:P, with the PMU's highest precision.
 var Default = Event{Name: "cycles:P", Type: format.TypeHardware, Config: format.HWCycles,

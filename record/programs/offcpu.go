@@ -48,6 +48,9 @@ type OffCPUOptions struct {
 	Waker *format.Attr
 	// LongWakers records the wakers of waits that are not summed alone.
 	LongWakers bool
+	// Goroutines, if not nil, is the attr of the event for the waits of goroutines of GoPrograms.
+	Goroutines *format.Attr
+	GoPrograms []bpf.GoProgram
 }
 
 // OffCPU records waits.
@@ -57,6 +60,7 @@ type OffCPU struct {
 	bpf      *bpf.OffCPU
 	event    stacks.Event
 	waker    stacks.Event // if there is Options.Waker
+	gowait   stacks.Event // if there is Options.Goroutines
 	code     kernelCode
 	counters []perfevent.Counter // the BPF output events for waits, one of each CPU
 	outputs  stacks.Outputs      // the other ones
@@ -90,9 +94,12 @@ func NewOffCPU(o OffCPUOptions) (*OffCPU, error) {
 	if o.Waker != nil {
 		r.waker = stacks.NewEvent(o.Waker)
 	}
+	if o.Goroutines != nil {
+		r.gowait = stacks.NewEvent(o.Goroutines)
+	}
 	r.bpf, err = bpf.LoadOffCPU(bpf.OffCPUOptions{UserStacks: o.userStacks(), Unwinder: o.Unwinder, PerTask: o.PerTask,
 		Cgroups: o.Cgroups, CPUs: cpus, On: o.CPUs, Threshold: o.Threshold, Wakers: o.Waker != nil,
-		LongWakers: o.LongWakers,
+		LongWakers: o.LongWakers, Goroutines: o.GoPrograms,
 		Interrupts: r.code.interrupts, Returns: r.code.returns})
 	if err != nil {
 		return nil, err
@@ -216,18 +223,25 @@ func (r *OffCPU) join(j *stacks.Merged, w *wait) bool {
 		r.joinWaker(j, w, woke, wokeKnown)
 	}
 	stack.Kernel = callersOf(stack.Kernel, r.code.scheduler)
-	rec := w.sample(&r.opts.Attr, thread{w.PID, w.TID}, &stack)
+	attr, ev := &r.opts.Attr, &r.event
+	if w.Goroutine != 0 {
+		attr, ev = r.opts.Goroutines, &r.gowait
+	}
+	if copied {
+		stack.User = stacks.CopiedIP(c.data)
+	}
+	rec := w.sample(attr, thread{w.PID, w.TID}, &stack)
 	switch {
 	case !known: // the record with the stack was lost
 		r.bpf.Forget(w.Stack)
 		j.JoinNone(rec)
 	case copied:
-		j.Join(&r.event, rec, c.head, c.data)
+		j.Join(ev, rec, c.head, c.data)
 	case w.Head.Copy:
 		j.JoinNone(rec)
 	default:
 		w.Head.Frames, w.Head.Generation = uint32(len(stack.User)/8), stack.Generation
-		j.Join(&r.event, rec, w.Head, stack.User)
+		j.Join(ev, rec, w.Head, stack.User)
 	}
 	return true
 }

@@ -14,6 +14,7 @@ func (w *wait) sample(a *format.Attr, of thread, stack *bpf.Stack) []byte {
 	if w.Runnable {
 		one.Misc |= format.MiscRunnable
 	}
+	one.Addr = w.Goroutine
 	one.PID, one.TID, one.Time, one.CPU, one.Period = int32(of.pid), int32(of.tid), w.time, w.cpu, w.Duration
 	return one.AppendTo(nil, a.SampleType)
 }

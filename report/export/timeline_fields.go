@@ -12,13 +12,14 @@ import (
 
 // event is the part that all samples of an event share.
 type event struct {
-	name   string
-	unit   string // of the periods: "nanoseconds", "bytes" or "count"
-	cpu    bool   // samples contain a CPU
-	clock  bool   // it samples threads while they run, each time for the period in ns
-	wait   bool   // samples are waits, which last for the period in ns
-	format *tracepoint.Format
-	fields []field
+	name       string
+	unit       string // of the periods: "nanoseconds", "bytes" or "count"
+	cpu        bool   // samples contain a CPU
+	clock      bool   // it samples threads while they run, each time for the period in ns
+	wait       bool   // samples are waits, which last for the period in ns
+	goroutines bool   // of goroutines
+	format     *tracepoint.Format
+	fields     []field
 
 	// Fields of spans, nil for others.
 	duration, start *tracepoint.Field
@@ -35,7 +36,7 @@ type field struct {
 func newEvent(f *format.File, i int, o TimelineOptions, columns []key.Column) *event {
 	a := &f.Attrs[i]
 	e := &event{name: f.EventName(i), unit: session.EventUnit(f, i, o.Weight), cpu: a.SampleType&format.SampleCPU != 0,
-		clock: a.IsClock(), wait: session.IsWait(a), format: f.Tracepoint(i)}
+		clock: a.IsClock(), wait: session.IsWait(a), goroutines: session.IsGoroutineWait(a), format: f.Tracepoint(i)}
 	if e.format == nil {
 		return e
 	}
@@ -130,6 +131,9 @@ func (r *fieldReader) ofWait(s *session.Sample, use func(name string, v value)) 
 		if kind := s.WaitKind(); kind != "" {
 			use("kind", value{text: kind})
 		}
+	}
+	if r.events[s.Event].goroutines {
+		use("goroutine", value{number: true, n: int64(s.Addr)})
 	}
 	if by := s.Waker; by != nil {
 		use("waker_comm", value{text: by.Comm})

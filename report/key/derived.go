@@ -14,7 +14,8 @@ import (
 )
 
 // derivedKeys are the keys that gperf makes of others, for events without a field of the same name.
-var derivedKeys = []string{"event", "period", "duration", "kind", "errno", "src", "dst", "peer", "saddr", "daddr"}
+var derivedKeys = []string{"event", "period", "duration", "kind", "goroutine", "errno", "src", "dst",
+	"peer", "saddr", "daddr"}
 
 // ReadsChain reports whether the value of a key depends on the callchain.
 func ReadsChain(name string) bool { return name == "kind" }
@@ -66,6 +67,11 @@ func (p *parser) derived(word string, event int) *reader {
 	case "kind":
 		if session.IsWait(a) {
 			return kindReader(word)
+		}
+	case "goroutine":
+		if session.IsGoroutineWait(a) {
+			r := countReader(word, func(s *session.Sample) int64 { return int64(s.Addr) })
+			return &r
 		}
 	case "errno":
 		if t != nil && HasSyscalls(t) && t.Field("ret") != nil {

@@ -146,7 +146,7 @@ const (
 func collectorsOf(f *format.File, i int) []int {
 	a, t := &f.Attrs[i], f.Tracepoint(i)
 	switch name := f.EventName(i); {
-	case session.IsWait(a):
+	case session.IsThreadWait(a):
 		return []int{ofWaits, ofCalls}
 	case session.IsWaker(a):
 		return nil

@@ -151,7 +151,7 @@ func (c *activity) add(s *session.Session, one *session.Sample) bool {
 	a := &s.File.Attrs[one.Event]
 	d := c.of(one.TID)
 	switch {
-	case session.IsWait(a):
+	case session.IsThreadWait(a):
 		c.end.Add(one)
 		d.waits = append(d.waits, c.wait(one))
 	case session.SamplesCPU(a) && one.Leaf != nil:

@@ -96,7 +96,7 @@ var procRoot = regexp.MustCompile(`^(/proc/[0-9]+/root)(/.*)$`)
 
 // files returns the paths, for the kernel, of the file of code that a spec names; several if the processes to be
 // recorded use different files. It reports which a name alone is.
-func (l *Locator) files(name string) ([]string, error) {
+func (l *Locator) Files(name string) ([]string, error) {
 	paths, err := l.candidates(name)
 	for _, path := range paths {
 		if !strings.Contains(name, "/") && l.first(name, path) {

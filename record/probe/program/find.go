@@ -107,7 +107,7 @@ type Site struct {
 
 // Find returns the places of a query, at least one.
 func (l *Locator) Find(q Query) ([]Site, error) {
-	paths, err := l.files(q.File)
+	paths, err := l.Files(q.File)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (l *Locator) reportMissed(s *search, sites []Site) {
 
 // open opens the file of code with this name: of several, the first.
 func (l *Locator) open(name string) (*File, error) {
-	paths, err := l.files(name)
+	paths, err := l.Files(name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Waits of goroutines: from when one parks (runtime.gopark) until a thread runs it again (runtime.execute). From when
+ * it is made ready (runtime.ready, or runtime.injectglist for what the network poller finds) it waits for a thread.
+ *
+ * The programs run at the entries of these functions of Go programs, whose cookie is the offset of the goroutine's
+ * number in its struct g, 0 if it is unknown.
+ */
+#ifndef GOROUTINE_H
+#define GOROUTINE_H
+
+/* Set when the programs are loaded. */
+const volatile __u32 with_cookies = 0; /* the kernel has them */
+
+struct goroutine_key {
+	__u64 g; /* address of the struct g */
+	__u32 tgid, unused;
+};
+
+/* The goroutines that wait now. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, struct goroutine_key);
+	__type(value, struct wait);
+	__uint(max_entries, MAX_WAITS);
+} parked SEC(".maps");
+
+/* By tgid: when a thread of the process ended last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(max_entries, 4096);
+} exits SEC(".maps");
+
+#define MAX_LIST 64 /* goroutines that are made ready at once */
+
+/* field_of reads a field of a goroutine that comes so many bytes after its number, 0 if that is unknown. */
+static inline_always __u64 field_of(struct pt_regs *ctx, __u64 g, __u64 after)
+{
+	__u64 number = with_cookies ? bpf_get_attach_cookie(ctx) : 0;
+
+	return number ? read_user(g + number + after) : 0;
+}
+
+#define NUMBER 0 /* goid */
+#define NEXT 8   /* schedlink, which follows it */
+
+/* argument returns the first argument of a function of Go. */
+static inline_always __u64 argument(struct pt_regs *ctx)
+{
+	__u64 args[6];
+
+	get_call_args(args, ctx, 1);
+	return args[0];
+}
+
+static inline_always void clear_stack(struct stack *s)
+{
+	s->kernel = s->user = s->interpreted = s->generation = 0;
+}
+
+/* park stores that the current goroutine waits from now on. */
+static inline_always void park(struct pt_regs *ctx, struct control_value *c, struct walk *walk, __u32 slot)
+{
+	struct goroutine_key key = {current_goroutine(ctx), bpf_get_current_pid_tgid() >> 32};
+	struct scratch *m = bpf_map_lookup_elem(&scratch, &slot);
+	struct stack *s = bpf_map_lookup_elem(&stacks, &slot);
+
+	if (!m || !s)
+		return;
+	keep_regs(walk, ctx);
+	clear_stack(s);
+	if (set_waiter(ctx, &m->begun, s, slot, bpf_get_current_task(), c->level, AT_ENTRY))
+		return;
+	m->begun.goroutine = field_of(ctx, key.g, NUMBER) ?: key.g;
+	m->begun.start = bpf_ktime_get_ns();
+	m->begun.woken = 0;
+	if (bpf_map_update_elem(&parked, &key, &m->begun, 0))
+		lose_wait();
+}
+
+/* find_readier stores the current task, which makes a goroutine ready, as the waker. */
+static inline_always void find_readier(struct pt_regs *ctx, struct wait *w, struct walk *walk, __u32 slot, __u32 level)
+{
+	struct stack *s = bpf_map_lookup_elem(&stacks, &slot);
+	struct waker *by = &w->waker;
+
+	if (!s || !wants_waker(w))
+		return;
+	keep_regs(walk, ctx);
+	clear_stack(s);
+	by->known = 1;
+	by->end = END_NO_USER;
+	name_waker(ctx, by, s, slot, level, AT_ENTRY);
+	hash_stack(slot);
+	send_stack(ctx, s);
+	by->stack = s->hash;
+}
+
+/* make_ready reports the wait of a goroutine, which waits for a thread from now on. */
+static __attribute__((noinline)) int make_ready(struct pt_regs *ctx, __u64 g, struct walk *walk, __u32 slot, __u32 level)
+{
+	struct goroutine_key key = {g, bpf_get_current_pid_tgid() >> 32};
+	struct wait *at = bpf_map_lookup_elem(&parked, &key);
+	struct scratch *m = bpf_map_lookup_elem(&scratch, &slot);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!at || at->woken || !m)
+		return 0;
+	m->ended = *at;
+	m->ended.duration = now - at->start;
+	if (walk)
+		find_readier(ctx, &m->ended, walk, slot, level);
+	send(ctx, m);
+	at->woken = now;
+	return 0;
+}
+
+/* run reports the rest of the wait of a goroutine, which a thread runs from now on. */
+static inline_always void run(struct pt_regs *ctx, struct control_value *c, __u32 slot)
+{
+	struct goroutine_key key = {argument(ctx), bpf_get_current_pid_tgid() >> 32};
+	struct wait *at = bpf_map_lookup_elem(&parked, &key);
+	struct scratch *m = bpf_map_lookup_elem(&scratch, &slot);
+
+	if (!at || !m)
+		return;
+	m->ended = *at;
+	bpf_map_delete_elem(&parked, &key);
+	if (!c->on)
+		return;
+	m->ended.duration = bpf_ktime_get_ns() - (m->ended.woken ? m->ended.woken : m->ended.start);
+	send(ctx, m);
+}
+
+/*
+ * AT_GOROUTINES defines a program that does something with a slot, on a condition, where a thread of Go calls a
+ * function. Waits without a free slot are not recorded, and counted.
+ */
+#define AT_GOROUTINES(name, condition, action)                                                \
+	SEC("kprobe")                                                              \
+	int name(struct pt_regs *ctx)                                              \
+	{                                                                          \
+		struct control_value *c = controls();                              \
+		struct walk *walk;                                                 \
+		__u32 slot;                                                        \
+                                                                                   \
+		if (!c || !(condition))                                            \
+			return 0;                                                  \
+		walk = take_walk(&slot);                                           \
+		if (walk) {                                                        \
+			action;                                                    \
+			leave_walk(walk);                                          \
+		} else {                                                           \
+			lose_wait();                                               \
+		}                                                                  \
+		stay_on_stack(ctx);                                                \
+		return 0;                                                          \
+	}
+
+AT_GOROUTINES(on_gopark, c->on && wanted(c, bpf_get_current_task()), park(ctx, c, walk, slot))
+AT_GOROUTINES(on_ready, c->on, make_ready(ctx, argument(ctx), walk, slot, c->level))
+AT_GOROUTINES(on_execute, 1, run(ctx, c, slot))
+
+/* inject makes the goroutines of a list ready, whose first one is at an address. */
+static inline_always void inject(struct pt_regs *ctx, __u32 slot)
+{
+	__u64 g = read_user(argument(ctx));
+
+	for (int i = 0; i < MAX_LIST && g; i++) {
+		make_ready(ctx, g, NULL, slot, 0);
+		g = field_of(ctx, g, NEXT);
+	}
+}
+AT_GOROUTINES(on_injectglist, c->on, inject(ctx, slot))
+
+SEC("raw_tp")
+int on_exit(void *ctx)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	__u64 now = bpf_ktime_get_ns();
+
+	bpf_map_update_elem(&exits, &tgid, &now, 0);
+	return 0;
+}
+
+#endif
