@@ -3,8 +3,8 @@
  * Waits of goroutines: from when one parks (runtime.gopark) until a thread runs it again (runtime.execute). From when
  * it is made ready (runtime.ready, or runtime.injectglist for what the network poller finds) it waits for a thread.
  *
- * The programs run at the entries of these functions of Go programs, whose cookie is the offset of the goroutine's
- * number in its struct g, 0 if it is unknown.
+ * The programs run at the entries of these functions of Go programs, or directly after the functions have compared the
+ * stack's limit. Their cookie is the offset of the goroutine's number in its struct g, 0 if it is unknown.
  */
 #ifndef GOROUTINE_H
 #define GOROUTINE_H
@@ -98,12 +98,19 @@ static inline_always void find_readier(struct pt_regs *ctx, struct wait *w, stru
 	by->stack = s->hash;
 }
 
+/* wait_of returns the wait of a goroutine of this process, NULL if there is none. */
+static inline_always struct wait *wait_of(__u64 g)
+{
+	struct goroutine_key key = {g, bpf_get_current_pid_tgid() >> 32};
+
+	return bpf_map_lookup_elem(&parked, &key);
+}
+
 /* make_ready reports the wait of a goroutine, which waits for a thread from now on. */
 static __attribute__((noinline)) int make_ready(struct pt_regs *ctx, __u64 g, struct walk *walk, __u32 slot, __u32 level)
 {
-	struct goroutine_key key = {g, bpf_get_current_pid_tgid() >> 32};
-	struct wait *at = bpf_map_lookup_elem(&parked, &key);
 	struct scratch *m = bpf_map_lookup_elem(&scratch, &slot);
+	struct wait *at = wait_of(g);
 	__u64 now = bpf_ktime_get_ns();
 
 	if (!at || at->woken || !m)
@@ -138,7 +145,7 @@ static inline_always void run(struct pt_regs *ctx, struct control_value *c, __u3
  * AT_GOROUTINES defines a program that does something with a slot, on a condition, where a thread of Go calls a
  * function. Waits without a free slot are not recorded, and counted.
  */
-#define AT_GOROUTINES(name, condition, action)                                                \
+#define AT_GOROUTINES(name, condition, action)                                     \
 	SEC("kprobe")                                                              \
 	int name(struct pt_regs *ctx)                                              \
 	{                                                                          \
@@ -160,8 +167,8 @@ static inline_always void run(struct pt_regs *ctx, struct control_value *c, __u3
 	}
 
 AT_GOROUTINES(on_gopark, c->on && wanted(c, bpf_get_current_task()), park(ctx, c, walk, slot))
-AT_GOROUTINES(on_ready, c->on, make_ready(ctx, argument(ctx), walk, slot, c->level))
-AT_GOROUTINES(on_execute, 1, run(ctx, c, slot))
+AT_GOROUTINES(on_ready, c->on && wait_of(argument(ctx)), make_ready(ctx, argument(ctx), walk, slot, c->level))
+AT_GOROUTINES(on_execute, wait_of(argument(ctx)), run(ctx, c, slot))
 
 /* inject makes the goroutines of a list ready, whose first one is at an address. */
 static inline_always void inject(struct pt_regs *ctx, __u32 slot)
