@@ -60,8 +60,8 @@ var stackChecks = map[elf.Machine][]byte{
 }
 
 // afterCheck returns the offset of the conditional jump after the check of the stack's limit with which a function at an
-// offset begins, or else the function's. Nothing that a probe reads has changed there, and the kernel emulates jumps,
-// where it executes other instructions in single steps, which takes many times as long.
+// offset begins, or else the function's. Nothing that a probe reads has changed there, and the kernel emulates jumps: it
+// executes other instructions in single steps, which takes many times as long.
 func (f *File) afterCheck(off uint64) uint64 {
 	check := stackChecks[f.Machine]
 	code := make([]byte, len(check)+4)
