@@ -11,10 +11,11 @@ import (
 
 // Positions and size of the raw data of a call's span, after SpanStart: struct call of span.bpf.c.
 const (
-	CallIP     = 24 // address of a program's function
-	CallArgs   = 32
-	CallRetval = 80
-	CallSize   = 88
+	CallIP        = 24 // address of a program's function
+	CallArgs      = 32
+	CallRetval    = 80
+	CallGoroutine = 88
+	CallSize      = 96
 )
 
 // NumCallArgs is the number of arguments in the raw data of a call's span.
@@ -25,6 +26,7 @@ type Calls struct {
 	Span
 	Path      string // the file; "": the kernel
 	Go        bool   // a Go program
+	GoID      uint64 // offset of a goroutine's number in its struct g, in bytes; 0: unknown
 	Functions []Function
 }
 
@@ -77,7 +79,7 @@ func (e *Sampler) AttachCalls(c *Calls) error {
 func (c *Calls) load(e *Sampler, own uint16, attach ebpf.AttachType, noFrames bool, names ...string) (
 	[]*ebpf.Program, error) {
 	vars := map[string]any{"own_function": uint32(own), "no_frames": flag(noFrames), "in_kernel": flag(c.Path == ""),
-		"in_go": flag(c.Go), "at_ret": flag(c.Functions[0].Returns != nil)}
+		"in_go": flag(c.Go), "go_number": uint32(c.GoID), "at_ret": flag(c.Functions[0].Returns != nil)}
 	if c.Path != "" {
 		vars["cpus"] = e.o.CPUs
 	}

@@ -18,6 +18,8 @@ var goroutinePlaces = []struct {
 	{"on_ready", func(g *GoProgram) uint64 { return g.Ready }},
 	{"on_injectglist", func(g *GoProgram) uint64 { return g.InjectGList }},
 	{"on_gopark", func(g *GoProgram) uint64 { return g.GoPark }},
+	{"on_yield", func(g *GoProgram) uint64 { return g.GoSched }},
+	{"on_yield", func(g *GoProgram) uint64 { return g.ExitSyscall }},
 }
 
 // attachGoroutines attaches the programs of goroutines to a program of Go.
@@ -28,7 +30,7 @@ func (p *OffCPU) attachGoroutines(g *GoProgram) error {
 	}
 	var cookie uint64
 	if haveCookies() {
-		cookie = g.GoID
+		cookie = g.GoID | g.BP<<16
 	}
 	for _, place := range goroutinePlaces {
 		l, err := file.Uprobe("", p.coll.Programs[place.program],

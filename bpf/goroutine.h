@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Waits of goroutines: from when one parks (runtime.gopark) until a thread runs it again (runtime.execute). From when
- * it is made ready (runtime.ready, or runtime.injectglist for what the network poller finds) it waits for a thread.
+ * it is made ready (runtime.ready, or runtime.injectglist for what the network poller finds) it waits for a thread, as
+ * it does when it is preempted (runtime.goschedImpl), or returns from a system call and no thread may run it
+ * (runtime.exitsyscallNoP).
  *
  * The programs run at the entries of these functions of Go programs, or directly after the functions have compared the
- * stack's limit. Their cookie is the offset of the goroutine's number in its struct g, 0 if it is unknown.
+ * stack's limit. Their cookie is struct g's offsets.
  */
 #ifndef GOROUTINE_H
 #define GOROUTINE_H
@@ -35,16 +37,17 @@ struct {
 
 #define MAX_LIST 64 /* goroutines that are made ready at once */
 
-/* field_of reads a field of a goroutine that comes so many bytes after its number, 0 if that is unknown. */
-static inline_always __u64 field_of(struct pt_regs *ctx, __u64 g, __u64 after)
+/* Bits of the cookie with the offsets of fields. */
+#define GOID 0 /* goid, which schedlink follows */
+#define GOBP 16 /* sched.bp */
+
+/* field_of reads a field of a goroutine, and so many bytes after it, 0 if its offset is unknown. */
+static inline_always __u64 field_of(struct pt_regs *ctx, __u64 g, int field, __u64 after)
 {
-	__u64 number = with_cookies ? bpf_get_attach_cookie(ctx) : 0;
+	__u64 offset = with_cookies ? bpf_get_attach_cookie(ctx) >> field & 0xffff : 0;
 
-	return number ? read_user(g + number + after) : 0;
+	return offset ? read_user(g + offset + after) : 0;
 }
-
-#define NUMBER 0 /* goid */
-#define NEXT 8   /* schedlink, which follows it */
 
 /* argument returns the first argument of a function of Go. */
 static inline_always __u64 argument(struct pt_regs *ctx)
@@ -60,24 +63,38 @@ static inline_always void clear_stack(struct stack *s)
 	s->kernel = s->user = s->interpreted = s->generation = 0;
 }
 
-/* park stores that the current goroutine waits from now on. */
-static inline_always void park(struct pt_regs *ctx, struct control_value *c, struct walk *walk, __u32 slot)
+/*
+ * park stores that a goroutine waits from now on: for a thread, if it is runnable. The walk contains the registers of
+ * its stack, on which the thread does not run then.
+ */
+static __attribute__((noinline)) int park(struct pt_regs *ctx, __u64 g, int runnable, __u32 slot, __u32 level)
 {
-	struct goroutine_key key = {current_goroutine(ctx), bpf_get_current_pid_tgid() >> 32};
+	struct goroutine_key key = {g, bpf_get_current_pid_tgid() >> 32};
 	struct scratch *m = bpf_map_lookup_elem(&scratch, &slot);
 	struct stack *s = bpf_map_lookup_elem(&stacks, &slot);
 
 	if (!m || !s)
-		return;
-	keep_regs(walk, ctx);
+		return 0;
 	clear_stack(s);
-	if (set_waiter(ctx, &m->begun, s, slot, bpf_get_current_task(), c->level, AT_ENTRY))
-		return;
-	m->begun.goroutine = field_of(ctx, key.g, NUMBER) ?: key.g;
+	if (set_waiter(ctx, &m->begun, s, slot, bpf_get_current_task(), level, runnable ? AWAY : AT_ENTRY))
+		return 0;
+	m->begun.goroutine = field_of(ctx, g, GOID, 0) ?: g;
 	m->begun.start = bpf_ktime_get_ns();
-	m->begun.woken = 0;
+	m->begun.woken = runnable ? m->begun.start : 0;
 	if (bpf_map_update_elem(&parked, &key, &m->begun, 0))
 		lose_wait();
+	return 0;
+}
+
+/* keep_sched stores the registers with which a goroutine continues. */
+static inline_always void keep_sched(struct pt_regs *ctx, struct walk *walk, __u64 g)
+{
+	__builtin_memset(walk->regs, 0, sizeof(walk->regs));
+	walk->regs[SP] = read_user(g + GO_SCHED_SP);
+	walk->regs[IP] = read_user(g + GO_SCHED_PC);
+	walk->regs[FP] = field_of(ctx, g, GOBP, 0);
+	walk->regs[GO_G] = g;
+	walk->compat = 0;
 }
 
 /* find_readier stores the current task, which makes a goroutine ready, as the waker. */
@@ -166,7 +183,14 @@ static inline_always void run(struct pt_regs *ctx, struct control_value *c, __u3
 		return 0;                                                          \
 	}
 
-AT_GOROUTINES(on_gopark, c->on && wanted(c, bpf_get_current_task()), park(ctx, c, walk, slot))
+AT_GOROUTINES(on_gopark, c->on && wanted(c, bpf_get_current_task()), {
+	keep_regs(walk, ctx);
+	park(ctx, current_goroutine(ctx), 0, slot, c->level);
+})
+AT_GOROUTINES(on_yield, c->on && wanted(c, bpf_get_current_task()), {
+	keep_sched(ctx, walk, argument(ctx));
+	park(ctx, argument(ctx), 1, slot, c->level);
+})
 AT_GOROUTINES(on_ready, c->on && wait_of(argument(ctx)), make_ready(ctx, argument(ctx), walk, slot, c->level))
 AT_GOROUTINES(on_execute, wait_of(argument(ctx)), run(ctx, c, slot))
 
@@ -177,7 +201,7 @@ static inline_always void inject(struct pt_regs *ctx, __u32 slot)
 
 	for (int i = 0; i < MAX_LIST && g; i++) {
 		make_ready(ctx, g, NULL, slot, 0);
-		g = field_of(ctx, g, NEXT);
+		g = field_of(ctx, g, GOID, 8);
 	}
 }
 AT_GOROUTINES(on_injectglist, c->on, inject(ctx, slot))

@@ -46,10 +46,10 @@ type OffCPUOptions struct {
 
 // GoProgram is a program of Go, and where some functions of its runtime begin, as offsets in the file.
 type GoProgram struct {
-	Path                                string
-	GoPark, Ready, InjectGList, Execute uint64
-	// GoID is the offset of a goroutine's number in its struct g, in bytes; 0: unknown.
-	GoID uint64
+	Path                                                      string
+	GoPark, Ready, InjectGList, Execute, GoSched, ExitSyscall uint64
+	// GoID and BP are the offsets of a goroutine's number and frame pointer in its struct g, in bytes; 0: unknown.
+	GoID, BP uint64
 }
 
 // Code is a range of the kernel's code, from Start up to End.

@@ -109,6 +109,7 @@ const (
 	offcpuProgOnReady        = "on_ready"
 	offcpuProgOnSwitch       = "on_switch"
 	offcpuProgOnWaking       = "on_waking"
+	offcpuProgOnYield        = "on_yield"
 	offcpuVarByCgroup        = "by_cgroup"
 	offcpuVarCpus            = "cpus"
 	offcpuVarInterrupts      = "interrupts"
@@ -172,6 +173,7 @@ type offcpuProgramSpecs struct {
 	OnReady       *ebpf.ProgramSpec `ebpf:"on_ready"`
 	OnSwitch      *ebpf.ProgramSpec `ebpf:"on_switch"`
 	OnWaking      *ebpf.ProgramSpec `ebpf:"on_waking"`
+	OnYield       *ebpf.ProgramSpec `ebpf:"on_yield"`
 }
 
 // offcpuMapSpecs contains maps before they are loaded into the kernel.
@@ -337,6 +339,7 @@ type offcpuPrograms struct {
 	OnReady       *ebpf.Program `ebpf:"on_ready"`
 	OnSwitch      *ebpf.Program `ebpf:"on_switch"`
 	OnWaking      *ebpf.Program `ebpf:"on_waking"`
+	OnYield       *ebpf.Program `ebpf:"on_yield"`
 }
 
 func (p *offcpuPrograms) Close() error {
@@ -349,6 +352,7 @@ func (p *offcpuPrograms) Close() error {
 		p.OnReady,
 		p.OnSwitch,
 		p.OnWaking,
+		p.OnYield,
 	)
 }
 

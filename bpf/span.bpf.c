@@ -335,6 +335,7 @@ const volatile __u32 own_function = 0; /* the function's event; 0: the cookie co
 const volatile __u32 by_entry = 0;     /* the map entries contains it: the function is unknown at the return */
 const volatile __u32 in_kernel = 0;    /* functions of the kernel */
 const volatile __u32 in_go = 0;        /* functions of a Go program */
+const volatile __u32 go_number = 0;    /* offset of a goroutine's number in its struct g; 0: unknown */
 const volatile __u32 no_frames = 0;    /* sp is unknown at the return */
 const volatile __u32 at_ret = 0;       /* the program at the end runs before the return instruction */
 
@@ -355,6 +356,7 @@ struct call {
 	__u64 ip; /* of the function, if it is a program's */
 	__u64 args[NUM_ARGS];
 	__u64 retval;
+	__u64 goroutine; /* its number, 0 if it is unknown */
 	/* The following fields are not in the sample. */
 	__u64 frame;    /* sp at the entry; 0: unknown */
 	__u64 function; /* event of the function */
@@ -528,6 +530,7 @@ static __attribute__((noinline)) int begin_call(struct pt_regs *ctx)
 	c->frame = frame;
 	c->function = function;
 	c->ip = in_kernel ? 0 : ip_of(ctx);
+	c->goroutine = in_go && go_number ? read_user(key.task + go_number) : 0;
 	get_call_args(c->args, ctx, in_go);
 	c->span.start = bpf_ktime_get_ns();
 	return 0;

@@ -66,6 +66,7 @@ const (
 	spanVarEndKeys           = "end_keys"
 	spanVarEndSize           = "end_size"
 	spanVarFiltered          = "filtered"
+	spanVarGoNumber          = "go_number"
 	spanVarGroupBy           = "group_by"
 	spanVarHistograms        = "histograms"
 	spanVarInGo              = "in_go"
@@ -186,6 +187,7 @@ type spanVariableSpecs struct {
 	EndKeys     *ebpf.VariableSpec `ebpf:"end_keys"`
 	EndSize     *ebpf.VariableSpec `ebpf:"end_size"`
 	Filtered    *ebpf.VariableSpec `ebpf:"filtered"`
+	GoNumber    *ebpf.VariableSpec `ebpf:"go_number"`
 	GroupBy     *ebpf.VariableSpec `ebpf:"group_by"`
 	Histograms  *ebpf.VariableSpec `ebpf:"histograms"`
 	InGo        *ebpf.VariableSpec `ebpf:"in_go"`
@@ -300,6 +302,7 @@ type spanVariables struct {
 	EndKeys     *ebpf.Variable `ebpf:"end_keys"`
 	EndSize     *ebpf.Variable `ebpf:"end_size"`
 	Filtered    *ebpf.Variable `ebpf:"filtered"`
+	GoNumber    *ebpf.Variable `ebpf:"go_number"`
 	GroupBy     *ebpf.Variable `ebpf:"group_by"`
 	Histograms  *ebpf.Variable `ebpf:"histograms"`
 	InGo        *ebpf.Variable `ebpf:"in_go"`

@@ -127,6 +127,7 @@ static inline_always void kernel_frames(void *ctx, struct stack *s, __u64 size)
 }
 
 #define AT_ENTRY 2 /* in user mode, where a function begins: ctx is its registers */
+#define AWAY 3     /* the walk's registers are of a stack that the task does not run on */
 
 /* entry_frames finds the user stack by frame pointers where a function begins, and has not stored its caller's. */
 static inline_always void entry_frames(struct pt_regs *ctx, struct stack *s)
@@ -156,6 +157,11 @@ static inline_always int user_frames(void *ctx, struct stack *s, __u32 slot, int
 		return 0;
 	if (user_stacks == USER_BY_FP && in_user == AT_ENTRY) {
 		entry_frames(ctx, s);
+		return 0;
+	}
+	if (user_stacks == USER_BY_FP && in_user == AWAY) {
+		s->frames[at] = w->regs[IP];
+		s->user = 1;
 		return 0;
 	}
 	if (user_stacks == USER_BY_FP) {

@@ -84,7 +84,8 @@ func programFiles(t *Target) (paths []string) {
 }
 
 // goroutineFunctions are the functions of Go's runtime at which BPF programs run.
-var goroutineFunctions = []string{"runtime.gopark", "runtime.ready", "runtime.injectglist", "runtime.execute"}
+var goroutineFunctions = []string{"runtime.gopark", "runtime.ready", "runtime.injectglist", "runtime.execute",
+	"runtime.goschedImpl", "runtime.exitsyscallNoP|runtime.exitsyscall0"}
 
 // goProgram finds the places of a program.
 func goProgram(path string) (g bpf.GoProgram, err error) {
@@ -93,15 +94,6 @@ func goProgram(path string) (g bpf.GoProgram, err error) {
 		return g, err
 	}
 	at := found.Functions
-	g = bpf.GoProgram{Path: path, GoPark: at[0], Ready: at[1], InjectGList: at[2], Execute: at[3]}
-	switch {
-	case !found.Since("go1.18"):
-		return g, &program.FileError{File: path,
-			Err: fmt.Errorf("it is of %s: waits of goroutines need go1.18", found.Version)}
-	case found.Since("go1.23") && !found.Since("go1.25"):
-		g.GoID = 160
-	default: // goid in src/runtime/runtime2.go
-		g.GoID = 152
-	}
-	return g, nil
+	return bpf.GoProgram{Path: path, GoPark: at[0], Ready: at[1], InjectGList: at[2], Execute: at[3],
+		GoSched: at[4], ExitSyscall: at[5], GoID: found.GoID, BP: found.BP}, nil
 }

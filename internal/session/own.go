@@ -24,23 +24,32 @@ type place struct {
 	innermost string
 	// own is the innermost function that is neither the C library's nor a language's.
 	own string
-	// program is the innermost function of a program in a language with an interpreter or with code made at run time
-	// that does not come with the language, and called the innermost one of these that does, or else own: what the
-	// program called.
+	// program is the innermost function that does not come with the language, of a program in Go, or in a language with
+	// an interpreter or with code made at run time. called is the innermost one of these that does, or else own: what
+	// the program called.
 	program, called string
 }
 
 func placeOf(user Part) (p place) {
+	ofGo := isGo(user)
 	for _, f := range user.All() {
 		name := f.Symbol()
 		p.innermost = cmp.Or(p.innermost, name)
-		if kind := f.Kind(); kind == KindRuntime || kind == KindJIT {
-			var library string
-			if p.program, library = programFunction(f, name); p.program != "" {
+		if kind := f.Kind(); kind == KindRuntime || kind == KindJIT || ofGo {
+			comes := comesWithLanguage
+			if ofGo {
+				comes = comesWithGo
+			}
+			program, library := programFunction(f, name, comes)
+			if !ofGo || !strings.HasPrefix(library, "runtime.") { // which does what the program's own words say
+				p.called = cmp.Or(library, p.called)
+			}
+			if p.program = program; program != "" {
 				break
 			}
-			p.called = cmp.Or(library, p.called)
-			continue
+			if !ofGo {
+				continue
+			}
 		}
 		if p.own == "" && !isLibrary(f, name) {
 			p.own = name
@@ -50,9 +59,34 @@ func placeOf(user Part) (p place) {
 	return p
 }
 
-// programFunction returns the innermost function of a frame that does not come with the language, or else the outermost
-// one that does.
-func programFunction(f *Frame, name string) (program, library string) {
+// isGo reports whether a stack is a goroutine's.
+func isGo(user Part) bool {
+	n := user.Len()
+	return n > 0 && strings.HasPrefix(user.At(n-1).Symbol(), "runtime.goexit")
+}
+
+// goLibrary are the first parts of the names of Go's own packages.
+var goLibrary = setOf("archive", "bufio", "bytes", "cmp", "compress", "container", "context", "crypto", "database",
+	"encoding", "errors", "expvar", "fmt", "go", "hash", "html", "image", "internal", "io", "iter", "log", "maps",
+	"math", "mime", "net", "os", "path", "plugin", "reflect", "regexp", "runtime", "slices", "sort", "strconv",
+	"strings", "sync", "syscall", "testing", "text", "time", "unicode", "unique", "vendor", "weak")
+
+// comesWithGo reports whether a function is of Go's own packages.
+func comesWithGo(fn *Function) bool {
+	end := strings.IndexAny(fn.Name, "./")
+	return end < 0 || goLibrary[fn.Name[:end]]
+}
+
+// comesWithLanguage reports whether a function comes with the language whose interpreter runs it.
+func comesWithLanguage(fn *Function) bool {
+	file := func(part string) bool { return strings.Contains(fn.File, part) }
+	return hasAnyPrefix(fn.Name, libraryClasses) ||
+		slices.ContainsFunc(libraryFiles, file) && !slices.ContainsFunc(otherFiles, file)
+}
+
+// programFunction returns the innermost function of a frame that does not come with the language, and the outermost one
+// inside it that does.
+func programFunction(f *Frame, name string, comes func(*Function) bool) (program, library string) {
 	list := f.Functions(true)
 	if len(list) == 0 {
 		list = []Function{{Name: name}}
@@ -61,10 +95,8 @@ func programFunction(f *Frame, name string) (program, library string) {
 		if fn.Name == unknown {
 			continue
 		}
-		file := func(part string) bool { return strings.Contains(fn.File, part) }
-		if !hasAnyPrefix(fn.Name, libraryClasses) &&
-			(!slices.ContainsFunc(libraryFiles, file) || slices.ContainsFunc(otherFiles, file)) {
-			return fn.Name, ""
+		if !comes(&fn) {
+			return fn.Name, library
 		}
 		library = fn.Name
 	}
@@ -87,7 +119,7 @@ func (s *Sample) WaitsIn() string {
 	case p.program != "" && p.called != "":
 		return p.called + " in " + p.program
 	}
-	return cmp.Or(p.program, p.own, p.innermost)
+	return cmp.Or(p.program, p.own, p.called, p.innermost)
 }
 
 // RunsIn is WaitsIn for a sample of the CPU, without what a program with an interpreter called: most of that is the
@@ -97,7 +129,7 @@ func (s *Sample) RunsIn() string {
 		return s.Leaf.Symbol()
 	}
 	name := s.Leaf.Symbol()
-	if p := placeOf(s.User); p.program != "" {
+	if p := placeOf(s.User); p.program != "" && (s.Leaf.Kernel || !isGo(s.User)) {
 		name = p.program
 	} else if s.Leaf.Kernel {
 		name = cmp.Or(p.own, p.innermost)

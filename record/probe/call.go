@@ -16,6 +16,7 @@ type Call struct {
 	*Probe           // the function's entry
 	Address uint64   // of a kernel function
 	Go      bool     // it is in a Go program
+	GoID    uint64   // offset of a goroutine's number in Go's struct g, in bytes; 0: unknown
 	Returns []uint64 // offsets of the return instructions in the file; nil: a return probe
 	Params  []Param  // that are in registers at the entry
 	Result  *Param   // nil: none
@@ -93,20 +94,23 @@ func (r *Resolver) userCalls(s *spec, probes []*Probe) (l []*Call, err error) {
 	if err != nil {
 		return nil, err
 	}
-	returns := map[place][]program.Site{}
+	returns, ids := map[place][]program.Site{}, map[string]uint64{}
 	for i := range sites {
 		if sites[i].Function == nil {
 			return nil, s.bad("a span begins at the entry of a function: name the function, not an address")
 		}
 		at := place{sites[i].Path, sites[i].Function.Off}
 		returns[at] = append(returns[at], sites[i])
+		if _, known := ids[at.path]; !known && sites[i].Go {
+			ids[at.path] = program.GoID(at.path)
+		}
 	}
 	for _, p := range probes {
 		at := returns[place{p.Path, p.Off}]
 		if len(at) == 0 || slices.ContainsFunc(l, func(c *Call) bool { return c.Path == p.Path && c.Off == p.Off }) {
 			continue // it does not return, or is another name of the same function
 		}
-		c := &Call{Probe: p, Go: at[0].Go}
+		c := &Call{Probe: p, Go: at[0].Go, GoID: ids[p.Path]}
 		for _, site := range at {
 			if site.AtReturn {
 				c.Returns = append(c.Returns, site.Off)

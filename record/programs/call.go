@@ -29,7 +29,8 @@ func (c *call) sameProgram(o *call) bool {
 func (a *attachments) attachCalls(list []call) error {
 	for len(list) > 0 {
 		first := list[0]
-		c := &bpf.Calls{Span: first.span, Path: first.ev.Span.Call.Path, Go: first.ev.Span.Call.Go}
+		c := &bpf.Calls{Span: first.span, Path: first.ev.Span.Call.Path, Go: first.ev.Span.Call.Go,
+			GoID: first.ev.Span.Call.GoID}
 		list = slices.DeleteFunc(list, func(o call) bool {
 			to := o.ev.Span.Call
 			again := slices.ContainsFunc(c.Functions, func(f bpf.Function) bool {
@@ -72,6 +73,9 @@ func callFields(c *probe.Call) (fields []tracefs.FormatField, print string) {
 	}
 	if c.Result != nil {
 		add(c.Result, "retval", bpf.CallRetval)
+	}
+	if c.GoID != 0 && !names["goroutine"] {
+		add(&probe.Param{Type: "u64", Size: 8}, "goroutine", bpf.CallGoroutine)
 	}
 	return fields, `"` + text + `"` + exprs
 }

@@ -14,14 +14,14 @@ import (
 
 // callData is the raw data of a call's span.
 func callData(number uint16, ip uint64) []byte {
-	return rawData(number, 500, 1000, ip, 1<<32|41, 2, 3, 4, 5, 6, 7)
+	return rawData(number, 500, 1000, ip, 1<<32|41, 2, 3, 4, 5, 6, 7, 19)
 }
 
 // TestCallFormat checks that arguments are parts of registers, and that the arguments' names do not hide the
 // span's fields.
 func TestCallFormat(t *testing.T) {
 	ev := &event.Event{Name: "span:handle", Config: 0xffff, Span: &event.Span{Call: &probe.Call{
-		Params: []probe.Param{{Name: "start", Type: "s32", Size: 4, Signed: true},
+		GoID: 152, Params: []probe.Param{{Name: "start", Type: "s32", Size: 4, Signed: true},
 			{Name: "request", Type: "void *", Register: 2, Size: 8}},
 		Result: &probe.Param{Name: "retval", Type: "u8", Size: 1}}}}
 	text, err := SampleFormat(ev)
@@ -33,7 +33,7 @@ func TestCallFormat(t *testing.T) {
 		t.Fatalf("%v, %v:\n%s", err, f.PrintErr, text)
 	}
 	got := string(f.AppendPrint(nil, callData(0xffff, 9), &tracepoint.Env{Order: binary.LittleEndian, LongSize: 8}))
-	if want := "duration=500 start=1000 start_=41 request=0x3 retval=7"; got != want {
+	if want := "duration=500 start=1000 start_=41 request=0x3 retval=7 goroutine=19"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

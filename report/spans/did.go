@@ -2,6 +2,8 @@ package spans
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"math"
 	"slices"
 	"sort"
@@ -17,13 +19,14 @@ import (
 
 // activity is what threads did while they were recorded: waits, and where samples of clocks were taken.
 type activity struct {
-	threads map[int32]*done // by TID
-	names   []string        // of waits, functions, and who ended waits
-	index   map[string]int32
-	comms   map[int32]string // of those who ended waits, by names
-	end     session.EndOfWaits
-	sums    bool // there were sums of waits
-	within  map[within]bool
+	threads    map[int32]*done // by TID
+	goroutines map[goroutine]*done
+	names      []string // of waits, functions, and who ended waits
+	index      map[string]int32
+	comms      map[int32]string // of those who ended waits, by names
+	end        session.EndOfWaits
+	sums       bool // there were sums of waits
+	within     map[within]bool
 	// interval is how often a clock samples a thread that runs, in ns; 0 without a clock.
 	interval uint64
 
@@ -32,6 +35,20 @@ type activity struct {
 	reasons   *key.Keys  // why they were dropped; nil: no event says it
 	ofPackets []bool     // by event: incidents
 	texts     map[*key.Group]int32
+}
+
+// goroutine identifies a goroutine by its number.
+type goroutine struct {
+	pid    int32
+	number uint64
+}
+
+// goroutineOf returns the waits of the goroutine of a call, nil if they are not known.
+func (c *activity) goroutineOf(of *call) *done {
+	if of.goroutine == 0 {
+		return nil
+	}
+	return c.goroutines[goroutine{of.pid, of.goroutine}]
 }
 
 // incident is an event of a packet that may have made threads wait: it was dropped, sent again or refused.
@@ -84,6 +101,7 @@ type done struct {
 type wait struct {
 	start, end uint64
 	waitKey
+	tid   int32 // of the thread, for a goroutine of that on which it ran before
 	waker int32 // TID of the thread for which it waited, 0 for none
 	// packets means that it waited for the network, or for one of several files.
 	packets bool
@@ -101,8 +119,8 @@ type ran struct {
 }
 
 func newActivity(s *session.Session) *activity {
-	c := &activity{threads: map[int32]*done{}, index: map[string]int32{}, comms: map[int32]string{},
-		within: map[within]bool{}, texts: map[*key.Group]int32{},
+	c := &activity{threads: map[int32]*done{}, goroutines: map[goroutine]*done{}, index: map[string]int32{},
+		comms: map[int32]string{}, within: map[within]bool{}, texts: map[*key.Group]int32{},
 		ends: key.NewDerived(s.File, s.Symbols, []string{"src", "dst"})}
 	c.reasons, _ = key.New(s.File, s.Symbols, key.Options{Words: []string{"reason"}})
 	for i := range s.File.Attrs {
@@ -131,11 +149,14 @@ func (c *activity) stands(d *done, ns uint64) bool {
 const mostMissed = 4
 
 // of returns what a thread did.
-func (c *activity) of(tid int32) *done {
-	d := c.threads[tid]
+func (c *activity) of(tid int32) *done { return of(c.threads, tid) }
+
+// of returns the element of a thread or goroutine.
+func of[K comparable](all map[K]*done, k K) *done {
+	d := all[k]
 	if d == nil {
 		d = &done{}
-		c.threads[tid] = d
+		all[k] = d
 	}
 	return d
 }
@@ -151,9 +172,14 @@ func (c *activity) add(s *session.Session, one *session.Sample) bool {
 	a := &s.File.Attrs[one.Event]
 	d := c.of(one.TID)
 	switch {
-	case session.IsThreadWait(a):
+	case session.IsWait(a):
+		w := c.wait(one)
+		if session.IsGoroutineWait(a) {
+			d = of(c.goroutines, goroutine{one.PID, one.Addr})
+			w.waker = 0 // the waker's thread does something for other goroutines, too
+		}
 		c.end.Add(one)
-		d.waits = append(d.waits, c.wait(one))
+		d.waits = append(d.waits, w)
 	case session.SamplesCPU(a) && one.Leaf != nil:
 		d.ran = append(d.ran, ran{one.Time, c.number(one.RunsIn()), one.StackKey()})
 	case c.ofPackets[one.Event]:
@@ -196,7 +222,8 @@ func (c *activity) text(g *key.Group, of func(*key.Group) string) int32 {
 func (c *activity) wait(s *session.Sample) wait {
 	kind := s.WaitKind()
 	what, by := waitText(s, kind)
-	w := wait{start: s.Time - min(s.Period, s.Time), end: s.Time, waitKey: waitKey{c.number(what), c.number(by)},
+	w := wait{start: s.Time - min(s.Period, s.Time), end: s.Time, tid: s.TID,
+		waitKey: waitKey{c.number(what), c.number(by)},
 		packets: kind == session.WaitNetwork || kind == session.WaitPoll, stack: s.StackKey()}
 	if by != "" && !s.Waker.HadCPU {
 		w.waker = s.Waker.TID
@@ -207,10 +234,23 @@ func (c *activity) wait(s *session.Sample) wait {
 
 func (c *activity) number(name string) int32 { return intern.Index(c.index, &c.names, name) }
 
+// all returns what all threads and goroutines did.
+func (c *activity) all() iter.Seq[*done] {
+	return func(yield func(*done) bool) {
+		for _, list := range []iter.Seq[*done]{maps.Values(c.threads), maps.Values(c.goroutines)} {
+			for d := range list {
+				if !yield(d) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // sort comes after all samples. It removes the sums of short waits, and waits that did not end: no span ended in these.
 func (c *activity) sort() {
 	slices.SortStableFunc(c.incidents, func(a, b incident) int { return cmp.Compare(a.time, b.time) })
-	for _, d := range c.threads {
+	for d := range c.all() {
 		n := len(d.waits)
 		d.waits = slices.DeleteFunc(d.waits, func(w wait) bool { return c.end.Has(w.end) })
 		c.sums = c.sums || n > len(d.waits)
@@ -247,10 +287,17 @@ func newParts() *parts {
 		ran: map[int32]uint64{}, inside: map[string]uint64{}, incidents: map[string]map[string]uint64{}}
 }
 
-// add adds what a thread did in a call.
+// add adds what a thread, or a goroutine, did in a call.
 func (p *parts) add(c *activity, of *call) {
 	end := of.start + of.duration
-	p.addTime(c, of.tid, of.start, end, follow{mostWakers, of.duration / leastWait}, of.goroutine)
+	p.calls++
+	p.total += of.duration
+	chain := follow{mostWakers, of.duration / leastWait}
+	if g := c.goroutineOf(of); g != nil {
+		p.addGoroutine(c, g, of, chain)
+	} else {
+		p.addTime(c, of.tid, of.start, end, chain, of.function)
+	}
 	l := c.of(of.tid).calls
 	for _, in := range l[sort.Search(len(l), func(i int) bool { return l[i].start >= of.start }):] {
 		if in.start >= end {
@@ -276,7 +323,11 @@ func (p *parts) addIncidents(c *activity, of *call) {
 	if len(in) == 0 {
 		return
 	}
-	for _, w := range c.of(of.tid).overlapping(of.start, end) {
+	d := c.goroutineOf(of)
+	if d == nil {
+		d = c.of(of.tid)
+	}
+	for _, w := range d.overlapping(of.start, end) {
 		if w.packets {
 			waited += min(w.end, end) - max(w.start, of.start)
 		}
@@ -313,12 +364,47 @@ type follow struct {
 // The limits of a call: leastWait is a part of its duration.
 const mostWakers, leastWait = 5, 20
 
+// addGoroutine adds what a goroutine did in a call: between its waits it ran, on the thread of the next wait. In the
+// time of a thread that is outside of the call's function, the thread ran other goroutines.
+func (p *parts) addGoroutine(c *activity, g *done, of *call, chain follow) {
+	end, reached := of.start+of.duration, of.start
+	for _, w := range g.overlapping(of.start, end) {
+		from, to := max(w.start, reached), min(w.end, end)
+		if from >= to {
+			continue
+		}
+		if from > reached {
+			p.addTime(c, w.tid, reached, from, chain, of.function)
+		}
+		p.addWait(c, &w, from, to, chain)
+		reached = to
+	}
+	if reached < end {
+		p.addTime(c, of.tid, reached, end, chain, of.function)
+	}
+}
+
+// addWait adds a part of a wait, in ns, and what those did for which it waited.
+func (p *parts) addWait(c *activity, w *wait, from, to uint64, chain follow) {
+	p.waits[w.what] += to - from
+	p.by[w.waitKey] += to - from
+	if chain.wakers == 0 || to-from < max(chain.least, 1) || !c.knows(w.waker) {
+		return
+	}
+	of := p.wakers[w.waitKey]
+	if of == nil {
+		of = newParts()
+		p.wakers[w.waitKey] = of
+	}
+	of.calls++
+	of.total += to - from
+	of.addTime(c, w.waker, from, to, follow{chain.wakers - 1, chain.least}, "")
+}
+
 // addTime adds what a thread did from start to end, in ns, and what those did for which it waited. The time without
 // waits is divided among the functions of the samples. In a damaged file, waits of a thread may overlap: the first
 // counts. If function is not "", what the thread did outside of it was for others.
 func (p *parts) addTime(c *activity, tid int32, start, end uint64, chain follow, function string) {
-	p.calls++
-	p.total += end - start
 	d, left, reached := c.of(tid), end-start, start
 	for _, w := range d.overlapping(start, end) {
 		from, to := max(w.start, reached), min(w.end, end)
@@ -331,16 +417,7 @@ func (p *parts) addTime(c *activity, tid int32, start, end uint64, chain follow,
 			p.waits[c.number(elsewhere)] += to - from
 			continue
 		}
-		p.waits[w.what] += to - from
-		p.by[w.waitKey] += to - from
-		if chain.wakers > 0 && to-from >= max(chain.least, 1) && c.knows(w.waker) {
-			of := p.wakers[w.waitKey]
-			if of == nil {
-				of = newParts()
-				p.wakers[w.waitKey] = of
-			}
-			of.addTime(c, w.waker, from, to, follow{chain.wakers - 1, chain.least}, "")
-		}
+		p.addWait(c, &w, from, to, chain)
 	}
 	from := sort.Search(len(d.ran), func(i int) bool { return d.ran[i].time >= start })
 	to := sort.Search(len(d.ran), func(i int) bool { return d.ran[i].time >= end })

@@ -19,8 +19,8 @@ import (
 type call struct {
 	span
 	name, task string
-	tid        int32
-	goroutine  string // the function, if a goroutine called it, which shares its thread with others
+	pid, tid   int32  // when it ended
+	function   string // if a goroutine called it, which shares its thread with others
 }
 
 // calls are the spans of a recording, and what its threads did.
@@ -91,7 +91,7 @@ func (l *calls) add(one *session.Sample) {
 	if !chosen && !l.spansOf.several() {
 		return
 	}
-	c := &call{span: p, name: l.spansOf.name(&p), tid: one.TID, goroutine: goroutineIn(one)}
+	c := &call{span: p, name: l.spansOf.name(&p), pid: one.PID, tid: one.TID, function: goroutineIn(one)}
 	if l.spansOf.several() { // others can be in it
 		d := l.did.of(c.tid)
 		d.calls = append(d.calls, c)
@@ -137,8 +137,9 @@ func (l *calls) sort() {
 
 // writeMissing says what was not recorded.
 func (l *calls) writeMissing(w io.Writer) {
-	if slices.ContainsFunc(l.chosen, func(c *call) bool { return c.goroutine != "" }) {
-		fmt.Fprintln(w, "# goroutines share threads: a part may be of another call of the function at the time")
+	if slices.ContainsFunc(l.chosen, func(c *call) bool { return c.function != "" && l.did.goroutineOf(c) == nil }) {
+		fmt.Fprintln(w, "# goroutines share threads: a part may be of another call of the function at the time; "+
+			"record --goroutines tells them apart")
 	}
 	switch {
 	case !l.waits:

@@ -45,20 +45,22 @@ func eachIs(f *format.File, is func(*tracepoint.Format) bool) bool {
 	return found
 }
 
-// spanEvent holds the fields of an event's spans. The last three may be nil.
+// spanEvent holds the fields of an event's spans. The last four may be nil.
 type spanEvent struct {
 	name      string
 	duration  *tracepoint.Field   // nil for histograms
 	bucket    []*tracepoint.Field // the buckets of a histogram, nil for other spans
 	start, id *tracepoint.Field
 	ret       *tracepoint.Field
+	goroutine *tracepoint.Field // nil: spans are of threads
 }
 
 // span is a span as it was recorded, or a bucket of a histogram. Times are in ns.
 type span struct {
 	event           *spanEvent
 	start, duration uint64
-	id              int64 // of the system call, if event contains the field
+	id              int64  // of the system call, if event contains the field
+	goroutine       uint64 // its number, 0 for spans of threads
 	failed          bool
 	bucket          *bucket // nil for a single span
 }
@@ -112,6 +114,9 @@ func newDecoder(f *format.File) (*decoder, error) {
 		}
 		e := &spanEvent{name: t.Name, duration: t.Field("duration"), bucket: bucketFields(t), start: t.Field("start"),
 			ret: t.Field("ret")}
+		if t.System == "span" {
+			e.goroutine = t.Field("goroutine")
+		}
 		if key.HasSyscalls(t) {
 			e.id = t.Field("id")
 		}
@@ -155,6 +160,9 @@ func (d *decoder) decode(s *session.Sample) (p span, ok bool) {
 	if p.event.id != nil {
 		id, _ := p.event.id.Uint(s.Raw, d.env.Order)
 		p.id = int64(id)
+	}
+	if p.event.goroutine != nil {
+		p.goroutine, _ = p.event.goroutine.Uint(s.Raw, d.env.Order)
 	}
 	if p.event.ret != nil {
 		ret, _ := p.event.ret.Uint(s.Raw, d.env.Order)

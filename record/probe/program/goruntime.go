@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"go/version"
+	"strings"
 
 	"gperf/internal/dso"
 )
@@ -14,14 +15,15 @@ import (
 // GoRuntime is where probes see the arguments of functions of Go's runtime in a program.
 type GoRuntime struct {
 	Functions []uint64 // offsets in the file
-	Version   string   // such as "go1.26.8"
+	GoID      uint64   // the function's result
+	BP        uint64   // the offset of the frame pointer of a goroutine that does not run (sched.bp) in its struct g
 }
 
 // ErrNotGo means that a file is no program of Go.
 var ErrNotGo = errors.New("not a program of Go")
 
-// FindGoRuntime finds functions of Go's runtime in a program, which may be stripped. It fails with ErrNotGo for other
-// programs.
+// FindGoRuntime finds functions of Go's runtime in a program, which may be stripped. A function that versions of Go
+// name differently has several names, with | between them. It fails with ErrNotGo for other programs.
 func FindGoRuntime(path string, functions ...string) (*GoRuntime, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -32,9 +34,8 @@ func FindGoRuntime(path string, functions ...string) (*GoRuntime, error) {
 	if err != nil {
 		return nil, &FileError{path, ErrNotGo}
 	}
-	info, err := buildinfo.ReadFile(path)
-	if err != nil {
-		return nil, &FileError{path, ErrNotGo}
+	if !since(versionOf(path), oldestGo) {
+		return nil, &FileError{path, fmt.Errorf("it is of %s, and not of %s or later", versionOf(path), oldestGo)}
 	}
 	found := map[string]uint64{}
 	for i := range table.Len() {
@@ -42,11 +43,20 @@ func FindGoRuntime(path string, functions ...string) (*GoRuntime, error) {
 			found[fn.Name()] = fn.Entry
 		}
 	}
-	g := &GoRuntime{Version: info.GoVersion}
+	g := &GoRuntime{GoID: GoID(path), BP: 104}
+	if since(versionOf(path), "go1.25") {
+		g.BP = 96
+	}
 	for _, name := range functions {
-		off, ok := f.code(found[name])
+		var off uint64
+		ok := false
+		for name := range strings.SplitSeq(name, "|") {
+			if found[name] != 0 && !ok {
+				off, ok = f.code(found[name])
+			}
+		}
 		if !ok {
-			return nil, &FileError{path, fmt.Errorf("%s has no function %s", g.Version, name)}
+			return nil, &FileError{path, fmt.Errorf("it has no function %s", name)}
 		}
 		g.Functions = append(g.Functions, f.afterCheck(off))
 	}
@@ -59,9 +69,9 @@ var stackChecks = map[elf.Machine][]byte{
 	elf.EM_AARCH64: {0x90, 0x0b, 0x40, 0xf9, 0xff, 0x63, 0x30, 0xeb}, // ldr x16, [x28, #16]; cmp sp, x16
 }
 
-// afterCheck returns the offset of the conditional jump after the check of the stack's limit with which a function at an
-// offset begins, or else the function's. Nothing that a probe reads has changed there, and the kernel emulates jumps: it
-// executes other instructions in single steps, which takes many times as long.
+// afterCheck returns the offset of the conditional jump after the check of the stack's limit with which a function at
+// an offset begins, or else the function's. Nothing that a probe reads has changed there, and the kernel emulates
+// jumps: it executes other instructions in single steps, which takes many times as long.
 func (f *File) afterCheck(off uint64) uint64 {
 	check := stackChecks[f.Machine]
 	code := make([]byte, len(check)+4)
@@ -77,8 +87,30 @@ func (f *File) afterCheck(off uint64) uint64 {
 	return off + uint64(len(check))
 }
 
-// Since reports whether the program was made by this version of Go, such as "go1.25", or a later one. Development
-// versions count as later than all.
-func (g *GoRuntime) Since(v string) bool {
-	return !version.IsValid(g.Version) || version.Compare(g.Version, v) >= 0
+// oldestGo is the first version whose functions have their arguments in registers on all machines.
+const oldestGo = "go1.18"
+
+// GoID returns the offset of a goroutine's number (goid) in its struct g in a program of Go, in bytes; 0 if it is
+// unknown. src/runtime/runtime2.go of each version has it.
+func GoID(path string) uint64 {
+	switch v := versionOf(path); {
+	case v == "" || !since(v, oldestGo):
+		return 0
+	case since(v, "go1.23") && !since(v, "go1.25"):
+		return 160
+	}
+	return 152
 }
+
+// versionOf returns the version of Go that made a program, such as "go1.26.8", "" if it is unknown.
+func versionOf(path string) string {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return info.GoVersion
+}
+
+// since reports whether a version of Go is this one, such as "go1.25", or a later one. Development versions count as
+// later than all.
+func since(v, first string) bool { return !version.IsValid(v) || version.Compare(v, first) >= 0 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Functions of Go's runtime are found in stripped programs, too, and probes are at instructions that the kernel emulates.
+// Functions of Go's runtime are found in stripped programs, too, and probes are at instructions that the kernel
+// emulates.
 func TestFindGoRuntime(t *testing.T) {
 	var found [2]*GoRuntime
 	for i, path := range []string{functionsGo.Path(t), functionsGoBare.Path(t)} {
@@ -16,8 +17,8 @@ func TestFindGoRuntime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !g.Since("go1.20") || g.Since("go9.1") {
-			t.Errorf("%s is of %q", path, g.Version)
+		if v := versionOf(path); !since(v, "go1.20") || since(v, "go9.1") || g.GoID == 0 {
+			t.Errorf("%s is of %q: %+v", path, v, g)
 		}
 		for _, off := range g.Functions {
 			if !isJump(t, path, off) {
