@@ -8,6 +8,9 @@ import (
 // FeatureCost is a section of gperf's own, which perf skips: a Cost as JSON.
 const FeatureCost Feature = 224
 
+// FeatureNames is a section of gperf's own, which perf skips: the names of containers and pods as JSON.
+const FeatureNames Feature = 225
+
 // Cost is what a recording took of its machine. Times in JSON are in ns.
 type Cost struct {
 	Start  time.Duration `json:"start"`  // CPU time of the recorder until it recorded

@@ -31,7 +31,7 @@ type Writer struct {
 
 // lateFeatures are known only at the end. All other sections keep the place where
 // NewWriter wrote them, so an unfinished file has them, too.
-var lateFeatures = []Feature{FeatureSampleTime, FeatureBuildID, FeatureCost}
+var lateFeatures = []Feature{FeatureSampleTime, FeatureBuildID, FeatureCost, FeatureNames}
 
 // NewWriter writes the header, the attrs and the early sections.
 func NewWriter(out Output, attrs []Attr, early []Section) (*Writer, error) {

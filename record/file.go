@@ -25,6 +25,7 @@ type file struct {
 
 	tally  perfevent.Tally
 	mapped map[string]bool // mapped files, if MMAP2 has no build IDs
+	names  containerNames  // with AllCgroups
 
 	described bool      // the synthesized records are written
 	data      bool      // other records are written as well
@@ -53,6 +54,9 @@ func (f *file) init(o *plan, set *perfevent.Set, sum *Summary, wake func()) {
 	}
 	if o.Output.Switch.enabled() && !o.Target.byCPU() {
 		f.tally.Forked = map[int32]bool{}
+	}
+	if o.Samples.AllCgroups {
+		f.names.read() // those of containers that are removed meanwhile
 	}
 	if !o.Output.NoBuildID && !kernelBuildIDs(set.Attrs) {
 		f.mapped = map[string]bool{}
@@ -187,6 +191,9 @@ func (f *file) lateSections(c output.Counts) []format.Section {
 	f.sum.Cost = f.meter.cost(f.sum.Lost)
 	l := []format.Section{format.Uint64Section(format.FeatureSampleTime, c.First, c.Last),
 		format.CostSection(f.sum.Cost)}
+	if f.opts.Samples.AllCgroups {
+		l = append(l, f.names.section())
+	}
 	if f.mapped != nil {
 		l = append(l, synth.BuildIDSection(slices.Sorted(maps.Keys(f.mapped))))
 	}

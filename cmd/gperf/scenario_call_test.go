@@ -144,8 +144,13 @@ func TestRecordCallLanguages(t *testing.T) {
 			t.Errorf("calls: %v, want %v", got, want)
 		}
 		text := mustGperf(t, "script", "-i", path, "-G", "-F", "trace")
-		if n := len(regexp.MustCompile(`t=0x\w+ a=[0-4] retval=\d+\n`).FindAllString(text, -1)); n != 5 {
-			t.Errorf("%d calls with their arguments:\n%s", n, text)
+		calls := regexp.MustCompile(`t=0x\w+ a=[0-4] retval=\d+ goroutine=(\d+)\n`).FindAllStringSubmatch(text, -1)
+		goroutines := map[string]bool{}
+		for _, call := range calls {
+			goroutines[call[1]] = true
+		}
+		if len(calls) != 5 || len(goroutines) != 5 || !strings.Contains(text, "goroutine=1\n") {
+			t.Errorf("%d calls of %d goroutines with their arguments:\n%s", len(calls), len(goroutines), text)
 		}
 	})
 }

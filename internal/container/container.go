@@ -20,6 +20,12 @@ type Container struct {
 	Pod string
 }
 
+// Named is a container with what people call it, and its pod: NAMESPACE/NAME. Unknown names are "".
+type Named struct {
+	Container
+	Name, PodName string
+}
+
 // unitTypes are the suffixes of systemd's units that have processes.
 var unitTypes = []string{".service", ".scope", ".socket", ".mount", ".swap"}
 

@@ -74,3 +74,26 @@ func TestFind(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOf: lists of names are added up, pass through a file, and name containers and pods.
+func TestNamesOf(t *testing.T) {
+	list := &NameList{Containers: map[string]Name{"0a": {Name: "db"}, "0b": {Name: "old"}}, Pods: map[string]Name{}}
+	list.Add(&NameList{Containers: map[string]Name{"0b": {Name: "web", Namespace: "shop", Pod: "web-1"}},
+		Pods: map[string]Name{"9f": {Namespace: "shop", Pod: "web-2"}}})
+	read := ParseNames(list.Encode())
+	for c, want := range map[Container]Named{
+		{ID: "0a"}:            {Name: "db"},
+		{ID: "0b"}:            {Name: "web", PodName: "shop/web-1"},
+		{ID: "0b", Pod: "9f"}: {Name: "web", PodName: "shop/web-2"},
+		{Pod: "9f"}:           {PodName: "shop/web-2"},
+		{ID: "0c", Pod: "9e"}: {},
+	} {
+		if want.Container = c; read.Of(c) != want {
+			t.Errorf("%+v, want %+v", read.Of(c), want)
+		}
+	}
+	damaged := ParseNames([]byte(`{"containers":{"0a":{"name":"w`))
+	if got := damaged.Of(Container{ID: "0a"}); got.Name != "" {
+		t.Errorf("of a damaged list: %+v", got)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"strings"
 )
@@ -11,15 +12,50 @@ import (
 // Name is what people call a container. Unknown fields are "".
 type Name struct {
 	// Name is the container's own: web.
-	Name string
+	Name string `json:"name,omitempty"`
 	// Namespace and Pod are those of Kubernetes: default, web-7d4b9.
-	Namespace, Pod string
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod,omitempty"`
 }
 
 // NameList are the names of containers by ID, and of pods by UID, as far as the runtimes' files have them.
 type NameList struct {
-	Containers map[string]Name
-	Pods       map[string]Name
+	Containers map[string]Name `json:"containers,omitempty"`
+	Pods       map[string]Name `json:"pods,omitempty"`
+}
+
+// Add adds the names of another list.
+func (l *NameList) Add(o *NameList) {
+	maps.Copy(l.Containers, o.Containers)
+	maps.Copy(l.Pods, o.Pods)
+}
+
+// Of returns a container with its names.
+func (l *NameList) Of(c Container) Named {
+	n := Named{Container: c}
+	of := l.Containers[c.ID]
+	n.Name = of.Name
+	if pod, known := l.Pods[c.Pod]; known {
+		of = pod
+	}
+	if of.Pod != "" {
+		n.PodName = of.Namespace + "/" + of.Pod
+	}
+	return n
+}
+
+// Encode returns the list for ParseNames.
+func (l *NameList) Encode() []byte {
+	b, _ := json.Marshal(l) // it has texts only
+	return b
+}
+
+// ParseNames reads an encoded list. One that it cannot read has no names.
+func ParseNames(b []byte) (l NameList) {
+	if json.Unmarshal(b, &l) != nil {
+		return NameList{}
+	}
+	return l
 }
 
 const (

@@ -27,6 +27,7 @@ type machine struct {
 	kernel    kernel
 	jit       jitDumps
 	// bpfLines returns the source lines of BPF programs. The first call reads them.
+	names    container.NameList
 	bpfLines func() []format.BPFLine
 
 	// known holds all user mappings, dsos the DSOs. Processes of one program use equal mappings, and so share
@@ -41,15 +42,16 @@ type machine struct {
 // cgroup holds the values that samples of one cgroup share.
 type cgroup struct {
 	path      string
-	container *container.Container // nil if the path names none
+	container *container.Named // nil if the path names none
 }
 
-func newCgroup(path string) cgroup {
+func newCgroup(path string, names *container.NameList) cgroup {
 	c := container.Parse(path)
 	if c == (container.Container{}) {
 		return cgroup{path: path}
 	}
-	return cgroup{path, &c}
+	named := names.Of(c)
+	return cgroup{path, &named}
 }
 
 func newMachine(opts *Options, keepRecords bool) *machine {
@@ -74,6 +76,7 @@ func newMachine(opts *Options, keepRecords bool) *machine {
 		buildIDs:  map[string]dso.BuildID{},
 		byInode:   map[inodeFile]dso.BuildID{},
 	}
+	m.names = container.ParseNames(f.Sections[format.FeatureNames])
 	entries, _ := f.BuildIDs() // ends at a damaged entry
 	for _, e := range entries {
 		m.buildIDs[e.Filename] = dso.NewBuildID(e.BuildID)
@@ -114,7 +117,7 @@ func (m *machine) apply(rec format.Record) {
 	case *format.Namespaces:
 		m.thread(r.PID, r.TID).namespaces = r.NS
 	case *format.Cgroup:
-		m.cgroups[r.CgroupID] = newCgroup(r.Path)
+		m.cgroups[r.CgroupID] = newCgroup(r.Path, &m.names)
 	case *format.TextPoke:
 		m.symbols.Locator().Carried.Add(m, r.Addr, r.New)
 	}

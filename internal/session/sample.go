@@ -24,7 +24,7 @@ type Sample struct {
 
 	Cgroup string // path, "" if not recorded
 	// Container is the container or pod that the cgroup's path names, or nil.
-	Container *container.Container
+	Container *container.Named
 	// Parallelism is the number of the recording's threads that ran at the sample's
 	// time, at least 1; context switches change it.
 	Parallelism int

@@ -153,7 +153,7 @@ func TestRows(t *testing.T) {
 		w.columns[i].start(r)
 	}
 	list := []Row{
-		{Event: 0, Cgroup: "/x", Container: &container.Container{ID: "c1", Pod: "p1"}, TID: -1, CPU: -1,
+		{Event: 0, Cgroup: "/x", Container: &container.Named{Container: container.Container{ID: "c1", Pod: "p1"}}, TID: -1, CPU: -1,
 			Values: []key.Value{{Key: "Comm", Text: "sh"}, {Key: "n", Number: -5, Numeric: true}}},
 		{Event: 1, TID: 8, CPU: 0, Values: []key.Value{{Key: "n", Text: "five"}}, Stack: 1},
 		{Event: 1, TID: 8, CPU: 0, Values: []key.Value{{Key: "n", Text: key.Missing}}, Stack: 1},

@@ -29,9 +29,9 @@ type Row struct {
 	Event     int // index in Recording.Events
 	Comm      string
 	PID       int32
-	TID, CPU  int32                // -1 in rows of minutes, and where they were not recorded
-	Cgroup    string               // path, "" if not recorded
-	Container *container.Container // nil if the path says none
+	TID, CPU  int32            // -1 in rows of minutes, and where they were not recorded
+	Cgroup    string           // path, "" if not recorded
+	Container *container.Named // nil if the path says none
 	Samples   int64
 	Weight    int64       // the sum of the periods, in Event.Unit
 	Values    []key.Value // of Event.Columns. Those with the Text key.Missing are missing

@@ -122,20 +122,21 @@ func (p *parser) timeReader() reader {
 	return r
 }
 
-// Container returns the ID of a sample's container, shortened as in listings of containers, Missing without one.
+// Container returns the name of a sample's container, or else its ID, shortened as in listings of containers, Missing
+// without one.
 func Container(s *session.Sample) string {
 	if s.Container == nil {
 		return Missing
 	}
-	return cmp.Or(s.Container.Short(), Missing)
+	return cmp.Or(s.Container.Name, s.Container.Short(), Missing)
 }
 
-// Pod returns the UID of a sample's Kubernetes pod, Missing without one.
+// Pod returns the name of a sample's Kubernetes pod, NAMESPACE/NAME, or else its UID, Missing without one.
 func Pod(s *session.Sample) string {
 	if s.Container == nil {
 		return Missing
 	}
-	return cmp.Or(s.Container.Pod, Missing)
+	return cmp.Or(s.Container.PodName, s.Container.Pod, Missing)
 }
 
 // Unit returns the unit of systemd in a sample's cgroup, Missing without one.

@@ -101,12 +101,14 @@ func TestOtherEvents(t *testing.T) {
 
 // TestContainer: the keys container and pod, of samples with both, with a pod alone, and without.
 func TestContainer(t *testing.T) {
+	long := container.Container{ID: strings.Repeat("0123456789abcdef", 4), Pod: "uid"}
 	for _, c := range []struct {
-		of             *container.Container
+		of             *container.Named
 		container, pod string
 	}{
-		{&container.Container{ID: strings.Repeat("0123456789abcdef", 4), Pod: "uid"}, "0123456789ab", "uid"},
-		{&container.Container{Pod: "uid"}, Missing, "uid"},
+		{&container.Named{Container: long}, "0123456789ab", "uid"},
+		{&container.Named{Container: long, Name: "web", PodName: "shop/web-1"}, "web", "shop/web-1"},
+		{&container.Named{Container: container.Container{Pod: "uid"}}, Missing, "uid"},
 		{nil, Missing, Missing},
 	} {
 		s := &session.Sample{Container: c.of}
