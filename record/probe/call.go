@@ -17,6 +17,7 @@ type Call struct {
 	Address uint64   // of a kernel function
 	Go      bool     // it is in a Go program
 	GoID    uint64   // offset of a goroutine's number in Go's struct g, in bytes; 0: unknown
+	Begin   uint64   // offset in the file where a probe sees the arguments: Off, or close behind it
 	Returns []uint64 // offsets of the return instructions in the file; nil: a return probe
 	Params  []Param  // that are in registers at the entry
 	Result  *Param   // nil: none
@@ -94,15 +95,23 @@ func (r *Resolver) userCalls(s *spec, probes []*Probe) (l []*Call, err error) {
 	if err != nil {
 		return nil, err
 	}
-	returns, ids := map[place][]program.Site{}, map[string]uint64{}
+	returns := map[place][]program.Site{}
+	ofGo := map[string]*program.File{} // by path
+	defer func() {
+		for _, f := range ofGo {
+			f.Close()
+		}
+	}()
 	for i := range sites {
 		if sites[i].Function == nil {
 			return nil, s.bad("a span begins at the entry of a function: name the function, not an address")
 		}
 		at := place{sites[i].Path, sites[i].Function.Off}
 		returns[at] = append(returns[at], sites[i])
-		if _, known := ids[at.path]; !known && sites[i].Go {
-			ids[at.path] = program.GoID(at.path)
+		if sites[i].Go && ofGo[at.path] == nil {
+			if ofGo[at.path], err = program.Open(at.path); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, p := range probes {
@@ -110,7 +119,10 @@ func (r *Resolver) userCalls(s *spec, probes []*Probe) (l []*Call, err error) {
 		if len(at) == 0 || slices.ContainsFunc(l, func(c *Call) bool { return c.Path == p.Path && c.Off == p.Off }) {
 			continue // it does not return, or is another name of the same function
 		}
-		c := &Call{Probe: p, Go: at[0].Go, GoID: ids[p.Path]}
+		c := &Call{Probe: p, Begin: p.Off}
+		if f := ofGo[p.Path]; f != nil {
+			c.Go, c.GoID, c.Begin = true, f.GoID(), f.AfterCheck(p.Off)
+		}
 		for _, site := range at {
 			if site.AtReturn {
 				c.Returns = append(c.Returns, site.Off)

@@ -34,13 +34,13 @@ func (a *attachments) attachCalls(list []call) error {
 		list = slices.DeleteFunc(list, func(o call) bool {
 			to := o.ev.Span.Call
 			again := slices.ContainsFunc(c.Functions, func(f bpf.Function) bool {
-				return f.Address == to.Address && f.Off == to.Off && f.Symbol == to.Symbol
+				return f.Address == to.Address && f.Off == to.Begin && f.Symbol == to.Symbol
 			})
 			if again || o.ev != first.ev && !first.sameProgram(&o) {
 				return false
 			}
 			c.Functions = append(c.Functions, bpf.Function{ID: o.span.ID, Address: to.Address,
-				Kprobe: bpf.Kprobe{Symbol: to.Symbol, FromText: to.FromText}, Off: to.Off, Returns: to.Returns})
+				Kprobe: bpf.Kprobe{Symbol: to.Symbol, FromText: to.FromText}, Off: to.Begin, Returns: to.Returns})
 			return true
 		})
 		if err := a.bpf.AttachCalls(c); err != nil {
@@ -90,6 +90,10 @@ func (o *output) setFunction(rec []byte, c *probe.Call, raw, chain int) []byte {
 	ip, context := le.Uint64(rec[raw+bpf.CallIP:]), uint64(format.ContextUser)
 	if !c.Kind.User() {
 		ip, context = c.Address, format.ContextKernel
+		le.PutUint64(rec[raw+bpf.CallIP:], ip)
+	}
+	if ip != 0 && c.Kind.User() {
+		ip -= c.Begin - c.Off
 		le.PutUint64(rec[raw+bpf.CallIP:], ip)
 	}
 	if c.Returns != nil || ip == 0 { // the sample is in the function

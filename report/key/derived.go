@@ -14,8 +14,8 @@ import (
 )
 
 // derivedKeys are the keys that gperf makes of others, for events without a field of the same name.
-var derivedKeys = []string{"event", "period", "duration", "kind", "goroutine", "errno", "src", "dst",
-	"peer", "saddr", "daddr"}
+var derivedKeys = []string{"event", "period", "duration", "kind", "goroutine", "waker_comm", "waker_pid",
+	"waker_tid", "errno", "src", "dst", "peer", "saddr", "daddr"}
 
 // ReadsChain reports whether the value of a key depends on the callchain.
 func ReadsChain(name string) bool { return name == "kind" }
@@ -71,6 +71,11 @@ func (p *parser) derived(word string, event int) *reader {
 	case "goroutine":
 		if session.IsGoroutineWait(a) {
 			r := countReader(word, func(s *session.Sample) int64 { return int64(s.Addr) })
+			return &r
+		}
+	case "waker_comm", "waker_pid", "waker_tid":
+		if session.IsWait(a) && session.HasWakers(p.file) {
+			r := waker(word)
 			return &r
 		}
 	case "errno":

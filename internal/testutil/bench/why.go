@@ -29,14 +29,22 @@ type whyLoad struct {
 	argv []string
 	rate *regexp.Regexp // of its output: operations per second
 	stop func()
+	ofGo bool // its goroutines wait
 }
 
 // loads returns the loads whose programs are installed.
 func (p waitPart) loads() (loads []whyLoad, err error) {
 	if len(p.bench.perfs) > 0 {
 		argv := append(slices.Clone(p.bench.perfs[0].argv), "bench", "sched", "pipe", "-l", "100000")
-		loads = append(loads, whyLoad{"perf bench sched pipe", argv, regexp.MustCompile(`(\d+) ops/sec`), func() {}})
+		loads = append(loads, whyLoad{name: "perf bench sched pipe", argv: argv,
+			rate: regexp.MustCompile(`(\d+) ops/sec`), stop: func() {}})
 	}
+	web, err := p.bench.build("./internal/testutil/bench/testdata/web.go")
+	if err != nil {
+		return nil, err
+	}
+	loads = append(loads, whyLoad{name: "HTTP server of Go with 16 clients in it", argv: []string{web},
+		rate: regexp.MustCompile(`(\d+) requests/s`), stop: func() {}, ofGo: true})
 	server, missing := exec.LookPath("redis-server")
 	if missing != nil {
 		return loads, nil
@@ -53,14 +61,16 @@ func (p waitPart) loads() (loads []whyLoad, err error) {
 	}
 	time.Sleep(time.Second)
 	argv := []string{"redis-benchmark", "-p", port, "-q", "--csv", "-t", "get", "-n", "300000"}
-	return append(loads, whyLoad{"redis-benchmark -t get", argv, regexp.MustCompile(`"GET","([0-9.]+)"`), func() {
+	stop := func() {
 		cmd.Process.Kill()
 		cmd.Wait()
-	}}), nil
+	}
+	return append(loads, whyLoad{name: "redis-benchmark -t get", argv: argv,
+		rate: regexp.MustCompile(`"GET","([0-9.]+)"`), stop: stop}), nil
 }
 
 // tools returns the tools that record waits, each with a function that makes its command line of the load's.
-func (p waitPart) tools() (l []spanTool) {
+func (p waitPart) tools(of *whyLoad) (l []spanTool) {
 	file, g := filepath.Join(p.bench.dir, "waits.data"), p.bench.gperf.argv[0]
 	before := func(argv ...string) func([]string) []string {
 		return func(load []string) []string { return append(argv[:len(argv):len(argv)], load...) }
@@ -85,6 +95,12 @@ func (p waitPart) tools() (l []spanTool) {
 			return []string{"bpftrace", "-q", "-e", bpftraceOffCPU, "-c", command, "-o", out}
 		}},
 	}
+	if of.ofGo {
+		flag := "--goroutines=" + of.argv[0]
+		l = append(l, spanTool{"gperf record --goroutines -g", 1, record(flag, "-g")},
+			spanTool{"gperf record --goroutines --waker -g", 1, record(flag, "--waker", "-g")},
+			spanTool{"runtime/trace", 1, before("env", "RUNTIME_TRACE="+file)})
+	}
 	for _, perf := range p.bench.perfs {
 		argv := slices.Concat(perf.argv, []string{"sched", "record", "-q", "-a", "-o", file, "--"})
 		l = append(l, spanTool{perf.name + " sched record", 1, before(argv...)})
@@ -103,7 +119,7 @@ func (p waitPart) why() error {
 	}
 	for _, load := range loads {
 		defer load.stop()
-		tools := p.tools()
+		tools := p.tools(&load)
 		rates := make([][]float64, len(tools))
 		for range p.bench.runs {
 			for i, t := range tools {

@@ -15,7 +15,7 @@ import (
 // GoRuntime is where probes see the arguments of functions of Go's runtime in a program.
 type GoRuntime struct {
 	Functions []uint64 // offsets in the file
-	GoID      uint64   // the function's result
+	GoID      uint64   // File.GoID
 	BP        uint64   // the offset of the frame pointer of a goroutine that does not run (sched.bp) in its struct g
 }
 
@@ -34,8 +34,9 @@ func FindGoRuntime(path string, functions ...string) (*GoRuntime, error) {
 	if err != nil {
 		return nil, &FileError{path, ErrNotGo}
 	}
-	if !since(versionOf(path), oldestGo) {
-		return nil, &FileError{path, fmt.Errorf("it is of %s, and not of %s or later", versionOf(path), oldestGo)}
+	v := versionOf(path)
+	if !since(v, oldestGo) {
+		return nil, &FileError{path, fmt.Errorf("it is of %s, and not of %s or later", v, oldestGo)}
 	}
 	found := map[string]uint64{}
 	for i := range table.Len() {
@@ -43,8 +44,8 @@ func FindGoRuntime(path string, functions ...string) (*GoRuntime, error) {
 			found[fn.Name()] = fn.Entry
 		}
 	}
-	g := &GoRuntime{GoID: GoID(path), BP: 104}
-	if since(versionOf(path), "go1.25") {
+	g := &GoRuntime{GoID: f.GoID(), BP: 104}
+	if since(v, "go1.25") {
 		g.BP = 96
 	}
 	for _, name := range functions {
@@ -58,7 +59,7 @@ func FindGoRuntime(path string, functions ...string) (*GoRuntime, error) {
 		if !ok {
 			return nil, &FileError{path, fmt.Errorf("it has no function %s", name)}
 		}
-		g.Functions = append(g.Functions, f.afterCheck(off))
+		g.Functions = append(g.Functions, f.AfterCheck(off))
 	}
 	return g, nil
 }
@@ -69,10 +70,10 @@ var stackChecks = map[elf.Machine][]byte{
 	elf.EM_AARCH64: {0x90, 0x0b, 0x40, 0xf9, 0xff, 0x63, 0x30, 0xeb}, // ldr x16, [x28, #16]; cmp sp, x16
 }
 
-// afterCheck returns the offset of the conditional jump after the check of the stack's limit with which a function at
+// AfterCheck returns the offset of the conditional jump after the check of the stack's limit with which a function at
 // an offset begins, or else the function's. Nothing that a probe reads has changed there, and the kernel emulates
 // jumps: it executes other instructions in single steps, which takes many times as long.
-func (f *File) afterCheck(off uint64) uint64 {
+func (f *File) AfterCheck(off uint64) uint64 {
 	check := stackChecks[f.Machine]
 	code := make([]byte, len(check)+4)
 	if _, err := f.ReadAt(code, int64(off)); err != nil || !bytes.HasPrefix(code, check) || len(check) == 0 {
@@ -90,10 +91,10 @@ func (f *File) afterCheck(off uint64) uint64 {
 // oldestGo is the first version whose functions have their arguments in registers on all machines.
 const oldestGo = "go1.18"
 
-// GoID returns the offset of a goroutine's number (goid) in its struct g in a program of Go, in bytes; 0 if it is
-// unknown. src/runtime/runtime2.go of each version has it.
-func GoID(path string) uint64 {
-	switch v := versionOf(path); {
+// GoID returns the offset of a goroutine's number (goid) in its struct g, in bytes; 0 if it is unknown.
+// src/runtime/runtime2.go of each version has it.
+func (f *File) GoID() uint64 {
+	switch v := versionOf(f.path); {
 	case v == "" || !since(v, oldestGo):
 		return 0
 	case since(v, "go1.23") && !since(v, "go1.25"):
