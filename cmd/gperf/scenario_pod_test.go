@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// kubelet makes kubelet's folders and links for a container web of pod web-1 in namespace shop, which only what the next
-// arguments start sees.
+// kubelet makes kubelet's folders and links for a container web of pod web-1 in namespace shop, which only what the
+// next arguments start sees.
 const kubelet = `mount -t tmpfs none /var/log; mkdir -p /var/log/pods/shop_web-1_$1/web /var/log/containers
 ln -s ../pods/shop_web-1_$1/web/0.log /var/log/containers/web-1_shop_web-$2.log; shift 2; exec "$@"`
 
-// TestScenarioPod: a pod and its container have their names in the recording, so that readers elsewhere show them; --pod
-// and --container record nothing else.
+// TestScenarioPod: a pod and its container have their names in the recording, so that readers elsewhere show them;
+// --pod and --container record nothing else.
 func TestScenarioPod(t *testing.T) {
 	needTracepoints(t)
 	needPrograms(t, "unshare", "mount")
@@ -43,8 +43,8 @@ func TestScenarioPod(t *testing.T) {
 			t.Errorf("%v: %d entries of the pod, %d of others:\n%s", target, n, others, text)
 		}
 	}
-	if text, _ := gperf(t, "report", "-i", file, "--filter", "pod == shop/web-1", "--sort", "container"); !strings.Contains(
-		text, "100.00%  web") {
+	text, _ := gperf(t, "report", "-i", file, "--filter", "pod == shop/web-1", "--sort", "container")
+	if !strings.Contains(text, "100.00%  web") {
 		t.Errorf("--filter: %s", text)
 	}
 }
