@@ -83,17 +83,23 @@ __attribute__((noinline)) int copy_chunk(__u32 slot)
 	return 1;
 }
 
-/*
- * goroutine_end returns the end of the stack that contains sp if it is a goroutine's: Go's struct g begins with
- * the start and the end of the stack. It returns 0 if it is none.
- */
-static inline_always __u64 goroutine_end(struct walk *w, __u64 tls)
+/* end_of returns the end of a goroutine's stack if sp is in it, with which Go's struct g begins. */
+static inline_always __u64 end_of(struct walk *w, __u64 g)
 {
-	__u64 bounds[2], g = goroutine(w->regs, tls);
+	__u64 bounds[2];
 
 	if (bpf_probe_read_user(bounds, sizeof(bounds), (void *)g))
 		return 0;
 	return bounds[0] <= w->regs[SP] && w->regs[SP] < bounds[1] ? bounds[1] : 0;
+}
+
+/*
+ * goroutine_end returns the end of the stack that contains sp if it is a goroutine's: of the current one, or of one
+ * that waits, whose address is in its register. It returns 0 if it is none.
+ */
+static inline_always __u64 goroutine_end(struct walk *w, __u64 tls)
+{
+	return end_of(w, goroutine(w->regs, tls)) ?: end_of(w, w->regs[GO_G]);
 }
 
 /*
