@@ -189,7 +189,11 @@ struct pair {
 	struct span span;
 	__u64 start_pid; /* thread at the start */
 	__u8 begin[MAX_RECORD], end[MAX_RECORD];
+	/* The following field is not in the sample. */
+	struct key key; /* of spans of functions */
 };
+
+#define PAIR_HEAD __builtin_offsetof(struct pair, begin) /* bytes before the fields */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -280,7 +284,7 @@ static inline_always void count_pair(struct key *key, struct span *span)
 SEC("tracepoint")
 int pair_ends(void *record)
 {
-	__u64 now = bpf_ktime_get_ns(), size = sizeof(struct pair) - 2 * MAX_RECORD;
+	__u64 now = bpf_ktime_get_ns(), size = PAIR_HEAD;
 	struct key key = {};
 	struct pair *p;
 	__u32 zero = 0;
@@ -694,5 +698,108 @@ int call_task_execs(__u64 *args)
 
 	if (n && dropped)
 		__sync_fetch_and_add(&n->execs, dropped);
+	return 0;
+}
+
+/*
+ * Spans between calls of two functions of a program: pairs, whose fields are the functions' arguments. A task may be
+ * preempted in these programs: they work in the map.
+ */
+struct probe_record {
+	struct common common;
+	__u64 args[NUM_ARGS];
+	__u64 goroutine;
+};
+
+ARRAY(no_pair, struct pair); /* zeros */
+
+static inline_always void read_args(struct probe_record *r, struct pt_regs *ctx)
+{
+	get_call_args(r->args, ctx, in_go);
+	r->goroutine = in_go && go_number ? read_user(current_goroutine(ctx) + go_number) : 0;
+}
+
+static __attribute__((noinline)) int begin_probed(struct pt_regs *ctx)
+{
+	struct control_value *c = controls();
+	struct span_counts *n = counts();
+	struct probe_record r = {};
+	struct key key = {};
+	__u32 zero = 0;
+	struct pair *p = bpf_map_lookup_elem(&no_pair, &zero);
+
+	if (!p || !n || !c || !c->on || is_recorder(c) || !wanted(raw_id))
+		return 0;
+	read_args(&r, ctx);
+	get_key(&key, &r, begin_keys);
+	if (bpf_map_lookup_elem(&pairs, &key))
+		__sync_fetch_and_add(&n->again, 1);
+	if (bpf_map_update_elem(&pairs, &key, p, 0))
+		__sync_fetch_and_add(&n->full, 1);
+	p = bpf_map_lookup_elem(&pairs, &key);
+	if (!p)
+		return 0;
+	p->start_pid = (__u32)bpf_get_current_pid_tgid();
+	bpf_probe_read_kernel(p->begin, begin_size & (MAX_RECORD - 1), &r.args);
+	p->span.start = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* use_probed makes a sample of a span, or counts it. */
+static inline_always void use_probed(struct pt_regs *ctx, struct pair *p)
+{
+	__u64 size = PAIR_HEAD + begin_size + end_size;
+
+	begin(&p->span.common, raw_id);
+	if (!fetch((__u64 *)ctx, (__u8 *)p, size))
+		return;
+	if (histograms) {
+		count_pair(&p->key, &p->span);
+		return;
+	}
+	walk_call(ctx);
+	keep_whole(size);
+	if (size <= sizeof(*p))
+		put(ctx, p, size);
+}
+
+/* end_probed returns the span that ends, NULL if there is none. */
+static __attribute__((noinline)) struct pair *end_probed(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct probe_record r = {};
+	struct key key = {};
+	struct pair *p;
+
+	read_args(&r, ctx);
+	get_key(&key, &r, end_keys);
+	p = bpf_map_lookup_elem(&pairs, &key);
+	if (!p || !p->span.start)
+		return NULL;
+	p->key = key;
+	p->span.duration = elapsed(p->span.start, now);
+	bpf_probe_read_kernel((void *)p->begin + (begin_size & (MAX_RECORD - 1)), end_size & (MAX_RECORD - 1), &r.args);
+	return p;
+}
+
+SEC("kprobe")
+int probed_begins(struct pt_regs *ctx)
+{
+	begin_probed(ctx);
+	stay_on_stack(ctx);
+	return 0;
+}
+
+SEC("kprobe")
+int probed_ends(struct pt_regs *ctx)
+{
+	struct pair *p = end_probed(ctx);
+
+	if (p) {
+		if (p->span.duration >= min_duration && is_enabled())
+			use_probed(ctx, p);
+		bpf_map_delete_elem(&pairs, &p->key);
+	}
+	stay_on_stack(ctx);
 	return 0;
 }

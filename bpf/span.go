@@ -54,26 +54,31 @@ const (
 	MaxPairData = 255
 )
 
-// Pair is a span between two tracepoints.
+// Pair is a span between two tracepoints, or between calls of two functions of a program.
 type Pair struct {
 	Span
 	// Begin and End must have the same number of keys; without any, the key is the thread.
 	Begin, End PairEnd
+	Path       string // of the program; "": tracepoints
+	Go         bool   // a Go program
+	GoID       uint64 // offset of a goroutine's number in its struct g, in bytes; 0: unknown
 }
 
-// PairEnd is a tracepoint of a Pair.
+// PairEnd is a tracepoint of a Pair, or a function.
 type PairEnd struct {
-	FD   int // perf event of the tracepoint. It need not be enabled.
-	Size int // bytes of the fields, without the common ones
+	FD   int    // perf event of the tracepoint. It need not be enabled.
+	Off  uint64 // of the function in the file
+	Size int    // bytes of the fields, without the common ones
 	Keys []PairKey
 }
 
-// PairKey is a field of the key, at a position in the tracepoint's record.
+// PairKey is a field of the key, at a position in the tracepoint's record. The record of a function is the common
+// fields, NumCallArgs arguments of 8 bytes, and the goroutine's number.
 //
 //bpf:struct key_field
 type PairKey struct{ At, Size uint32 }
 
-// AttachPair makes a sample at the second of two tracepoints.
+// AttachPair makes a sample at the second of two tracepoints or functions.
 func (e *Sampler) AttachPair(p *Pair) error {
 	vars := map[string]any{"num_keys": uint32(len(p.Begin.Keys)), "begin_size": uint32(p.Begin.Size),
 		"end_size": uint32(p.End.Size)}
@@ -86,6 +91,10 @@ func (e *Sampler) AttachPair(p *Pair) error {
 		vars[name] = keys
 	}
 	names := []string{"pair_ends", "pair_begins"}
+	if p.Path != "" {
+		names = []string{"probed_ends", "probed_begins"}
+		vars["in_go"], vars["go_number"], vars["cpus"] = flag(p.Go), uint32(p.GoID), e.o.CPUs
+	}
 	if len(p.Begin.Keys) == 0 {
 		names = append(names, "pair_task_exits")
 	}
@@ -93,12 +102,39 @@ func (e *Sampler) AttachPair(p *Pair) error {
 	if err != nil {
 		return err
 	}
+	if p.Path != "" {
+		err = p.attachFunctions(e, progs)
+	} else {
+		err = p.attachTracepoints(progs)
+	}
+	if err != nil {
+		return err
+	}
+	return attachRaw(e, progs[2:], "sched_process_exit")
+}
+
+// attachFunctions attaches programs to the functions at the end and the begin.
+func (p *Pair) attachFunctions(e *Sampler, progs []*ebpf.Program) error {
+	file, err := link.OpenExecutable(p.Path)
+	if err != nil {
+		return err
+	}
+	for i, end := range []PairEnd{p.End, p.Begin} {
+		if err := e.attached(file.Uprobe("", progs[i], &link.UprobeOptions{Address: end.Off})); err != nil {
+			return fmt.Errorf("attaching a BPF program to %s: %w", p.Path, err)
+		}
+	}
+	return nil
+}
+
+// attachTracepoints attaches programs to the tracepoints at the end and the begin.
+func (p *Pair) attachTracepoints(progs []*ebpf.Program) error {
 	for i, end := range []PairEnd{p.End, p.Begin} {
 		if err := unix.IoctlSetInt(end.FD, unix.PERF_EVENT_IOC_SET_BPF, progs[i].FD()); err != nil {
 			return fmt.Errorf("attaching a BPF program to a tracepoint: %w", err)
 		}
 	}
-	return attachRaw(e, progs[2:], "sched_process_exit")
+	return nil
 }
 
 // attachRaw attaches programs to raw tracepoints.

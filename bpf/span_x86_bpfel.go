@@ -28,6 +28,7 @@ const (
 	spanMapFiles             = "files"
 	spanMapMappings          = "mappings"
 	spanMapNewPair           = "new_pair"
+	spanMapNoPair            = "no_pair"
 	spanMapNoPrograms        = "no_programs"
 	spanMapPages             = "pages"
 	spanMapPairs             = "pairs"
@@ -54,6 +55,8 @@ const (
 	spanProgPairBegins       = "pair_begins"
 	spanProgPairEnds         = "pair_ends"
 	spanProgPairTaskExits    = "pair_task_exits"
+	spanProgProbedBegins     = "probed_begins"
+	spanProgProbedEnds       = "probed_ends"
 	spanProgSyscallBegins    = "syscall_begins"
 	spanProgSyscallEnds      = "syscall_ends"
 	spanProgSyscallTaskExits = "syscall_task_exits"
@@ -134,6 +137,8 @@ type spanProgramSpecs struct {
 	PairBegins       *ebpf.ProgramSpec `ebpf:"pair_begins"`
 	PairEnds         *ebpf.ProgramSpec `ebpf:"pair_ends"`
 	PairTaskExits    *ebpf.ProgramSpec `ebpf:"pair_task_exits"`
+	ProbedBegins     *ebpf.ProgramSpec `ebpf:"probed_begins"`
+	ProbedEnds       *ebpf.ProgramSpec `ebpf:"probed_ends"`
 	SyscallBegins    *ebpf.ProgramSpec `ebpf:"syscall_begins"`
 	SyscallEnds      *ebpf.ProgramSpec `ebpf:"syscall_ends"`
 	SyscallTaskExits *ebpf.ProgramSpec `ebpf:"syscall_task_exits"`
@@ -155,6 +160,7 @@ type spanMapSpecs struct {
 	Files           *ebpf.MapSpec `ebpf:"files"`
 	Mappings        *ebpf.MapSpec `ebpf:"mappings"`
 	NewPair         *ebpf.MapSpec `ebpf:"new_pair"`
+	NoPair          *ebpf.MapSpec `ebpf:"no_pair"`
 	NoPrograms      *ebpf.MapSpec `ebpf:"no_programs"`
 	Pages           *ebpf.MapSpec `ebpf:"pages"`
 	Pairs           *ebpf.MapSpec `ebpf:"pairs"`
@@ -236,6 +242,7 @@ type spanMaps struct {
 	Files           *ebpf.Map `ebpf:"files"`
 	Mappings        *ebpf.Map `ebpf:"mappings"`
 	NewPair         *ebpf.Map `ebpf:"new_pair"`
+	NoPair          *ebpf.Map `ebpf:"no_pair"`
 	NoPrograms      *ebpf.Map `ebpf:"no_programs"`
 	Pages           *ebpf.Map `ebpf:"pages"`
 	Pairs           *ebpf.Map `ebpf:"pairs"`
@@ -269,6 +276,7 @@ func (m *spanMaps) Close() error {
 		m.Files,
 		m.Mappings,
 		m.NewPair,
+		m.NoPair,
 		m.NoPrograms,
 		m.Pages,
 		m.Pairs,
@@ -332,6 +340,8 @@ type spanPrograms struct {
 	PairBegins       *ebpf.Program `ebpf:"pair_begins"`
 	PairEnds         *ebpf.Program `ebpf:"pair_ends"`
 	PairTaskExits    *ebpf.Program `ebpf:"pair_task_exits"`
+	ProbedBegins     *ebpf.Program `ebpf:"probed_begins"`
+	ProbedEnds       *ebpf.Program `ebpf:"probed_ends"`
 	SyscallBegins    *ebpf.Program `ebpf:"syscall_begins"`
 	SyscallEnds      *ebpf.Program `ebpf:"syscall_ends"`
 	SyscallTaskExits *ebpf.Program `ebpf:"syscall_task_exits"`
@@ -348,6 +358,8 @@ func (p *spanPrograms) Close() error {
 		p.PairBegins,
 		p.PairEnds,
 		p.PairTaskExits,
+		p.ProbedBegins,
+		p.ProbedEnds,
 		p.SyscallBegins,
 		p.SyscallEnds,
 		p.SyscallTaskExits,

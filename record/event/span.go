@@ -11,12 +11,14 @@ import (
 	"gperf/format/tracepoint"
 	"gperf/internal/suggest"
 	"gperf/record/probe"
+	"gperf/record/probe/args"
+	"gperf/record/tracefs"
 )
 
 // Span is a pair of events: a BPF program makes one sample at the end of each pair.
 type Span struct {
 	Min time.Duration // shorter spans are not sampled
-	// Begin and End are the tracepoints of a pair, nil for other spans.
+	// Begin and End are the tracepoints or functions of a pair, nil for other spans.
 	Begin, End *SpanEnd
 	// Key and EndKey are the fields of Begin and End whose values make a pair; none: the thread.
 	Key, EndKey []string
@@ -28,11 +30,12 @@ type Span struct {
 	HistKey []string
 }
 
-// SpanEnd is one of the tracepoints of a span.
+// SpanEnd is one of the tracepoints of a span, or a function of a program.
 type SpanEnd struct {
 	System, Name string
 	ID           uint64
-	Format       *tracepoint.Format
+	Format       *tracepoint.Format // of a function: its arguments
+	Call         *probe.Call        // the function; nil for a tracepoint
 }
 
 // IsSyscalls reports whether the spans are system calls.
@@ -89,26 +92,80 @@ func parseSpan(spec string, at *Resolver) ([]Event, error) {
 
 // spans returns the events of the words without terms.
 func (w *words) spans(at *Resolver) ([]Event, error) {
-	begin, end, isPair := strings.Cut(w.name, "..")
+	begin, end, isPair := cutPair(w.name)
 	ev := Event{Name: SpanPrefix + w.name, Type: format.TypeTracepoint, Span: &Span{}}
 	switch {
 	case w.name == spanSyscalls:
 		return []Event{ev}, nil
-	case !isPair || strings.HasPrefix(end, "/"): // of a path
+	case !isPair:
 		return w.calls(at)
 	}
-	var err error
-	if ev.Span.Begin, err = w.spanEnd(begin, at); err != nil {
+	find, err := w.spanEnd, error(nil)
+	if ofFunctions(begin, at) {
+		find = w.functionEnd
+	}
+	if ev.Span.Begin, err = find(begin, at); err != nil {
 		return nil, err
 	}
-	if end != "" && !strings.Contains(end, ":") {
-		end = ev.Span.Begin.System + ":" + end
+	if at := strings.IndexByte(end, ':'); end != "" && (at < 0 || strings.HasPrefix(end[at:], "::")) { // of C++
+		of, _, _ := strings.Cut(begin, ":")
+		end = of + ":" + end
 	}
-	if ev.Span.End, err = w.spanEnd(end, at); err != nil {
+	if ev.Span.End, err = find(end, at); err != nil {
 		return nil, err
+	}
+	if a, b := ev.Span.Begin.Call, ev.Span.End.Call; a != nil && a.Path != b.Path {
+		return nil, w.spec.bad("both functions of a span are in one file, such as span:./server:begin..end/key=arg1/")
+	}
+	if c := ev.Span.Begin.Call; c != nil && c.GoID != 0 { // unless there is a key
+		ev.Span.Key, ev.Span.EndKey = []string{goroutineField}, []string{goroutineField}
 	}
 	ev.Name = SpanPrefix + ev.Span.Begin.Name + "_to_" + ev.Span.End.Name
 	return []Event{ev}, nil
+}
+
+// cutPair returns the ends of a pair, BEGIN..END. Paths have two dots, too, and names of Go's functions three.
+func cutPair(name string) (begin, end string, ok bool) {
+	for i := 1; i+2 < len(name); i++ {
+		if name[i:i+2] == ".." && name[i-1] != '.' && name[i-1] != '/' && name[i+2] != '.' && name[i+2] != '/' {
+			return name[:i], name[i+2:], true
+		}
+	}
+	return name, "", false
+}
+
+// ofFunctions reports whether an end of a pair is a function of a file, and no tracepoint.
+func ofFunctions(end string, at *Resolver) bool {
+	system, name, ok := strings.Cut(end, ":")
+	if !ok || strings.Contains(system, "/") {
+		return ok
+	}
+	tps, err := at.Tracefs.Find(system, "*")
+	return err == nil && len(tps) == 0 && name != ""
+}
+
+// goroutineField is the field with the goroutine that calls a function.
+const goroutineField = "goroutine"
+
+// functionEnd returns the function of this name, FILE:FUNC, with its arguments as fields.
+func (w *words) functionEnd(name string, at *Resolver) (*SpanEnd, error) {
+	c, err := probe.FindEntry(at.Resolver, string(w.spec), name)
+	if err != nil {
+		return nil, err
+	}
+	e := &SpanEnd{System: c.Path, Name: c.Event, Call: c, Format: &tracepoint.Format{Name: c.Event}}
+	add := func(name, typ string, register, size int, signed bool) {
+		e.Format.Fields = append(e.Format.Fields, tracepoint.Field{Name: name, Type: typ,
+			Offset: tracefs.CommonSize + 8*register, Size: size, Signed: signed})
+	}
+	for i := range c.Params {
+		p := &c.Params[i]
+		add(p.Name, p.Type, p.Register, p.Size, p.Signed)
+	}
+	if c.GoID != 0 {
+		add(goroutineField, "u64", args.NumInRegisters, 8, false)
+	}
+	return e, nil
 }
 
 // calls returns the events of functions.
@@ -209,7 +266,8 @@ func joinKeys(l []term) (joined []term) {
 
 // badPair returns the error for words that are not two tracepoints.
 func (t eventText) badPair() error {
-	return t.bad("a span has two tracepoints: span:block:block_rq_issue..block:block_rq_complete/key=dev,sector/")
+	return t.bad("a span has two tracepoints: span:block:block_rq_issue..block:block_rq_complete/key=dev,sector/, or " +
+		"two functions of a file: span:./server:begin..end/key=arg1/")
 }
 
 // spanEnd returns the tracepoint of this name.

@@ -46,3 +46,24 @@ func TestParseSpanErrors(t *testing.T) {
 		}
 	}
 }
+
+// Paths and names of Go's functions have dots, too.
+func TestCutPair(t *testing.T) {
+	for name, want := range map[string][2]string{
+		"block:a..block:b":             {"block:a", "block:b"},
+		"./srv:begin..end":             {"./srv:begin", "end"},
+		"../srv:main.f":                {},
+		"../../srv:main.f..main.g":     {"../../srv:main.f", "main.g"},
+		"/a/../srv:f":                  {},
+		"srv:main.f[...]":              {},
+		"srv:main.f[...]..main.g[...]": {"srv:main.f[...]", "main.g[...]"},
+		"srv:f..../srv:g":              {},
+		"..":                           {},
+		"a..":                          {},
+	} {
+		begin, end, ok := cutPair(name)
+		if ok != (want[1] != "") || ok && [2]string{begin, end} != want {
+			t.Errorf("%s: %q, %q, %v", name, begin, end, ok)
+		}
+	}
+}

@@ -82,6 +82,39 @@ func (r *Resolver) FindCalls(text, place string) (l []*Call, err error) {
 	return l, nil
 }
 
+// FindEntry returns the function that a place names, FILE:FUNC, without its return. The error is a *SpecError if the
+// place is wrong. text is the complete text for errors.
+func FindEntry(r *Resolver, text, place string) (*Call, error) {
+	s, err := parse("uprobe:" + place)
+	if err != nil {
+		return nil, err
+	}
+	switch s.text = text; {
+	case len(s.args) > 0:
+		return nil, s.bad("a span of functions has all arguments that are in registers: name none")
+	case s.off != 0 || s.line != 0:
+		return nil, s.bad("a span begins and ends at the entries of functions: name these without offset or line")
+	}
+	probes, err := r.places(s)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(probes) != 1:
+		return nil, s.bad(fmt.Sprintf("a span begins and ends at one function each, and %s are %d", place, len(probes)))
+	}
+	c := &Call{Probe: probes[0], Begin: probes[0].Off}
+	f, err := program.Open(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if id := f.GoID(); id != 0 {
+		c.Go, c.GoID, c.Begin = true, id, f.AfterCheck(c.Off)
+	}
+	c.describe(r.scope(s, c.Probe))
+	return c, nil
+}
+
 // place identifies a function of a file.
 type place struct {
 	path string

@@ -49,9 +49,12 @@ func noReturn() [4]int64 {
 	return l
 }
 
-// attachPair attaches the programs of a span between two tracepoints.
+// attachPair attaches the programs of a span between two tracepoints or functions.
 func (a *attachments) attachPair(span bpf.Span, ev *event.Event) (err error) {
 	p := &bpf.Pair{Span: span}
+	if c := ev.Span.Begin.Call; c != nil {
+		p.Path, p.Go, p.GoID = c.Path, c.Go, c.GoID
+	}
 	if p.Begin, err = a.pairEnd(ev.Span.Begin, ev.Span.Key); err != nil {
 		return err
 	}
@@ -61,12 +64,16 @@ func (a *attachments) attachPair(span bpf.Span, ev *event.Event) (err error) {
 	return a.bpf.AttachPair(p)
 }
 
-// pairEnd opens a tracepoint of a pair.
+// pairEnd returns an end of a pair: it opens a tracepoint.
 func (a *attachments) pairEnd(end *event.SpanEnd, key []string) (e bpf.PairEnd, err error) {
-	if e.FD, err = perfevent.OpenForProgram(format.TypeTracepoint, end.ID); err != nil {
-		return e, fmt.Errorf("opening tracepoint %s:%s: %w", end.System, end.Name, err)
+	if end.Call != nil {
+		e.Off = end.Call.Begin
+	} else {
+		if e.FD, err = perfevent.OpenForProgram(format.TypeTracepoint, end.ID); err != nil {
+			return e, fmt.Errorf("opening tracepoint %s:%s: %w", end.System, end.Name, err)
+		}
+		a.tracepoints = append(a.tracepoints, e.FD)
 	}
-	a.tracepoints = append(a.tracepoints, e.FD)
 	e.Size = sizeOf(end.Format)
 	for _, name := range key {
 		f := end.Format.Field(name)
