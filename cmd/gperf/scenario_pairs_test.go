@@ -25,7 +25,8 @@ func TestScenarioFunctionPairs(t *testing.T) {
 		t.Errorf("%d spans with their arguments, want 20:\n%s", n, text)
 	}
 	for i, want := range []string{"201", "202", "203", "204"} {
-		out, _ := gperf(t, "report", "-i", file, "--filter", "status == "+want, "--sort", "size,status", "--format", "csv")
+		out, _ := gperf(t, "report", "-i", file, "--filter", "status == "+want, "--sort", "size,status", "--format",
+			"csv")
 		if !strings.Contains(out, "10"+string(rune('0'+i))+","+want) {
 			t.Errorf("status %s:\n%s", want, out)
 		}
@@ -36,7 +37,8 @@ func TestScenarioFunctionPairs(t *testing.T) {
 		}
 	}
 	mustRecord(t, dir, "-e", strings.TrimSuffix(span, "/")+",hist/", "--", program)
-	if out, _ := gperf(t, "report", "-i", file); !strings.Contains(out, "# 20 calls") && !strings.Contains(out, " 20 ") {
+	out, _ := gperf(t, "report", "-i", file)
+	if !strings.Contains(out, "# 20 calls") && !strings.Contains(out, " 20 ") {
 		t.Errorf("histogram:\n%s", out)
 	}
 	r := recordIn(t, dir, "-e", "span:"+program+":begin_request..end_request/key=size/", "--", program)
@@ -45,7 +47,8 @@ func TestScenarioFunctionPairs(t *testing.T) {
 	}
 }
 
-// TestScenarioFunctionPairsGo: in programs of Go, spans without a key are of one goroutine, on whichever thread it runs.
+// TestScenarioFunctionPairsGo: in programs of Go, spans without a key are of one goroutine, on whichever thread it
+// runs.
 func TestScenarioFunctionPairsGo(t *testing.T) {
 	needProbes(t, "uprobe")
 	dir, program := t.TempDir(), causesGo.Path(t)

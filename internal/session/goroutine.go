@@ -46,8 +46,8 @@ var workFunctions = setOf("runtime.chanrecv", "runtime.selectgo", "runtime.block
 
 // goroutineKind returns the kind of the wait of a goroutine with this stack, "" for a wait of a thread.
 func goroutineKind(user Part) string {
-	kind, works, handles, own, parked := "", false, false, 0, false
-	serves := false
+	kind, own := "", 0
+	parked, works, serves, handles := false, false, false, false
 	for i, f := range user.All() {
 		name := f.Symbol()
 		if i == 0 && name != gopark {
@@ -70,7 +70,7 @@ func goroutineKind(user Part) string {
 	switch {
 	case !parked:
 		return ""
-	case kind == waitChannel && works && own == 1, kind == waitLock && works && own == 1:
+	case (kind == waitChannel || kind == waitLock) && works && own == 1:
 		return waitIdle
 	case kind == WaitNetwork && serves && !handles: // a server waits for the next request
 		return waitIdle

@@ -26,8 +26,8 @@ type machine struct {
 	cgroups   map[uint64]cgroup // by ID
 	kernel    kernel
 	jit       jitDumps
+	names     container.NameList
 	// bpfLines returns the source lines of BPF programs. The first call reads them.
-	names    container.NameList
 	bpfLines func() []format.BPFLine
 
 	// known holds all user mappings, dsos the DSOs. Processes of one program use equal mappings, and so share

@@ -252,8 +252,10 @@ func (s *Sample) WaitKind() string {
 	if s.Runnable() {
 		return RunQueue
 	}
-	if kind := goroutineKind(s.User); kind != "" && s.Kernel.Len() == 0 {
-		return kind
+	if s.Kernel.Len() == 0 {
+		if kind := goroutineKind(s.User); kind != "" {
+			return kind
+		}
 	}
 	kind := kernelKind(s.Kernel)
 	unknown := kind == "" || kind == waitOther

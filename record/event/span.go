@@ -107,7 +107,10 @@ func (w *words) spans(at *Resolver) ([]Event, error) {
 	if ev.Span.Begin, err = find(begin, at); err != nil {
 		return nil, err
 	}
-	if at := strings.IndexByte(end, ':'); end != "" && (at < 0 || strings.HasPrefix(end[at:], "::")) { // of C++
+	if end == "" {
+		return nil, w.spec.badPair()
+	}
+	if at := strings.IndexByte(end, ':'); at < 0 || strings.HasPrefix(end[at:], "::") { // of C++
 		of, _, _ := strings.Cut(begin, ":")
 		end = of + ":" + end
 	}
@@ -126,8 +129,12 @@ func (w *words) spans(at *Resolver) ([]Event, error) {
 
 // cutPair returns the ends of a pair, BEGIN..END. Paths have two dots, too, and names of Go's functions three.
 func cutPair(name string) (begin, end string, ok bool) {
-	for i := 1; i+2 < len(name); i++ {
-		if name[i:i+2] == ".." && name[i-1] != '.' && name[i-1] != '/' && name[i+2] != '.' && name[i+2] != '/' {
+	for i := 1; i+2 <= len(name); i++ {
+		before, after := name[i-1], byte(0)
+		if i+2 < len(name) {
+			after = name[i+2]
+		}
+		if name[i:i+2] == ".." && before != '.' && before != '/' && after != '.' && after != '/' {
 			return name[:i], name[i+2:], true
 		}
 	}

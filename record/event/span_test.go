@@ -59,7 +59,7 @@ func TestCutPair(t *testing.T) {
 		"srv:main.f[...]..main.g[...]": {"srv:main.f[...]", "main.g[...]"},
 		"srv:f..../srv:g":              {},
 		"..":                           {},
-		"a..":                          {},
+		"a..b":                         {"a", "b"},
 	} {
 		begin, end, ok := cutPair(name)
 		if ok != (want[1] != "") || ok && [2]string{begin, end} != want {

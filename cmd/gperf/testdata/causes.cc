@@ -23,7 +23,8 @@
 namespace {
 
 std::mutex cache_lock;
-std::atomic<bool> held; // cache_lock is, or was, by flush_cache
+std::atomic<bool> held;   // cache_lock is, or was, by flush_cache
+std::atomic<bool> wanted; // by cause_lock
 int ask, answer, disk; // the connection to the dependency, and a file
 volatile long sink;
 
@@ -66,6 +67,8 @@ __attribute__((noinline)) void flush_cache()
 	{
 		std::lock_guard<std::mutex> l(cache_lock);
 		held = true;
+		while (!wanted) // however long it takes on a busy machine
+			pause_ms(1);
 		pause_ms(20);
 	}
 	sink++; // the function is on the stack while it unlocks
@@ -91,6 +94,7 @@ __attribute__((noinline)) void cause_sleep()
 
 __attribute__((noinline)) void cause_lock()
 {
+	wanted = true;
 	std::lock_guard<std::mutex> l(cache_lock);
 	sink++;
 }
@@ -210,7 +214,7 @@ int main(int argc, char **argv)
 		std::vector<pid_t> hogs;
 		puts(cause.name);
 		if (cause.run == cause_lock) {
-			held = false;
+			held = wanted = false;
 			other = std::thread(flush_cache);
 			while (!held)
 				sched_yield();

@@ -94,7 +94,7 @@ func rootOf(pid int) root {
 
 var procRoot = regexp.MustCompile(`^(/proc/[0-9]+/root)(/.*)$`)
 
-// files returns the paths, for the kernel, of the file of code that a spec names; several if the processes to be
+// Files returns the paths, for the kernel, of the file of code that a spec names; several if the processes to be
 // recorded use different files. It reports which a name alone is.
 func (l *Locator) Files(name string) ([]string, error) {
 	paths, err := l.candidates(name)

@@ -34,7 +34,7 @@ func FindGoRuntime(path string, functions ...string) (*GoRuntime, error) {
 	if err != nil {
 		return nil, &FileError{path, ErrNotGo}
 	}
-	v := versionOf(path)
+	v := f.goVersion()
 	if !since(v, oldestGo) {
 		return nil, &FileError{path, fmt.Errorf("it is of %s, and not of %s or later", v, oldestGo)}
 	}
@@ -94,7 +94,7 @@ const oldestGo = "go1.18"
 // GoID returns the offset of a goroutine's number (goid) in its struct g, in bytes; 0 if it is unknown.
 // src/runtime/runtime2.go of each version has it.
 func (f *File) GoID() uint64 {
-	switch v := versionOf(f.path); {
+	switch v := f.goVersion(); {
 	case v == "" || !since(v, oldestGo):
 		return 0
 	case since(v, "go1.23") && !since(v, "go1.25"):
@@ -103,9 +103,9 @@ func (f *File) GoID() uint64 {
 	return 152
 }
 
-// versionOf returns the version of Go that made a program, such as "go1.26.8", "" if it is unknown.
-func versionOf(path string) string {
-	info, err := buildinfo.ReadFile(path)
+// goVersion returns the version of Go that made a program, such as "go1.26.8", "" if it is unknown.
+func (f *File) goVersion() string {
+	info, err := buildinfo.Read(f.Image)
 	if err != nil {
 		return ""
 	}

@@ -17,7 +17,12 @@ func TestFindGoRuntime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := versionOf(path); !since(v, "go1.20") || since(v, "go9.1") || g.GoID == 0 {
+		f, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if v := f.goVersion(); !since(v, "go1.20") || since(v, "go9.1") || g.GoID == 0 {
 			t.Errorf("%s is of %q: %+v", path, v, g)
 		}
 		for _, off := range g.Functions {
