@@ -38,7 +38,7 @@ struct {
 #define MAX_LIST 64 /* goroutines that are made ready at once */
 
 /* Bits of the cookie with the offsets of fields. */
-#define GOID 0 /* goid, which schedlink follows */
+#define GOID 0  /* goid, which schedlink follows */
 #define GOBP 16 /* sched.bp */
 
 /* field_of reads a field of a goroutine, and so many bytes after it, 0 if its offset is unknown. */
@@ -110,9 +110,7 @@ static inline_always void find_readier(struct pt_regs *ctx, struct wait *w, stru
 	by->known = 1;
 	by->end = END_NO_USER;
 	name_waker(ctx, by, s, slot, level, AT_ENTRY);
-	hash_stack(slot);
-	send_stack(ctx, s);
-	by->stack = s->hash;
+	by->stack = keep_stack(ctx, s, slot);
 }
 
 /* wait_of returns the wait of a goroutine of this process, NULL if there is none. */

@@ -200,9 +200,7 @@ static inline_always int set_waiter(void *ctx, struct wait *w, struct stack *s, 
 		w->copied = 1;
 		copy_frames(ctx, s, slot);
 	}
-	hash_stack(slot);
-	send_stack(ctx, s);
-	w->stack = s->hash;
+	w->stack = keep_stack(ctx, s, slot);
 	return 0;
 }
 
@@ -299,9 +297,7 @@ static inline_always void find_waker(void *ctx, struct wait *w, __u32 level)
 	by->end = END_NO_USER;
 	if (!cut_interrupt())
 		name_waker(ctx, by, s, cpu, level, 0);
-	hash_stack(cpu);
-	send_stack(ctx, s);
-	by->stack = s->hash;
+	by->stack = keep_stack(ctx, s, cpu);
 }
 
 /*

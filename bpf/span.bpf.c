@@ -798,7 +798,8 @@ int probed_ends(struct pt_regs *ctx)
 	if (p) {
 		if (p->span.duration >= min_duration && is_enabled())
 			use_probed(ctx, p);
-		bpf_map_delete_elem(&pairs, &p->key);
+		if (bpf_map_lookup_elem(&pairs, &p->key) == p) /* not if another span with this key has begun */
+			bpf_map_delete_elem(&pairs, &p->key);
 	}
 	stay_on_stack(ctx);
 	return 0;

@@ -112,6 +112,14 @@ static inline_always void send_stack(void *ctx, struct stack *s)
 		bpf_map_update_elem(&sent, &s->hash, &one, 0);
 }
 
+/* keep_stack hashes the frames of a slot's stack, sends new ones to the recorder, and returns the hash. */
+static inline_always __u64 keep_stack(void *ctx, struct stack *s, __u32 slot)
+{
+	hash_stack(slot);
+	send_stack(ctx, s);
+	return s->hash;
+}
+
 #define FEW_KERNEL 32 /* most stacks contain fewer frames: the helper clears the remaining memory, which takes time */
 
 /* kernel_frames finds the kernel's part of the current stack, up to size bytes. */

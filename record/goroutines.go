@@ -3,8 +3,10 @@ package record
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -20,44 +22,73 @@ func (*NoGoError) Error() string {
 	return "--goroutines: no recorded program that runs is of Go"
 }
 
-// goPrograms finds the programs whose goroutines' waits are recorded.
-func goPrograms(o *plan) (l []bpf.GoProgram, err error) {
+// goPrograms finds the programs whose goroutines' waits are recorded. Their paths are valid until close is called.
+func goPrograms(o *plan) (l []bpf.GoProgram, close func(), err error) {
+	if len(o.Goroutines) == 0 {
+		return runningGo(o)
+	}
+	close = func() {}
 	locator := program.Locator{PIDs: o.Target.PIDs, Notice: o.notice}
 	for _, name := range o.Goroutines {
 		paths, err := locator.Files(name)
 		if err != nil {
-			return nil, err
+			return nil, close, err
 		}
 		for _, path := range paths {
 			g, err := goProgram(path)
 			if err != nil {
-				return nil, fmt.Errorf("--goroutines: %w", err)
+				return nil, close, fmt.Errorf("--goroutines: %w", err)
 			}
 			l = append(l, g)
 		}
 	}
-	if len(l) > 0 {
-		return l, nil
+	return l, close, nil
+}
+
+// runningGo finds the recorded programs of Go that run, and the command if it is one. It keeps their files open,
+// because the processes through which it finds them may end. Programs whose goroutines cannot be recorded are reported.
+func runningGo(o *plan) (l []bpf.GoProgram, close func(), err error) {
+	var fds []int
+	close = func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
 	}
-	known := map[[2]uint64]bool{}
+	var refused error
+	known := map[[2]uint64]bool{} // by device and inode
 	for _, path := range programFiles(&o.Target) {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			continue // it ended
+		}
+		fds = append(fds, fd)
 		var st unix.Stat_t
-		if unix.Stat(path, &st) != nil || known[[2]uint64{st.Dev, st.Ino}] {
+		if unix.Fstat(fd, &st) != nil || known[[2]uint64{st.Dev, st.Ino}] {
 			continue
 		}
 		known[[2]uint64{st.Dev, st.Ino}] = true
-		g, err := goProgram(path)
-		switch {
+		g, err := goProgram(fmt.Sprintf("/proc/self/fd/%d", fd))
+		switch file := (*program.FileError)(nil); {
 		case err == nil:
 			l = append(l, g)
-		case !errors.Is(err, program.ErrNotGo):
-			o.verbose(err.Error())
+		case !errors.Is(err, program.ErrNotGo) && errors.As(err, &file):
+			if file.File = path; strings.HasPrefix(path, "/proc/") {
+				file.File, _ = os.Readlink(path)
+			}
+			if refused == nil {
+				refused = fmt.Errorf("--goroutines: %w", err)
+			}
 		}
 	}
-	if len(l) == 0 {
-		return nil, &NoGoError{}
+	switch {
+	case len(l) == 0 && refused == nil:
+		return nil, close, &NoGoError{}
+	case len(l) == 0:
+		return nil, close, refused
+	case refused != nil:
+		o.notice(refused)
 	}
-	return l, nil
+	return l, close, nil
 }
 
 // programFiles returns the files of the recorded programs that run, and of the command. gperf itself is none of them.

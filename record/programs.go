@@ -128,13 +128,16 @@ func (p *bpfPrograms) loadOffCPU(o *plan, set *perfevent.Set, cpus []int) (err e
 	opts := programs.OffCPUOptions{CPUs: cpus, Cgroups: o.cgroups, Threshold: o.OffCPUThreshold,
 		KernelChain: o.Stacks.KernelChain, Event: at, Attr: set.Attrs[at]}
 	if o.OffCPUWaker {
-		opts.Waker, opts.LongWakers = &set.Attrs[at+1], o.LongWakers
+		opts.Waker, opts.LongWakers = &set.Attrs[indexOf(set.Events, event.Wakers)], o.LongWakers
 	}
 	if o.Goroutines != nil {
 		opts.Goroutines = &set.Attrs[indexOf(set.Events, event.GoroutineWaits)]
-		if opts.GoPrograms, err = goPrograms(o); err != nil {
+		found, closeFiles, err := goPrograms(o)
+		defer closeFiles()
+		if err != nil {
 			return err
 		}
+		opts.GoPrograms = found
 	}
 	if !o.Target.byCPU() {
 		opts.PerTask = counterIDs(set)

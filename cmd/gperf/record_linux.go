@@ -313,7 +313,7 @@ func printSummary(sum *record.Summary, w io.Writer) {
 		status(w, "Lost %d events: there are more than %d threads with different stacks", sum.Uncounted, bpf.MaxCounts)
 	}
 	if sum.UnrecordedWaits > 0 {
-		status(w, "Lost %d waits: more than %d threads waited", sum.UnrecordedWaits, bpf.MaxWaits)
+		status(w, "Lost %d waits: more than %d threads or goroutines waited", sum.UnrecordedWaits, bpf.MaxWaits)
 	}
 	if sum.Slept > sum.SleptUnknown {
 		status(w, "Threads that slept from before the recording until its end: %d. Each is a sample, "+

@@ -47,7 +47,7 @@ var workFunctions = setOf("runtime.chanrecv", "runtime.selectgo", "runtime.block
 // goroutineKind returns the kind of the wait of a goroutine with this stack, "" for a wait of a thread.
 func goroutineKind(user Part) string {
 	kind, own := "", 0
-	parked, works, serves, handles := false, false, false, false
+	parked, works, serves, handles, reads := false, false, false, false, false
 	for i, f := range user.All() {
 		name := f.Symbol()
 		if i == 0 && name != gopark {
@@ -62,6 +62,7 @@ func goroutineKind(user Part) string {
 		}
 		works = works || workFunctions[name]
 		handles = handles || name == "net/http.serverHandler.ServeHTTP"
+		reads = reads || strings.HasPrefix(name, "os.(*File).")
 		serves = serves || name == "net/http.(*conn).serve"
 		if !ofRuntime(name) {
 			own++
@@ -72,6 +73,8 @@ func goroutineKind(user Part) string {
 		return ""
 	case (kind == waitChannel || kind == waitLock) && works && own == 1:
 		return waitIdle
+	case kind == WaitNetwork && reads: // the poller of the network polls pipes, too
+		return waitPipe
 	case kind == WaitNetwork && serves && !handles: // a server waits for the next request
 		return waitIdle
 	case kind == "":

@@ -18,6 +18,7 @@ func TestWaitKind(t *testing.T) {
 		return list
 	}
 	type stack []string
+	parked := func(names ...string) stack { return append(append(stack{gopark}, names...), "runtime.goexit") }
 	for _, tt := range []struct {
 		kernel, user stack
 		want         string
@@ -35,6 +36,22 @@ func TestWaitKind(t *testing.T) {
 		{stack{"schedule", "schedule_hrtimeout_range", "ep_poll"}, stack{"epoll_wait", "a", "b", "c", "aeApiPoll"}, "poll"},
 		{stack{"schedule", "schedule_hrtimeout_range", "ep_poll"}, stack{"__syscall_cancel_arch", "__internal_syscall_cancel",
 			"__syscall_cancel", "epoll_wait", "aeApiPoll"}, "idle"},
+		{nil, parked("time.Sleep", "main.main", "runtime.main"), "timer"},
+		{nil, parked("runtime.semacquire1", "sync.runtime_SemacquireMutex", "sync.(*Mutex).Lock", "main.f"), "lock"},
+		{nil, parked("runtime.chansend", "runtime.chansend1", "main.f"), "channel"},
+		{nil, parked("runtime.chanrecv", "runtime.chanrecv1", "main.f", "main.main"), "channel"},
+		{nil, parked("runtime.chanrecv", "runtime.chanrecv2", "main.worker", "main.main.gowrap1"), "idle"},
+		{nil, parked("runtime.netpollblock", "net.(*netFD).Read", "main.ask"), "network"},
+		{nil, parked("runtime.netpollblock", "net.(*netFD).accept", "main.serve"), "idle"},
+		{nil, parked("runtime.netpollblock", "internal/poll.(*FD).Read", "os.(*File).Read", "main.f"), "pipe"},
+		{nil, parked("runtime.netpollblock", "net.(*conn).Read", "net/http.(*conn).serve"), "idle"},
+		{nil, parked("runtime.netpollblock", "net.(*conn).Read", "main.ask", "net/http.serverHandler.ServeHTTP",
+			"net/http.(*conn).serve"), "network"},
+		{nil, parked("runtime.selectgo", "net/http.(*persistConn).roundTrip", "main.ask"), "network"},
+		{nil, parked("runtime.selectgo", "net/http.(*persistConn).writeLoop"), "idle"},
+		{nil, parked("runtime.gcBgMarkWorker"), "idle"},
+		{nil, parked("runtime.gcParkAssist", "runtime.gcAssistAlloc", "runtime.mallocgc", "main.f"), "gc"},
+		{nil, parked(), "other"},
 		{stack{"schedule", "futex_do_wait"}, stack{"futex", "runtime.futexsleep", "runtime.stopm",
 			"runtime.findRunnable"}, "idle"},
 		{stack{"schedule", "futex_do_wait"}, stack{"__futex_abstimed_wait_common", "pthread_cond_wait@@GLIBC_2.3.2",

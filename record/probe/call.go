@@ -17,7 +17,7 @@ type Call struct {
 	Address uint64   // of a kernel function
 	Go      bool     // it is in a Go program
 	GoID    uint64   // offset of a goroutine's number in Go's struct g, in bytes; 0: unknown
-	Begin   uint64   // offset in the file where a probe sees the arguments: Off, or close behind it
+	Begin   uint64   // offset in the file where a probe sees the arguments: Off, or some bytes later
 	Returns []uint64 // offsets of the return instructions in the file; nil: a return probe
 	Params  []Param  // that are in registers at the entry
 	Result  *Param   // nil: none

@@ -55,14 +55,9 @@ func (a *Asleep) Callers() (ips []byte) {
 
 // CopiedIP returns the ip in the data of a copy of a stack, 8 bytes; nil if that is too short.
 func CopiedIP(data []byte) []byte {
-	le := binary.LittleEndian
 	if len(data) < 8*bpf.NumRegs {
 		return nil
 	}
-	var values [bpf.NumRegs]uint64
-	for n := range values {
-		values[n] = le.Uint64(data[8*n:])
-	}
-	regs := unwind.AllRegs(machine, values[:])
-	return le.AppendUint64(nil, regs.IP())
+	regs := copiedRegs(data)
+	return binary.LittleEndian.AppendUint64(nil, regs.IP())
 }

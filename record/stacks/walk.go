@@ -97,11 +97,7 @@ func (r *resolver) apply(rec format.Record) {
 // is true, it only returns the file without a table.
 func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 	le := binary.LittleEndian
-	var values [bpf.NumRegs]uint64
-	for n := range values {
-		values[n] = le.Uint64(d.data[8*n:])
-	}
-	regs := unwind.AllRegs(machine, values[:])
+	regs := copiedRegs(d.data)
 	stack := unwind.Stack{Addr: le.Uint64(d.data[8*(bpf.NumRegs+1):]), Bytes: d.stack()}
 	r.view = view{space: d.space, pid: d.pid}
 	var why unwind.Reason
@@ -130,6 +126,15 @@ func (r *resolver) walk(d *deferredSample, wait bool) (missing *mappedFile) {
 	}
 	r.merged.addNamed(d.sample, d.chain, d.max, r.words, r.merged.names.walked(&d.unresolvedSample, r.words))
 	return nil
+}
+
+// copiedRegs returns the registers in the data of a copy of a stack.
+func copiedRegs(data []byte) unwind.Regs {
+	var values [bpf.NumRegs]uint64
+	for n := range values {
+		values[n] = binary.LittleEndian.Uint64(data[8*n:])
+	}
+	return unwind.AllRegs(machine, values[:])
 }
 
 // lastAddr returns the address whose mapping contains the last frame of a walk.

@@ -139,7 +139,7 @@ func (l *calls) sort() {
 func (l *calls) writeMissing(w io.Writer) {
 	if slices.ContainsFunc(l.chosen, func(c *call) bool { return c.function != "" && l.did.goroutineOf(c) == nil }) {
 		fmt.Fprintln(w, "# goroutines share threads: a part may be of another call of the function at the time; "+
-			"record --goroutines tells them apart")
+			"record --goroutines prevents that")
 	}
 	switch {
 	case !l.waits:

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"gperf/internal/dso"
 	"gperf/symbolize/demangle"
@@ -62,6 +63,7 @@ type File struct {
 	path      string // for the kernel to open
 	functions []Function
 	goPCs     bool // the functions come from Go's own table
+	goVersion func() string
 }
 
 // Open opens a file of code that this machine can run.
@@ -75,7 +77,9 @@ func Open(path string) (*File, error) {
 		return nil, &FileError{path, fmt.Errorf("it is for %s, this machine is %s",
 			strings.TrimPrefix(im.Machine.String(), "EM_"), runtime.GOARCH)}
 	}
-	return &File{Image: im, path: path}, nil
+	f := &File{Image: im, path: path}
+	f.goVersion = sync.OnceValue(f.readGoVersion)
+	return f, nil
 }
 
 var machines = map[string][]elf.Machine{

@@ -2,14 +2,13 @@ package program
 
 import (
 	"bytes"
+	"cmp"
 	"debug/buildinfo"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"go/version"
 	"strings"
-
-	"gperf/internal/dso"
 )
 
 // GoRuntime is where probes see the arguments of functions of Go's runtime in a program.
@@ -30,19 +29,16 @@ func FindGoRuntime(path string, functions ...string) (*GoRuntime, error) {
 		return nil, err
 	}
 	defer f.Close()
-	table, err := dso.OpenGoFunctions(f.Image)
-	if err != nil {
+	if !f.isGo() {
 		return nil, &FileError{path, ErrNotGo}
 	}
 	v := f.goVersion()
 	if !since(v, oldestGo) {
 		return nil, &FileError{path, fmt.Errorf("it is of %s, and not of %s or later", v, oldestGo)}
 	}
-	found := map[string]uint64{}
-	for i := range table.Len() {
-		if fn, ok := table.Func(i); ok {
-			found[fn.Name()] = fn.Entry
-		}
+	found := map[string]uint64{} // offsets
+	for _, fn := range f.goFunctions() {
+		found[fn.Symbol] = fn.Off
 	}
 	g := &GoRuntime{GoID: f.GoID(), BP: 104}
 	if since(v, "go1.25") {
@@ -50,13 +46,10 @@ func FindGoRuntime(path string, functions ...string) (*GoRuntime, error) {
 	}
 	for _, name := range functions {
 		var off uint64
-		ok := false
 		for name := range strings.SplitSeq(name, "|") {
-			if found[name] != 0 && !ok {
-				off, ok = f.code(found[name])
-			}
+			off = cmp.Or(off, found[name])
 		}
-		if !ok {
+		if off == 0 {
 			return nil, &FileError{path, fmt.Errorf("it has no function %s", name)}
 		}
 		g.Functions = append(g.Functions, f.AfterCheck(off))
@@ -103,8 +96,8 @@ func (f *File) GoID() uint64 {
 	return 152
 }
 
-// goVersion returns the version of Go that made a program, such as "go1.26.8", "" if it is unknown.
-func (f *File) goVersion() string {
+// readGoVersion returns the version of Go that made a program, such as "go1.26.8", "" if it is unknown.
+func (f *File) readGoVersion() string {
 	info, err := buildinfo.Read(f.Image)
 	if err != nil {
 		return ""
